@@ -9,7 +9,7 @@ from typing import Annotated, Protocol, runtime_checkable
 from typer import Argument, BadParameter, Option
 
 from kubectl_plugin import candidates
-from kubectl_plugin.kubectl_habits import in_jq
+from kubectl_plugin.wording import in_jq
 
 
 class Output(StrEnum):

@@ -12,7 +12,7 @@ from collections.abc import Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Literal, TextIO, TypeVar
 
-from kubectl_plugin.releases import own_version
+from kubectl_plugin.units import own_version
 
 if TYPE_CHECKING:
     from controller.kube.connection import Connection

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from kubectl_plugin.host import Host
-from kubectl_plugin.report.installation.facts import Machine, NoAnswer
+from kubectl_plugin.rollout.installation import Machine, NoAnswer
 
 PLUGIN: Final = "kubectl-kruise_ds"
 COMPLETION: Final = "kubectl_complete-kruise_ds"

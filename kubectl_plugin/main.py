@@ -13,10 +13,9 @@ from functools import partial
 from typing import Any
 
 from kubectl_plugin.candidates import FILES
+from kubectl_plugin.cli import NAME, app, verbs
 from kubectl_plugin.host import Host, null_stream
-from kubectl_plugin.program import NAME, app, verbs
-from kubectl_plugin.running import Runner
-from kubectl_plugin.verb_table import imported_function
+from kubectl_plugin.runner import Runner, imported_function
 
 VARIABLE = "_KRUISE_DS_COMPLETE"
 COMPLETE = "__complete"

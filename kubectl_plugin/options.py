@@ -1,4 +1,7 @@
-"""The verbs that only read: the help, arguments and flags of each, for typer and for the verb."""
+"""The verbs that only read: the help, arguments and flags of each, for typer and for the verb.
+
+The verbs that change something: the help, arguments and flags of each, for typer and for the verb.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from typing import Annotated
 from typer import Argument, Option
 
 from kubectl_plugin import candidates
+from kubectl_plugin.errors import UsageError
 from kubectl_plugin.flags import ManifestOptions, Name, Names, Options, SelectorOptions, ShowValues
 
 By = Annotated[
@@ -168,3 +172,208 @@ class VersionOptions(Options):
     @property
     def offline(self) -> bool:
         return self.client
+
+
+HoldAt = Annotated[str | None, Option(help="Hold at this partition: no node starts early.")]
+LiftPause = Annotated[bool, Option(help="Without a prompt: lift a pause that somebody else has set, too.")]
+
+
+class DryRun(StrEnum):
+    """What `--dry-run` accepts: nothing is written; `server` also asks the API server whether it would accept it."""
+
+    NONE = "none"
+    CLIENT = "client"
+    SERVER = "server"
+
+
+DryRunFlag = Annotated[DryRun, Option(help="Change nothing; `server` tries it, and ends as the write would.")]
+FieldManager = Annotated[str, Option(help="Field manager of the write.")]
+MANAGER = "kubectl-kruise-ds"
+KUBECTL = "kubectl"
+"""The manager of what `kubectl apply --server-side` applies. Under this name a field that the manifest has no longer
+goes, whether kubectl or this plugin has applied it."""
+
+
+@dataclass(frozen=True)
+class ActingOptions(Options):
+    """Flags of every verb that changes something."""
+
+    dry_run: DryRunFlag = DryRun.NONE
+    yes: Annotated[bool, Option("-y", help="Do not ask.")] = False
+    reason: Annotated[
+        str | None, Option(help="Why; kept with the last action, and as the change cause of a new template.")
+    ] = None
+    field_manager: FieldManager = MANAGER
+    print_patch: Annotated[bool, Option(help="Print a kubectl command for it, without resourceVersion.")] = False
+
+
+@dataclass(frozen=True)
+class WaitingOptions(ActingOptions):
+    """Flags of every verb whose change takes a while to carry out."""
+
+    wait: Annotated[bool, Option(help="Wait as status -w does; end with 6 if another change takes over.")] = False
+    timeout: Annotated[str, Option(help="With --wait: give up after, e.g. 15m, from the last answer on.")] = "0"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelectedOptions(SelectorOptions):
+    """Flags that choose the objects which a verb is to change."""
+
+    everything: Annotated[bool, Option("--all", help="All of the namespace.")] = False
+
+    @property
+    def by_selection(self) -> bool:
+        """Whether flags choose the objects, so that no name is needed."""
+        return bool(self.everything or (self.selector or "").strip() or self.all_namespaces)
+
+    def check_with(self, names: tuple[str, ...]) -> None:
+        """Raises UsageError unless the flags and `names` choose objects in exactly one way."""
+        if self.everything and (names or self.selector):
+            raise UsageError("give names, -l or --all, not two of them")
+        if not (names or self.by_selection):
+            raise UsageError("which one? give a name, -l LABELS or --all")
+
+
+@dataclass(frozen=True, kw_only=True)
+class NamedOrSelectedOptions(SelectedOptions):
+    """DaemonSets are chosen by labels, with --all, or by names. Every argument is a name."""
+
+    names: Names = ()
+
+    def check(self) -> None:
+        self.check_with(self.names)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChangeOptions(SelectedOptions, ActingOptions):
+    """The flags of every verb that changes DaemonSets: which of them, and how."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PauseOptions(NamedOrSelectedOptions, ChangeOptions):
+    """Stop updating more nodes. What is under way ends; lost pods and new nodes still get theirs."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResumeOptions(NamedOrSelectedOptions, ChangeOptions, WaitingOptions):
+    """Go on after a pause."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RestartOptions(NamedOrSelectedOptions, ChangeOptions, WaitingOptions):
+    """Replace all pods, within the limits of the update."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PromoteOptions(WaitingOptions):
+    """The next step of the partition (annotation kruise-ds/steps), or all.
+
+    With --wait it waits until this step is finished, promotes, and waits for the next one.
+    """
+
+    name: Name
+    full: Annotated[bool, Option(help="All nodes: partition 0.")] = False
+    to: Annotated[
+        str | None, Option(help="To this partition instead of the next step.", autocompletion=candidates.steps)
+    ] = None
+    force: Annotated[bool, Option(help="Even if the step is not finished.")] = False
+    soak: Annotated[str, Option(help="Quiet time since the last update, such as 10m.")] = "0s"
+
+
+@dataclass(frozen=True, kw_only=True)
+class MigrateOptions(NamedOrSelectedOptions):
+    """Make a native DaemonSet an Advanced one, or with --to-native the other way round. No pod is restarted.
+
+    If it is interrupted, run it again to go on, or in the other direction to undo it.
+    """
+
+    names: Annotated[
+        tuple[str, ...], Argument(metavar="[NAME]...", help="Of DaemonSets.", autocompletion=candidates.natives)
+    ] = ()
+    to_native: Annotated[bool, Option(help="The other way: an Advanced DaemonSet becomes a native one.")] = False
+    dry_run: Annotated[bool, Option(help="Change nothing: tell what would happen.")] = False
+    print_: Annotated[bool, Option("--print", help="Only print the new manifest, for your repository.")] = False
+    sync_stopped: Annotated[
+        bool, Option(help="The tool that manages it (Argo CD, Flux, an operator) is stopped for now.")
+    ] = False
+    yes: Annotated[bool, Option("-y", help="Do not ask.")] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class RollbackOptions(NamedOrSelectedOptions, ChangeOptions, WaitingOptions):
+    """Back to an earlier revision, on all nodes that left it (alias: undo)."""
+
+    to_revision: Annotated[
+        int | None,
+        Option(help="Back to this one; else to the last complete one.", autocompletion=candidates.revisions),
+    ] = None
+    show_values: ShowValues = False
+    keep_partition: Annotated[bool, Option(help="Do not set the partition to 0.")] = False
+    keep_paused: Annotated[bool, Option(help="Do not lift the pause.")] = False
+    lift_pause: LiftPause = False
+    drop_selector: Annotated[
+        bool, Option(help="Also remove rollingUpdate.selector, if it would keep nodes from going back.")
+    ] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetPartitionOptions(ChangeOptions, WaitingOptions):
+    """Keep VALUE pods old, or update so many nodes."""
+
+    words: Annotated[
+        tuple[str, ...],
+        Argument(metavar="[NAME] [VALUE]", help="Pods kept old: 8, or 30%.", autocompletion=candidates.names),
+    ] = ()
+    """The names, and as the last one the value, unless `update` is given."""
+    update: Annotated[str | None, Option(help="Instead of VALUE: nodes to update, such as 1 or 30%.")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetImageOptions(ChangeOptions, WaitingOptions):
+    """Change images."""
+
+    words: Annotated[
+        tuple[str, ...],
+        Argument(
+            metavar="[NAME] CONTAINER=IMAGE...",
+            help="`*=IMAGE` for all containers.",
+            autocompletion=candidates.containers,
+        ),
+    ] = ()
+    """The names, then CONTAINER=IMAGE; a name cannot have an equals sign."""
+    hold_at: HoldAt = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApplyOptions(ManifestOptions, WaitingOptions):
+    """Apply a manifest, as kubectl does, and a partition."""
+
+    hold_at: HoldAt = None
+    lift_pause: LiftPause = False
+    show_values: ShowValues = False
+    force_conflicts: Annotated[bool, Option(help="Take over fields that other managers have.")] = False
+    field_manager: FieldManager = KUBECTL
+
+    def check(self) -> None:
+        if not self.given:
+            raise UsageError("which manifest? use apply -f FILE, or -k FOLDER")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PullOptions(Options):
+    """Have nodes pull an image before a pod needs it. Makes an ImagePullJob and shows how far it is."""
+
+    image: Annotated[str, Argument(metavar="IMAGE", help="Such as registry.example.com/agent:v2.")]
+    selector: Annotated[str | None, Option("-l", help="Nodes with these labels; else all.")] = None
+    parallelism: Annotated[str, Option(help="Nodes at a time: 3, or 30%.")] = "10%"
+    secrets: Annotated[
+        tuple[str, ...], Option("--pull-secret", help="Secret for the registry; may be repeated.")
+    ] = ()
+    no_wait: Annotated[bool, Option(help="Make the job, and leave it.")] = False
+    timeout: Annotated[str, Option(help="Stop watching after, e.g. 15m; the job goes on.")] = "0"
+    dry_run: DryRunFlag = DryRun.NONE
+    field_manager: FieldManager = MANAGER
+
+    def check(self) -> None:
+        if self.selector is not None and not self.selector.strip():
+            raise UsageError("which nodes? give -l LABELS, or leave -l out for all nodes")

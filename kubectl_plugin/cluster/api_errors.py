@@ -19,7 +19,7 @@ from controller.kube.errors import (
     Unreachable,
 )
 from kubectl_plugin.cluster.session import Session
-from kubectl_plugin.failures import CommandError, ExitCode
+from kubectl_plugin.errors import CommandError, ExitCode
 
 ROLES: Final[Mapping[str, Mapping[str, frozenset[str]]]] = {
     "kruise-ds-operator": {

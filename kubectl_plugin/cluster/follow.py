@@ -17,15 +17,19 @@ from controller.api.node import Node
 from controller.api.objects import Key
 from controller.kube.errors import Forbidden
 from kubectl_plugin.cluster import reads
-from kubectl_plugin.cluster.images_ahead import IMAGES_EVERY, ImagesAhead
-from kubectl_plugin.cluster.invocation import Invocation
-from kubectl_plugin.cluster.kinds import PODS
-from kubectl_plugin.cluster.polled import ReadAgain
-from kubectl_plugin.cluster.retrying_reads import right_is_missing
-from kubectl_plugin.cluster.upkeep import MIN_INTERVAL, Upkeep, Watched
-from kubectl_plugin.cluster.watched import WatchedObject, WatchedObjects
-from kubectl_plugin.report.pulls import PullProgress
-from kubectl_plugin.report.snapshot import PodDetail, Snapshot, Unread
+from kubectl_plugin.cluster.image_pulls import IMAGES_EVERY, ImagesAhead
+from kubectl_plugin.cluster.reads import PODS
+from kubectl_plugin.cluster.session import Invocation
+from kubectl_plugin.cluster.watches import (
+    MIN_INTERVAL,
+    ReadAgain,
+    Upkeep,
+    Watched,
+    WatchedObject,
+    WatchedObjects,
+    right_is_missing,
+)
+from kubectl_plugin.rollout.snapshot import PodDetail, PullProgress, Snapshot, Unread
 
 NODES_EVERY: Final = 60.0
 """Seconds between two lists of the nodes."""

@@ -1,23 +1,32 @@
-"""Keeps an ImagePullJob of the user and its pullers up to date by watches."""
+"""Keeps an ImagePullJob of the user and its pullers up to date by watches.
+
+Image pre-download: the ImagePullJobs of a rollout, their pullers, and why pulling failed on a node.
+
+Where the kind is not installed, or something cannot or may not be read, less is shown: nothing else depends on it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
+from math import inf
+from typing import Any, Final, TypeVar
 
 from msgspec.structs import replace
 
-from controller.api.image_pull_job import PULLER_LABEL, ImagePullJob, Puller, PullState, targets
+from controller.api.image_pull_job import JOB_KIND, PULLER_LABEL, ImagePullJob, Puller, PullState, targets
 from controller.api.node import Node
+from controller.api.objects import epoch
 from controller.api.pod import PodView
-from controller.kube.errors import Forbidden
-from controller.kube.requests import IMAGE_PULL_JOBS, NODES_WITH_IMAGES, PULLERS, Resource
+from controller.kube.client import Client
+from controller.kube.errors import ApiError, Forbidden, NotFound
+from controller.kube.requests import IMAGE_PULL_JOBS, NODES_WITH_IMAGES, PULLERS, Query, Resource
 from kubectl_plugin.cluster.documents import list_objects
-from kubectl_plugin.cluster.invocation import Invocation
-from kubectl_plugin.cluster.session import Session
-from kubectl_plugin.cluster.upkeep import MIN_INTERVAL, Upkeep
-from kubectl_plugin.cluster.watched import WatchedObjects
-from kubectl_plugin.report.pulls import PullProgress
+from kubectl_plugin.cluster.events import EVENTS
+from kubectl_plugin.cluster.session import Invocation, Session
+from kubectl_plugin.cluster.watches import MIN_INTERVAL, State, Upkeep, Watched, WatchedObjects
+from kubectl_plugin.rollout.snapshot import PullProgress, Snapshot
 
 
 def pullers_of(job: ImagePullJob) -> Resource[PodView, Puller]:
@@ -83,3 +92,136 @@ async def following_pull(
         await one.begin(invocation.terminal.note)
     async with follow.keeping(follow.job, follow.pullers):
         yield follow
+
+
+T = TypeVar("T")
+
+IMAGES_EVERY: Final = 30.0
+"""Seconds until the nodes are read again for the images they have: kubelets report no more often."""
+
+OF_JOBS: Final = (("fieldSelector", f"involvedObject.kind={JOB_KIND}"),)
+"""Selects the Events about ImagePullJobs."""
+
+WITHIN: Final = 5.0
+"""Seconds after which a verb that looks only once goes on without the image pulls."""
+
+
+class _ReadOnDemand(WatchedObjects[T]):
+    """Objects that are read on first use and watched from then on. Without the right to see them there are simply
+    none."""
+
+    state = State.CURRENT
+
+    def __init__(
+        self,
+        client: Client,
+        resource: Resource[Any, T],
+        namespace: str,
+        on_news: Callable[[], None],
+        query: Query = (),
+    ) -> None:
+        super().__init__(client, resource, namespace, query, on_news)
+        self._is_read = asyncio.Event()
+
+    async def read(self) -> list[T]:
+        """The objects in the order of their names. Raises ApiError."""
+        if not self._is_read.is_set():
+            await self.refresh()
+        return [self.found[key] for key in sorted(self.found)]
+
+    async def refresh(self) -> None:
+        try:
+            await super().refresh()
+        except (Forbidden, NotFound):
+            self.found = {}
+            self.end()
+        self._is_read.set()
+
+    async def watch(self) -> None:
+        await self._is_read.wait()
+        if not self.over:
+            await super().watch()
+
+
+class ImagesAhead:
+    """Caches what takes long to read. A verb that reports more than once keeps the `watched` caches up to date."""
+
+    def __init__(
+        self, session: Session, namespaces: Iterable[str], on_news: Callable[[], None] = lambda: None
+    ) -> None:
+        each = sorted({*namespaces})
+        self._session, client = session, session.client
+        self._jobs = {one: _ReadOnDemand(client, IMAGE_PULL_JOBS, one, on_news) for one in each}
+        self._pullers = {one: _ReadOnDemand(client, PULLERS, one, on_news) for one in each}
+        self._events = {one: _ReadOnDemand(client, EVENTS, one, on_news, OF_JOBS) for one in each}
+        self._nodes: tuple[Node, ...] = ()
+        self._listed = -inf
+        self._words: dict[str, dict[str, str]] = {}
+        """Why pulling failed, in words: by the job's uid, then by node."""
+
+    @property
+    def watched(self) -> tuple[Watched, ...]:
+        return (*self._jobs.values(), *self._pullers.values(), *self._events.values())
+
+    async def pulls_of(self, snapshot: Snapshot) -> tuple[PullProgress, ...]:
+        """The progress of the ImagePullJobs for the revision that is rolled out; empty if nothing is. Raises
+        ApiError."""
+        if not _rolls_out(snapshot):
+            return ()
+        identity = snapshot.daemonset.identity
+        hashes = {one.revision.hash for one in snapshot.revisions if one.revision.identity == identity}
+        found, uid = await self._jobs[snapshot.key.namespace].read(), snapshot.daemonset.uid
+        return tuple(
+            [await self._pull(snapshot, job) for job in found if job.owner_uid == uid and job.hash in hashes]
+        )
+
+    async def _pull(self, snapshot: Snapshot, job: ImagePullJob) -> PullProgress:
+        with_pods = {one.pod.node for one in snapshot.pods if one.pod.hash != job.hash and not one.pod.terminating}
+        rolling = snapshot.daemonset.rolling_update
+        nodes, began = await self._nodes_now(), epoch(job.status.start_time if job.status is not None else None)
+        meant = targets(job, nodes, with_pods, rolling.selector if rolling else None)
+        pull = PullProgress(
+            job=job,
+            nodes=meant.nodes or sorted(with_pods, reverse=True),
+            having=meant.with_image,
+            joined={node.name for node in nodes if began is not None and node.created > began},
+        )
+        if not pull.over:
+            pull = replace(pull, pullers=tuple(await self._pullers[job.namespace].read()))
+        return replace(pull, words=await self._failure_words(pull))
+
+    async def _nodes_now(self) -> tuple[Node, ...]:
+        now = asyncio.get_running_loop().time()
+        if now - self._listed >= IMAGES_EVERY:
+            self._nodes, self._listed = await nodes_with_images(self._session) or (), now
+        return self._nodes
+
+    async def _failure_words(self, pull: PullProgress) -> dict[str, str]:
+        """Why pulling failed, by node. The controller sends an Event `node: words` for each failure; the job's status
+        has room for one only."""
+        known = self._words.setdefault(pull.job.uid, {})
+        if not set(pull.status.failed_nodes or ()) <= known.keys():
+            for uid, message in await self._events[pull.job.namespace].read():
+                node, colon, words = message.partition(": ")
+                if uid == pull.job.uid and colon and node in pull.nodes:
+                    known[node] = words
+        return dict(known)
+
+
+async def with_pulls(invocation: Invocation, seen: Sequence[Snapshot]) -> tuple[Snapshot, ...]:
+    """The snapshots with their image pulls; where these cannot be read they are left as they are,
+    and a note says so."""
+    ahead = ImagesAhead(invocation.session, [one.key.namespace for one in seen])
+    try:
+        async with asyncio.timeout(WITHIN):
+            return tuple([replace(one, pulls=await ahead.pulls_of(one)) for one in seen])
+    except (ApiError, TimeoutError) as error:
+        words = str(error) if isinstance(error, ApiError) else f"no answer within {WITHIN:g}s"
+        invocation.terminal.note(f"cannot tell which images are pulled ahead: {words}")
+        return tuple(seen)
+
+
+def _rolls_out(snapshot: Snapshot) -> bool:
+    status = snapshot.daemonset.status
+    seen = status is not None and status.observed_generation >= snapshot.daemonset.generation
+    return not seen or status is None or status.updated_number_scheduled < status.desired_number_scheduled

@@ -1,6 +1,12 @@
-"""Reads facts about the controllers in the cluster.
+"""Whether a controller is running that will act on what the plugin writes.
+
+Facts about the API server: its version, and in which versions it serves Advanced DaemonSets.
+
+Reads facts about the controllers in the cluster.
 
 Few users may read everything: a question without an answer yields `NoAnswer`, with the reason, instead of an error.
+
+Asks the API server who we are and what we may do. Such reviews are posted, but not stored.
 """
 
 from __future__ import annotations
@@ -8,30 +14,140 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable
-from typing import Final, TypeVar
+from types import ModuleType
+from typing import Any, Final, TypeVar
 
 from msgspec.structs import replace
 
 from controller.api.containers import ContainerView
+from controller.api.names import GROUP, LEASE_NAME
 from controller.api.objects import Key, ObjectMeta, View
 from controller.api.pod import PodView
 from controller.kube.errors import ApiError, Forbidden, NotFound, Unreachable
 from controller.kube.requests import DAEMONSETS, PODS, Resource
-from kubectl_plugin.cluster.controller_lease import controller_leader, lease_holder
-from kubectl_plugin.cluster.documents import list_objects, read_items
-from kubectl_plugin.cluster.kinds import read_as
+from controller.kube.sender import Call
+from controller.kube.typed import typed
+from kubectl_plugin.cluster import reads
+from kubectl_plugin.cluster.documents import ask, list_objects, read_items, side_by_side
+from kubectl_plugin.cluster.reads import read_as
 from kubectl_plugin.cluster.session import Session
-from kubectl_plugin.cluster.side_by_side import side_by_side
-from kubectl_plugin.report.installation.facts import (
+from kubectl_plugin.rollout.installation import (
     ControllerPod,
     Leader,
     NoAnswer,
     OurDaemonSet,
+    Right,
     Rival,
+    network_sign,
+    silence_of,
 )
-from kubectl_plugin.report.network_plugin import network_sign
+
+
+async def controller_leader(session: Session) -> Leader | None:
+    """The holder of the controller's Lease; None if there is no such Lease. Raises ApiError."""
+    return await lease_holder(session, Key(session.controller_namespace, LEASE_NAME))
+
+
+async def lease_holder(session: Session, lease: Key) -> Leader | None:
+    """The holder of `lease`; None if there is no such Lease. Raises ApiError."""
+    call = Call(verb="get", what=f"leases.coordination.k8s.io {lease}")
+    try:
+        found = await typed(
+            session.sender,
+            call,
+            lambda k8s, api: k8s.CoordinationV1Api(api).read_namespaced_lease(lease.name, lease.namespace),
+        )
+    except NotFound:
+        return None
+    spec = found.spec
+    renewed = spec.renew_time.timestamp() if spec and spec.renew_time else 0.0
+    return Leader(holder=(spec.holder_identity or "") if spec else "", renewed=renewed)
+
+
+async def why_no_controller(session: Session, now: float) -> str | None:
+    """Why no controller seems to be active, in words; None when one is, and when the Lease cannot or may not be read.
+
+    `now`: seconds since 1970, by the API server's clock, which may differ from that of the Lease's holder.
+    """
+    try:
+        found = await controller_leader(session)
+    except ApiError:
+        return None
+    silence = silence_of(found, session.controller_namespace, now)
+    unless = "" if found is not None else ", unless one runs with --no-leader-elect"
+    return f"no controller is active{unless}: {silence}" if silence else None
+
 
 T = TypeVar("T")
+
+
+class _GroupVersion(View):
+    version: str
+
+
+class _Group(View):
+    versions: tuple[_GroupVersion, ...] | None = None
+
+
+class _ServedKind(View):
+    name: str = ""
+
+
+class _ServedKinds(View):
+    resources: tuple[_ServedKind, ...] | None = None
+
+
+class _DefinedVersion(View):
+    name: str
+    storage: bool = False
+
+
+class _DefinitionSpec(View):
+    versions: tuple[_DefinedVersion, ...]
+
+
+class _Definition(View):
+    spec: _DefinitionSpec
+
+
+async def server_version(session: Session) -> str:
+    """Such as `v1.34.1`; empty if the server does not tell. Raises ApiError."""
+    call = Call(verb="get", what="version")
+    answer = await typed(session.sender, call, lambda k8s, api: k8s.VersionApi(api).get_code())
+    return str(answer.git_version)
+
+
+async def served_versions(session: Session) -> tuple[str, ...]:
+    """The versions in which the server serves Advanced DaemonSets; empty if it does not. Raises ApiError.
+
+    Each version of the group is asked for its kinds, because the group may be served for other kinds alone.
+    """
+    group = await _if_there(ask(session, f"/apis/{GROUP}", GROUP, _Group))
+    names = [one.version for one in (group.versions if group is not None else None) or ()]
+    lists = await side_by_side(
+        *(_if_there(ask(session, f"/apis/{GROUP}/{name}", f"{GROUP}/{name}", _ServedKinds)) for name in names)
+    )
+    return tuple(sorted(name for name, one in zip(names, lists, strict=True) if one is not None and _serves(one)))
+
+
+async def stored_version(session: Session) -> str:
+    """The version in which etcd stores them. Raises NotFound where the kind does not come from a CRD; ApiError."""
+    path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{DAEMONSETS.name}"
+    definition = await ask(session, path, f"customresourcedefinitions {DAEMONSETS.name}", _Definition)
+    return next(one.name for one in definition.spec.versions if one.storage)
+
+
+async def _if_there(answer: Awaitable[T]) -> T | None:
+    """The answer; None if the server has nothing at that path."""
+    try:
+        return await answer
+    except NotFound:
+        return None
+
+
+def _serves(kinds: _ServedKinds) -> bool:
+    return any(one.name == DAEMONSETS.plural for one in kinds.resources or ())
+
 
 VERSION_LABEL: Final = "app.kubernetes.io/version"
 RIVAL_NAMESPACE: Final = "kruise-system"
@@ -162,3 +278,41 @@ DEPLOYMENTS: Resource[_DeploymentView, int] = Resource(
     project=lambda deployment: deployment.status.ready_replicas,
 )
 """Deployments, each read as its number of ready replicas."""
+
+
+REVIEWS: Final = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+
+
+async def who_am_i(session: Session) -> str:
+    """The user name that the server knows us by. Empty if it does not say so within a few seconds (not allowed,
+    slow, older than 1.28): a pause must not wait for it."""
+    try:
+        async with asyncio.timeout(reads.HURRY):
+            answer = await typed(
+                session.sender,
+                Call(verb="create", what="selfsubjectreviews.authentication.k8s.io"),
+                lambda k8s, api: k8s.AuthenticationV1Api(api).create_self_subject_review(
+                    k8s.V1SelfSubjectReview("authentication.k8s.io/v1", "SelfSubjectReview")
+                ),
+            )
+    except (ApiError, TimeoutError):
+        return ""
+    user = answer.status.user_info if answer.status else None
+    return str(user.username or "") if user else ""
+
+
+async def review_right(session: Session, verb: str, group: str, resource: str, namespace: str) -> Right:
+    """Whether we have the right, by the server's answer. `namespace`: "" for kinds without namespaces."""
+
+    async def review(k8s: ModuleType, api: Any) -> Any:
+        attributes = k8s.V1ResourceAttributes(
+            verb=verb, group=group or None, resource=resource, namespace=namespace or None
+        )
+        spec = k8s.V1SelfSubjectAccessReviewSpec(resource_attributes=attributes)
+        body = k8s.V1SelfSubjectAccessReview("authorization.k8s.io/v1", "SelfSubjectAccessReview", spec=spec)
+        return await k8s.AuthorizationV1Api(api).create_self_subject_access_review(body)
+
+    call = Call(verb="create", what="selfsubjectaccessreviews")
+    answer = await answer_or_reason(typed(session.sender, call, review))
+    allowed = answer if isinstance(answer, NoAnswer) else bool(answer.status and answer.status.allowed)
+    return Right(verb=verb, resource=f"{resource}.{group}" if group else resource, allowed=allowed)

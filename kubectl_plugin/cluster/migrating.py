@@ -14,14 +14,12 @@ from controller.api.selector import LabelSelector, as_text
 from controller.kube.errors import Conflict, NotFound
 from controller.kube.requests import DAEMONSETS, PODS, REVISIONS
 from kubectl_plugin.cluster import documents
-from kubectl_plugin.cluster.documents import AnyResource, list_objects
-from kubectl_plugin.cluster.invocation import Invocation
-from kubectl_plugin.cluster.kinds import NATIVE, read_as
-from kubectl_plugin.cluster.session import Session
-from kubectl_plugin.cluster.side_by_side import side_by_side
-from kubectl_plugin.edits.migration import both_kinds
-from kubectl_plugin.edits.migration.observed import Daemon, Kind, MigrationSide, Observed, RevisionRecord
-from kubectl_plugin.edits.migration.step import ChangeObject, CreateObject, Delete
+from kubectl_plugin.cluster.documents import AnyResource, list_objects, side_by_side
+from kubectl_plugin.cluster.reads import NATIVE, read_as
+from kubectl_plugin.cluster.session import Invocation, Session
+from kubectl_plugin.migrate import state
+from kubectl_plugin.migrate.observed import Daemon, Kind, MigrationSide, Observed, RevisionRecord
+from kubectl_plugin.migrate.steps import ChangeObject, CreateObject, Delete
 
 GENERATION_LABEL: Final = "pod-template-generation"
 LONGEST: Final = 19
@@ -112,7 +110,7 @@ async def observe(invocation: Invocation, key: Key, *, as_native: bool) -> Obser
         )
     template: object = None
     if as_native and native is None and ours is not None:
-        body = both_kinds.as_native(ours.document)
+        body = state.as_native(ours.document)
         native_one = await documents.create(session, NATIVE, key.namespace, body, dry_run=True)
         template = value_at(native_one, "spec", "template")
     return Observed(

@@ -1,32 +1,151 @@
-"""Reads what a report is made from: a DaemonSet, its revisions, its pods and the nodes, all at about one time."""
+"""Pods and ControllerRevisions with the details that people read, besides what the controller decides by.
+
+Suggests what was meant when a DaemonSet does not exist.
+
+Reads what a report is made from: a DaemonSet, its revisions, its pods and the nodes, all at about one time.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Sequence
-from typing import Final, TypeVar
+import difflib
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from contextlib import suppress
+from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
+from controller.api import containers, pod, revision, selector
 from controller.api import daemonset as api
-from controller.api import selector
+from controller.api.in_place import state_of
 from controller.api.node import Node
-from controller.api.objects import JSONObject, Key, ObjectMeta
+from controller.api.objects import JSONObject, Key, ObjectMeta, View, epoch
+from controller.kube import requests
 from controller.kube.errors import ApiError, Forbidden, NotFound, Unreadable
-from controller.kube.requests import DAEMONSETS, NODES, Query
+from controller.kube.requests import DAEMONSETS, NODES, Query, Resource, T, W
 from kubectl_plugin.cluster import documents
-from kubectl_plugin.cluster.documents import AnyResource, list_objects
-from kubectl_plugin.cluster.invocation import Invocation
-from kubectl_plugin.cluster.kinds import PODS, REVISIONS
-from kubectl_plugin.cluster.not_found import not_found_error
-from kubectl_plugin.cluster.session import check_path_segment
-from kubectl_plugin.cluster.side_by_side import side_by_side
-from kubectl_plugin.failures import CommandError, UsageError
+from kubectl_plugin.cluster.documents import AnyResource, list_objects, side_by_side
+from kubectl_plugin.cluster.session import Invocation, Session, check_path_segment
+from kubectl_plugin.errors import CommandError, UsageError
 from kubectl_plugin.flags import SelectorOptions
-from kubectl_plugin.kubectl_habits import KINDS
-from kubectl_plugin.report.snapshot import PodDetail, RevisionDetail, Snapshot, Unread
+from kubectl_plugin.rollout.snapshot import CHANGE_CAUSE, Container, PodDetail, RevisionDetail, Snapshot, Unread
+from kubectl_plugin.wording import KINDS, command
 
-T = TypeVar("T")
+
+class MetaView(View):
+    """Any object."""
+
+    metadata: ObjectMeta
+
+
+def _pod_detail(view: pod.PodView) -> PodDetail | None:
+    status = view.status
+    record = pod.project(view)
+    if record is None:
+        return None
+    state = state_of(view.metadata.annotations)
+    ended = state.replaced if state is not None else ()
+    refused = (one for one in status.conditions or () if one.type == "PodScheduled" and one.status == "False")
+    return PodDetail(
+        pod=record,
+        containers=tuple(_containers(status.container_statuses)),
+        init_containers=tuple(_containers(status.init_container_statuses)),
+        reason=status.reason,
+        message=status.message,
+        unschedulable=next((one.message or one.reason for one in refused), ""),
+        updated=epoch(state.update_timestamp) if state is not None else None,
+        replaced=frozenset(one.name for one in status.container_statuses or () if one.container_id in ended),
+    )
+
+
+def _containers(statuses: Iterable[containers.ContainerStatusView] | None) -> Iterable[Container]:
+    for one in statuses or ():
+        state, last = one.state or containers.ContainerStateView(), one.last_state or containers.ContainerStateView()
+        waiting, ended = state.waiting, state.terminated or last.terminated
+        yield Container(
+            name=one.name,
+            ready=one.ready,
+            restarts=one.restart_count,
+            waiting=waiting.reason if waiting else "",
+            message=_first_of(ended.message if ended else "", waiting.message if waiting else ""),
+            exit_code=ended.exit_code if ended else None,
+            ended=ended.reason if ended else "",
+        )
+
+
+def _first_of(*texts: str) -> str:
+    return next((text.strip() for text in texts if text.strip()), "")
+
+
+def _revision_detail(view: revision.RevisionView) -> RevisionDetail | None:
+    record = revision.project(view)
+    if record is None:
+        return None
+    return RevisionDetail(
+        revision=record,
+        created=epoch(view.metadata.creation_timestamp) or 0.0,
+        change_cause=(view.metadata.annotations or {}).get(CHANGE_CAUSE, ""),
+    )
+
+
+def read_as(resource: Resource[Any, Any], wire: type[W], project: Callable[[W], T | None]) -> Resource[W, T]:
+    """`resource`, decoded as `wire` and converted by `project`."""
+    return replace(resource, wire=wire, project=project)
+
+
+PODS = read_as(requests.PODS, pod.PodView, _pod_detail)
+REVISIONS = read_as(requests.REVISIONS, revision.RevisionView, _revision_detail)
+VERSIONS = read_as(requests.DAEMONSETS, MetaView, lambda view: view.metadata.resource_version)
+"""Of DaemonSets: whether one has changed."""
+NATIVE = replace(requests.DAEMONSETS, group="apps", version="v1", custom=False)
+"""Read as JSON documents only; its view is never decoded."""
+
+
+_SHOWN = 3
+
+
+async def not_found_error(session: Session, key: Key, error: NotFound) -> Exception:
+    """The error to raise in place of `error`: itself where the whole kind is not served. Else it names a native
+    DaemonSet of that name, similar names, or the namespaces that have the name, as far as the rights allow to look.
+    """
+    if not error.name:
+        return error
+    if await _is_native(session, key):
+        return CommandError(
+            f'no Advanced DaemonSet "{key.name}" in namespace "{key.namespace}"; '
+            "an apps/v1 DaemonSet with that name exists",
+            hints=(command("migrate", key, to="make it one of ours, no pod is restarted"),),
+        )
+    words = f'{DAEMONSETS.name} "{key.name}" not found in namespace "{key.namespace}"'
+    return CommandError(words, hints=await _similar_names(session, key))
+
+
+async def _is_native(session: Session, key: Key) -> bool:
+    with suppress(ApiError):
+        await documents.get(session, NATIVE, key)
+        return True
+    return False
+
+
+async def _similar_names(session: Session, key: Key) -> tuple[str, ...]:
+    for namespace in ("", key.namespace):
+        with suppress(ApiError):
+            found = await documents.read_items(session, DAEMONSETS, namespace)
+            break
+    else:
+        return ()
+    names = [key for key, one in found.items() if one is not None]
+    here = sorted({one.name for one in names if one.namespace == key.namespace})
+    close = difflib.get_close_matches(key.name, sorted({one.name for one in names}), n=1)
+    if not close:
+        return (f"there are: {', '.join(here[:_SHOWN])}",) if here else ()
+    meant = close[0]
+    spaces = sorted(one.namespace for one in names if one.name == meant)
+    if meant == key.name:
+        return (f"it exists in: {', '.join(spaces[:_SHOWN])}",)
+    return (f"did you mean {meant}?" + (f" It exists in: {', '.join(spaces[:_SHOWN])}" if not namespace else ""),)
+
 
 HURRY: Final = 1.0
 """Seconds for optional reads before a write that has to be fast."""

@@ -23,7 +23,7 @@ from controller.planner.actions import (
 from controller.planner.blockers import in_place_change_of
 from controller.planner.nodes import NodeInfo
 from controller.planner.rollout_state import RolloutState
-from kubectl_plugin.report.in_place import what_it_restarts
+from kubectl_plugin.rollout.in_place import what_it_restarts
 
 
 class How(StrEnum):

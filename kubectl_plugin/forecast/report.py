@@ -1,37 +1,139 @@
-"""Everything that a plan shows: the forecast, the steps after it, how long it takes, and what was checked."""
+"""How long a new pod takes to get ready, estimated from the newest ready pods.
+
+The later steps of a rollout (`kruise-ds/steps`): which nodes each smaller partition would update.
+
+Everything that a plan shows: the forecast, the steps after it, how long it takes, and what was checked.
+
+A plan as a document for programs: `apiVersion: kruise-ds/v1`, `kind: RolloutPlan`. Fields are added, never
+renamed.
+"""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
+from statistics import median
 from typing import Final
 
+import msgspec
 from msgspec.structs import replace
 
 from controller.api.daemonset import DaemonSet
+from controller.api.formats import IntOrPercent
 from controller.api.names import DEGRADED, TEMPLATE_REFUSED, WRITES_FAIL, is_quota_exceeded, request_words
-from controller.api.objects import Value
+from controller.api.objects import JSONObject, Value
 from controller.planner.actions import ProbeTemplate
 from controller.planner.pod_template import pod_name
-from controller.planner.rollout_state import RolloutState
-from controller.planner.world import TemplateRefused
-from kubectl_plugin.edits.effects import number_of
-from kubectl_plugin.failures import CommandError
-from kubectl_plugin.forecast.forecast import Forecast, Tell, forecast
-from kubectl_plugin.forecast.later_steps import Later, later_steps
+from controller.planner.rollout_state import RolloutState, rollout_state
+from controller.planner.world import TemplateRefused, World
+from kubectl_plugin.changes.effects import number_of
+from kubectl_plugin.errors import CommandError
+from kubectl_plugin.forecast.forecast import NEVER, Forecast, Tell, forecast, left_to_update
 from kubectl_plugin.forecast.moves import How
-from kubectl_plugin.forecast.pace import Pace, pace_of
-from kubectl_plugin.forecast.ports import port_waiters
+from kubectl_plugin.forecast.simulate import port_waiters, world_after_waiting
 from kubectl_plugin.forecast.warnings import CheckResult, ForecastWarning, warnings_of
-from kubectl_plugin.report.in_place import Ways, ways_of
-from kubectl_plugin.report.node_row import NodeRow
-from kubectl_plugin.report.snapshot import Snapshot
-from kubectl_plugin.report.stated_status import condition
-from kubectl_plugin.report.survey import Survey, survey
-from kubectl_plugin.report.trouble import trouble_of
-from kubectl_plugin.report.world_of import world_of
+from kubectl_plugin.rollout.document import document
+from kubectl_plugin.rollout.gate import with_partition
+from kubectl_plugin.rollout.in_place import Ways, ways_of
+from kubectl_plugin.rollout.nodes import NodeRow, trouble_of
+from kubectl_plugin.rollout.snapshot import PodDetail, Snapshot
+from kubectl_plugin.rollout.steps import Steps, steps_of
+from kubectl_plugin.rollout.survey import Survey, condition, survey
+from kubectl_plugin.rollout.world_of import world_of
+
+_LAST: Final = 5
+"""Older pods may have had other images."""
+
+
+class Pace(Value):
+    seconds: float
+    """The median time from a pod's creation, or its update in place, until it is ready."""
+    nodes: int
+    """How many pods the median is taken from."""
+
+
+def pace_of(pods: Iterable[PodDetail], revision_hash: str) -> Pace | None:
+    """The pace of the newest ready pods of that revision, or of any where it has none; None if no pod can be used.
+
+    A pod whose containers were restarted is left out, because it only records when it last became ready. One that was
+    updated in place records how long that took.
+    """
+    told = [one for one in pods if one.pod.ready and one.pod.ready_since is not None]
+    told = [one for one in told if one.updated is not None or not one.restarts]
+    chosen = [one for one in told if one.pod.hash == revision_hash] or told
+    newest = sorted(chosen, key=_counted_from, reverse=True)[:_LAST]
+    lengths = [max((one.pod.ready_since or 0.0) - _counted_from(one), 0.0) for one in newest]
+    return Pace(seconds=median(lengths), nodes=len(lengths)) if lengths else None
+
+
+def _counted_from(one: PodDetail) -> float:
+    return one.pod.created if one.updated is None else one.updated
+
+
+class Later(Value):
+    """One step that somebody may promote to later."""
+
+    step: int
+    """Counted from 1."""
+    partition: IntOrPercent
+    waves: tuple[tuple[str, ...], ...]
+    rest: tuple[str, ...]
+    """Nodes whose waves were not worked out, in update order."""
+
+
+def later_steps(found: Forecast, waves: int, tell: Tell | None = None) -> tuple[Later, ...]:
+    """The steps after the present one, each worked out as if the one before it had finished with all pods available.
+
+    `waves`: how many to work out in all, including those of `found`; 0 for all. `tell`: as in `forecast`.
+    Raises CommandError for invalid steps.
+    """
+    rollout = found.end
+    daemonset = rollout.world.daemonset
+    rolling = daemonset.rolling_update
+    if rolling is None or rolling.paused or not rollout.older:
+        return ()
+    steps = steps_of(daemonset.annotations, rolling.partition, rollout.budget.desired)
+    if steps is None or steps.next is None:
+        return ()
+    values = steps.values[steps.values.index(steps.next, steps.index) :]
+    return tuple(_worked_out(found, steps, values, waves, tell))
+
+
+def _worked_out(
+    found: Forecast, steps: Steps, values: tuple[IntOrPercent, ...], waves: int, tell: Tell | None
+) -> Iterator[Later]:
+    left, rollout, grouping = waves - len(found.waves), found.end, not found.rest
+    counted = set(found.rest)
+    for step, partition in enumerate(values, start=steps.count - len(values) + 1):
+        grouping = grouping and (not waves or left > 0)
+        if not grouping:
+            left_then = left_to_update(rollout_state(_with_partition(rollout.world, partition)))
+            names = tuple(node for node in left_then if node not in counted)
+            counted.update(names)
+            yield Later(step=step, partition=partition, waves=(), rest=names)
+            continue
+        then = forecast(_with_partition(_when_finished(rollout), partition), waves=max(left, 0), tell=tell)
+        grouped = tuple(tuple(move.node for move in wave.moves) for wave in then.waves)
+        yield Later(step=step, partition=partition, waves=grouped, rest=then.rest)
+        left, rollout, grouping = left - len(grouped), then.end, not then.rest
+        counted = set(then.rest)
+
+
+def _when_finished(rollout: RolloutState) -> World:
+    """The world once everything under way has succeeded."""
+    world = rollout.world
+    passed = world_after_waiting(world, NEVER, 0.0)
+    world = world if passed is None else passed[0]
+    return replace(world, now=world.now + world.daemonset.spec.min_ready_seconds + 1.0)
+
+
+def _with_partition(world: World, partition: IntOrPercent) -> World:
+    """Placement and selector do not change, so the rules compiled from them are kept."""
+    changed = with_partition(world.daemonset, partition)
+    return replace(world, daemonset=replace(changed, generation=changed.generation + 1))
+
 
 _CREATING: Final = request_words("create", "pods")
 """How the controller's Degraded message begins after a failed create."""
@@ -251,3 +353,69 @@ def _missing_rights(snapshot: Snapshot) -> Iterator[ForecastWarning]:
     for one in snapshot.unread:
         text = f"no right to list {one.what}: {lost.get(one.what, 'the plan is made without them')}"
         yield ForecastWarning(name="MissingRights", result=CheckResult.WARNING, text=text)
+
+
+KIND: Final = "RolloutPlan"
+
+
+def document_of(plan: RolloutPlan) -> JSONObject:
+    """Nodes are listed in update order everywhere. Times are seconds from now, null where they cannot be estimated.
+
+    `wouldChange`: what `--exit-code` reports. `waves`: worked out by the controller's own planner. `rest`: the nodes
+    of the waves after `--waves`, in update order. `kept`: the nodes that do not get the revision, by the blocker.
+    """
+    found, daemonset = plan.forecast, plan.survey.daemonset
+    fields: JSONObject = {
+        "metadata": {"name": daemonset.name, "namespace": daemonset.namespace},
+        "asked": list(plan.tried),
+        "wouldChange": found.changes,
+        "revision": {"from": plan.previous_number, "to": plan.number, "hash": found.start.revision.hash},
+        "limits": _limits(plan),
+        "unavailableNow": [
+            {"node": row.node, "state": row.state.value, "why": row.why} for row in plan.unavailable_rows
+        ],
+        "waves": [
+            {"number": number, **msgspec.to_builtins(wave), "begins": round(wave.begins)}
+            for number, wave in enumerate(found.waves, start=1)
+        ],
+        "rest": {"nodes": list(found.rest), "perWave": found.width if found.rest else 0},
+        "kept": {_camel(what): list(nodes) for what, nodes in found.kept_nodes.items()},
+        "later": msgspec.to_builtins(plan.later),
+        "end": {
+            "phase": found.phase.value if found.phase else None,
+            "updated": plan.updated_nodes,
+            "available": plan.available_nodes,
+            "desired": found.end.budget.desired,
+        },
+        "effect": msgspec.to_builtins(plan.effect),
+        "estimate": _estimate(plan),
+        "checks": msgspec.to_builtins(plan.checks),
+    }
+    return document(KIND, **fields)
+
+
+def _limits(plan: RolloutPlan) -> JSONObject:
+    daemonset, budget = plan.survey.daemonset, plan.forecast.start.budget
+    rolling = daemonset.rolling_update
+    return {
+        "strategy": "OnDelete" if rolling is None else "RollingUpdate",
+        "desired": budget.desired,
+        "partition": None if rolling is None else rolling.partition,
+        "partitionNodes": budget.partition,
+        "maxUnavailable": budget.max_unavailable,
+        "maxSurge": budget.max_surge,
+        "minReadySeconds": daemonset.spec.min_ready_seconds,
+        "paused": daemonset.paused,
+    }
+
+
+def _estimate(plan: RolloutPlan) -> JSONObject | None:
+    if plan.pace is None or plan.seconds is None:
+        return None
+    seconds, each = round(plan.seconds), round(plan.pace.seconds)
+    return {"seconds": seconds, "perNodeSeconds": each, "fromNodes": plan.pace.nodes}
+
+
+def _camel(words: str) -> str:
+    first, *rest = words.split("_")
+    return "".join((first, *(word.capitalize() for word in rest)))

@@ -12,16 +12,15 @@ from controller.api.objects import Value, fields_of, rfc3339
 from controller.inplace.change import InPlaceChange, NotPossible, changes_to
 from controller.planner.blockers import handlers, waits_for_hook
 from controller.planner.conditions import some
-from kubectl_plugin.commands import command
-from kubectl_plugin.edits.edit import Caution
+from kubectl_plugin.changes.edit import Caution
 from kubectl_plugin.forecast.forecast import Forecast
 from kubectl_plugin.forecast.moves import How
-from kubectl_plugin.forecast.ports import host_ports
-from kubectl_plugin.forecast.simulation import is_not_ready
-from kubectl_plugin.report.gitops import caution_of
-from kubectl_plugin.report.grouping import group_of
-from kubectl_plugin.report.in_place import unasked_words
-from kubectl_plugin.report.snapshot import Snapshot
+from kubectl_plugin.forecast.simulate import host_ports, is_not_ready
+from kubectl_plugin.rollout.gitops import caution_of
+from kubectl_plugin.rollout.in_place import unasked_words
+from kubectl_plugin.rollout.nodes import group_of
+from kubectl_plugin.rollout.snapshot import Snapshot
+from kubectl_plugin.wording import command
 
 
 class CheckResult(StrEnum):

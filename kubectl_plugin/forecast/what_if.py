@@ -8,11 +8,10 @@ from typing import Final
 from controller.api.daemonset import DaemonSet
 from controller.api.formats import IntOrPercent
 from controller.api.objects import JSONObject, Value, fields_of
-from kubectl_plugin.edits.draft import Draft, with_operations
-from kubectl_plugin.edits.edit import ROLLING, settings_of
-from kubectl_plugin.edits.image import set_images
-from kubectl_plugin.report.revisions.images import change, images_of
-from kubectl_plugin.report.snapshot import Snapshot
+from kubectl_plugin.changes.edit import ROLLING, Draft, settings_of, with_operations
+from kubectl_plugin.changes.images import set_images
+from kubectl_plugin.rollout.images import change, images_of
+from kubectl_plugin.rollout.snapshot import Snapshot
 
 
 class TriedSettings(Value):

@@ -11,8 +11,8 @@ from controller.api.containers import KIND_OF, PodProblem
 from controller.api.daemonset import DaemonSet, DaemonSetStatus
 from controller.api.pod import Pod
 from controller.planner.world import World
-from kubectl_plugin.report.snapshot import Container, PodDetail, RevisionDetail, Snapshot
-from kubectl_plugin.report.trouble import trouble_of
+from kubectl_plugin.rollout.nodes import trouble_of
+from kubectl_plugin.rollout.snapshot import Container, PodDetail, RevisionDetail, Snapshot
 from tests.beds.worlds import NOW, ago, world
 
 

@@ -11,9 +11,8 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from kubectl_plugin.cluster.downloads import ATTEMPTS, downloaded
-from kubectl_plugin.cluster.manifests import read_manifests
-from kubectl_plugin.failures import CommandError, UsageError
+from kubectl_plugin.cluster.manifests import ATTEMPTS, downloaded, read_manifests
+from kubectl_plugin.errors import CommandError, UsageError
 from kubectl_plugin.flags import ManifestOptions
 from kubectl_plugin.host import Host
 from tests.beds.control_plane.ports import free_port

@@ -11,8 +11,7 @@ from typing import Any, Final, TextIO
 
 from kubectl_plugin.flags import GlobalFlags
 from kubectl_plugin.host import Host
-from kubectl_plugin.running import Runner
-from kubectl_plugin.verb_table import Entry
+from kubectl_plugin.runner import Entry, Runner
 
 OURS: Final = frozenset({"FORCE_COLOR", "NO_COLOR", "KRUISE_DS_NOW", "KRUISE_DS_PROMPT"})
 """Variables of the environment that must not come from whoever runs the tests."""
@@ -57,8 +56,8 @@ def call(
     lead `elsewhere` are no terminals. `out`: stdout itself, of which nothing is read then. `host` is made with the
     environment and the streams.
     """
-    from kubectl_plugin.program import NAME, app
-    from kubectl_plugin.running import Runner
+    from kubectl_plugin.cli import NAME, app
+    from kubectl_plugin.runner import Runner
 
     names = ("stdin", "stdout", "stderr")
     given, read, err = (Stream(terminal=terminal and name not in elsewhere) for name in names)

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from controller.kube.client import DRY_RUN
-from kubectl_plugin.verb_table import ENTRIES
+from kubectl_plugin.runner import ENTRIES
 from tests.beds.simulator.cluster import Attempt
 from tests.beds.simulator.refusal import Refused
 from tests.plugin.scene import NAME, NAMESPACE, Ran, Scene

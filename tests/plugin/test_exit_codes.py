@@ -13,8 +13,8 @@ import yaml
 
 from controller.kube.client import DRY_RUN
 from controller.kube.requests import Request, Response
-from kubectl_plugin.failures import ExitCode
-from kubectl_plugin.verb_table import ENTRIES
+from kubectl_plugin.errors import ExitCode
+from kubectl_plugin.runner import ENTRIES
 from tests.beds.api import DAEMONSETS, MERGE_PATCH
 from tests.beds.native import NATIVE
 from tests.beds.simulator.faults import Answer, Rule

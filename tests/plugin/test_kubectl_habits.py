@@ -9,9 +9,9 @@ import subprocess
 
 import pytest
 
-from kubectl_plugin.kubectl_habits import INSTEAD, in_jq
-from kubectl_plugin.program import NAME, app, verbs
-from kubectl_plugin.verb_table import ENTRIES
+from kubectl_plugin.cli import NAME, app, verbs
+from kubectl_plugin.runner import ENTRIES
+from kubectl_plugin.wording import INSTEAD, in_jq
 from tests.plugin import in_process
 from tests.plugin.in_process import Ran
 

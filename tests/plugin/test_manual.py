@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kubectl_plugin.verb_table import SHOWN
+from kubectl_plugin.runner import SHOWN
 from tests.tools.cli_manual import PAGE, page
 
 

@@ -12,13 +12,12 @@ from typing import Any
 
 import pytest
 
-from kubectl_plugin.failures import CommandError
+from kubectl_plugin.cli import NAME, app
+from kubectl_plugin.errors import CommandError
 from kubectl_plugin.flags import GlobalFlags, Output
 from kubectl_plugin.host import Host
-from kubectl_plugin.program import NAME, app
-from kubectl_plugin.running import Runner
+from kubectl_plugin.runner import ENTRIES, SHOWN, Entry, Runner, imported_function
 from kubectl_plugin.terminal import Terminal
-from kubectl_plugin.verb_table import ENTRIES, SHOWN, Entry, imported_function
 from tests.plugin import in_process
 
 ROOT = Path(__file__).parents[2]

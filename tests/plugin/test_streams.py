@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from kubectl_plugin.failures import CommandError
+from kubectl_plugin.errors import CommandError
 from kubectl_plugin.flags import GlobalFlags
 from kubectl_plugin.host import Host
 from kubectl_plugin.terminal import Terminal

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import typer
 
+from kubectl_plugin.cli import NAME, app
 from kubectl_plugin.flags import GLOBAL_NAMES
-from kubectl_plugin.program import NAME, app
-from kubectl_plugin.verb_table import ENTRIES
+from kubectl_plugin.runner import ENTRIES
 from tests.plugin import in_process
 
 ROOT: Any = typer.main.get_command(app)

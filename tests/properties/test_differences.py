@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from controller.api.objects import JSONObject
 from controller.api.template_identity import identity
-from kubectl_plugin.report.revisions.differences import differences
-from kubectl_plugin.report.revisions.phrases import summary
+from kubectl_plugin.rollout.diff import differences
+from kubectl_plugin.rollout.history import summary
 
 WORDS = st.sampled_from(["", "a", "b", "Always", "100m", "0.1", "TCP", "***"])
 VALUES = st.one_of(st.none(), st.booleans(), st.integers(0, 2), WORDS)

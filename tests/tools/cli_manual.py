@@ -10,10 +10,10 @@ from typing import Any
 
 import typer
 
-from kubectl_plugin.change_options import ActingOptions, SelectedOptions, WaitingOptions
+from kubectl_plugin.cli import NAME, app
 from kubectl_plugin.flags import GLOBAL_NAMES
-from kubectl_plugin.program import NAME, app
-from kubectl_plugin.verb_table import SHOWN, Entry
+from kubectl_plugin.options import ActingOptions, SelectedOptions, WaitingOptions
+from kubectl_plugin.runner import SHOWN, Entry
 
 
 def _names(group: Any) -> frozenset[str]:
@@ -25,7 +25,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
 HEAD = f"""\
 # Verbs and flags
 
-<!-- Made by `make docs` from the program: the texts are in kubectl_plugin/flags.py and *options.py. -->
+<!-- Made by `make docs` from the program: the texts are in kubectl_plugin/flags.py and options.py. -->
 
 All verbs of `{NAME}`, as `--help` tells them. What they write and when they ask: [plugin](plugin.md).
 What each ends with: [exit codes](exit-codes.md).

@@ -8,7 +8,7 @@ import pytest
 from controller.api.objects import rfc3339
 from controller.kube.connection import Connection, Fixed
 from controller.kube.requests import Response
-from kubectl_plugin.cluster.controller_lease import why_no_controller
+from kubectl_plugin.cluster.installation import why_no_controller
 from kubectl_plugin.cluster.session import Session, session_over
 from tests.beds.scripted import Script, ok
 

@@ -12,7 +12,7 @@ from controller.api.objects import Key
 from controller.kube.connection import Connection, Fixed
 from controller.kube.errors import Conflict, Gone, NotFound, UnknownOutcome, Unreadable
 from controller.kube.requests import DAEMONSETS, Response
-from kubectl_plugin.cluster import documents, self_reviews
+from kubectl_plugin.cluster import documents, installation
 from kubectl_plugin.cluster.session import Session, open_session, session_over
 from tests.beds import api as kit
 from tests.beds.objects import demo
@@ -76,7 +76,7 @@ async def test_a_missing_object_is_named_and_a_missing_kind_is_not(simulated: Si
 
 async def test_a_server_that_does_not_say_who_we_are_is_no_failure(simulated: Simulated) -> None:
     async with open_session(ALONE, simulated.access) as session:
-        assert await self_reviews.who_am_i(session) == ""
+        assert await installation.who_am_i(session) == ""
 
 
 def scripted(*answers: Response | Watch) -> Session:
@@ -85,13 +85,13 @@ def scripted(*answers: Response | Watch) -> Session:
 
 @pytest.mark.parametrize("status", [403, 404, 405])
 async def test_who_we_are_is_unknown_where_that_is_refused(status: int) -> None:
-    assert await self_reviews.who_am_i(scripted(Response(status=status))) == ""
+    assert await installation.who_am_i(scripted(Response(status=status))) == ""
 
 
 async def test_who_we_are_as_the_server_says_it() -> None:
     body = b'{"status":{"userInfo":{"username":"alice@example.com","groups":["dev"]}}}'
-    assert await self_reviews.who_am_i(scripted(ok(body, 201))) == "alice@example.com"
-    assert await self_reviews.who_am_i(scripted(ok(b"{}", 201))) == ""
+    assert await installation.who_am_i(scripted(ok(body, 201))) == "alice@example.com"
+    assert await installation.who_am_i(scripted(ok(b"{}", 201))) == ""
 
 
 @pytest.mark.parametrize("body", [b"<html>", b"[]", b'{"a":"\xff"}'], ids=["html", "list", "no utf-8"])

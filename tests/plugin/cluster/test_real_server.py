@@ -19,10 +19,10 @@ from controller.kube.errors import ApiError, ConfigError
 from controller.kube.kubeconfig import Access
 from controller.kube.requests import DAEMONSETS, Request
 from controller.kube.sender import Call
-from kubectl_plugin.cluster import documents, self_reviews
+from kubectl_plugin.cluster import documents, installation
 from kubectl_plugin.cluster.api_errors import explained_error
 from kubectl_plugin.cluster.session import Session, open_session
-from kubectl_plugin.failures import CommandError
+from kubectl_plugin.errors import CommandError
 from tests.beds.api import Api
 from tests.beds.api import Resource as Kind
 from tests.beds.control_plane import ControlPlane
@@ -123,11 +123,11 @@ async def test_the_server_takes_us_for_whom_it_takes_kubectl(
     assert done.returncode == 0, done.stderr
     async with open_session(ALONE, Access(kubeconfig=str(path), **fields)) as session:
         body = b'{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}'
-        request = Request(method="POST", path=self_reviews.REVIEWS, body=body)
+        request = Request(method="POST", path=installation.REVIEWS, body=body)
         call = Call(verb="create", what="me")
         review = json.loads((await session.sender.send(call, request)).body)
         assert review["status"]["userInfo"] == json.loads(done.stdout)["status"]["userInfo"]
-        assert await self_reviews.who_am_i(session) == review["status"]["userInfo"]["username"]
+        assert await installation.who_am_i(session) == review["status"]["userInfo"]["username"]
 
 
 async def test_somebody_without_rights_reads_what_is_needed_in_kubectls_words(place: Place) -> None:
@@ -176,7 +176,7 @@ async def test_a_server_and_a_token_are_enough(place: Place) -> None:
     async with open_session(ALONE, access, namespace=place.namespace) as session:
         found: Any = await documents.get(session, DAEMONSETS, Key(session.namespace, "agent"))
         assert found["metadata"]["name"] == "agent"
-        assert await self_reviews.who_am_i(session) == "admin"
+        assert await installation.who_am_i(session) == "admin"
 
 
 async def test_an_exec_plugin_with_an_old_credential_is_named(place: Place, tmp_path: Path) -> None:
@@ -230,7 +230,7 @@ async def test_nobody_at_the_port_and_a_certificate_of_an_unknown_authority(plac
 async def test_verification_may_be_turned_off(place: Place) -> None:
     access = Access(server=place.plane.url, token=place.plane.token, insecure_skip_tls_verify=True)
     async with open_session(ALONE, access) as session:
-        assert await self_reviews.who_am_i(session) == "admin"
+        assert await installation.who_am_i(session) == "admin"
 
 
 async def test_a_patch_is_done_under_the_name_that_was_given(place: Place) -> None:
@@ -251,6 +251,6 @@ async def test_a_patch_is_done_under_the_name_that_was_given(place: Place) -> No
 async def test_a_trace_holds_no_token(place: Place) -> None:
     lines: list[str] = []
     async with open_session(ALONE, changed(place.access, as_user="admin-again"), trace=lines.append) as session:
-        await self_reviews.who_am_i(session)
-    assert [line.rsplit(" ", 1)[0] for line in lines] == [f"POST {self_reviews.REVIEWS} 201"]
+        await installation.who_am_i(session)
+    assert [line.rsplit(" ", 1)[0] for line in lines] == [f"POST {installation.REVIEWS} 201"]
     assert place.plane.token not in "".join(lines)

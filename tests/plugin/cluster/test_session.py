@@ -22,7 +22,7 @@ from controller.kube.requests import DAEMONSETS
 from controller.kube.sender import CALL_SECONDS
 from kubectl_plugin.cluster.reads import name_of
 from kubectl_plugin.cluster.session import open_session, session_over
-from kubectl_plugin.failures import UsageError
+from kubectl_plugin.errors import UsageError
 from kubectl_plugin.host import Host
 from tests.beds.control_plane.ports import free_port
 from tests.beds.scripted import Script, Slow, ok

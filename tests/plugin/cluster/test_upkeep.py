@@ -7,8 +7,7 @@ import asyncio
 import pytest
 
 from controller.kube.errors import Forbidden, Gone
-from kubectl_plugin.cluster.polled import ReadAgain
-from kubectl_plugin.cluster.upkeep import State, Upkeep, Watched
+from kubectl_plugin.cluster.watches import ReadAgain, State, Upkeep, Watched
 from tests.beds.virtual_time import now, virtual_time
 
 

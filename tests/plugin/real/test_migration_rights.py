@@ -10,14 +10,13 @@ import pytest
 from controller.kube.errors import Forbidden
 from controller.kube.requests import Request, Response, Transport
 from controller.kube.transport import open_transport
-from kubectl_plugin.change_options import MigrateOptions
-from kubectl_plugin.cluster.invocation import Invocation
-from kubectl_plugin.cluster.session import session_over
-from kubectl_plugin.edits.migration.both_kinds import FINALIZER
+from kubectl_plugin.cluster.session import Invocation, session_over
+from kubectl_plugin.commands.migrate import migrate
 from kubectl_plugin.flags import GlobalFlags
 from kubectl_plugin.host import Host
+from kubectl_plugin.migrate.state import FINALIZER
+from kubectl_plugin.options import MigrateOptions
 from kubectl_plugin.terminal import Terminal
-from kubectl_plugin.verbs.migrate import migrate
 from tests.beds.api import DAEMONSETS, MERGE_PATCH, PODS
 from tests.beds.control_plane import Binaries, ControlPlane
 from tests.beds.controller.bed import Bed

@@ -14,7 +14,7 @@ import yaml
 
 from controller.api.objects import rfc3339
 from controller.kube.requests import Request, Response
-from kubectl_plugin.verbs.doctor import WANTED
+from kubectl_plugin.commands.doctor import WANTED
 from tests.beds.api import DAEMONSETS, LEASES, MERGE_PATCH, NAMESPACES, PODS
 from tests.plugin.playing import HOME, LEASE, NAMESPACE, Scene, opened
 from tests.plugin.user_transport import UserTransport

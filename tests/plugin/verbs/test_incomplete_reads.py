@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from controller.kube.client import DRY_RUN
-from kubectl_plugin.verb_table import ENTRIES
+from kubectl_plugin.runner import ENTRIES
 from tests.beds.api import DAEMONSETS
 from tests.beds.simulator.faults import Answer, Effect, Hang, Rule
 from tests.plugin.kept import story

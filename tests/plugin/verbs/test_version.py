@@ -13,7 +13,7 @@ import yaml
 
 from controller.api.names import GROUP
 from controller.kube.requests import NotConnected, Request, Response
-from kubectl_plugin.releases import own_version, too_far_apart
+from kubectl_plugin.units import own_version, too_far_apart
 from tests.beds.api import LEASES, MERGE_PATCH, PODS
 from tests.plugin.playing import HOME, LEASE, Scene, opened
 from tests.plugin.user_transport import UserTransport

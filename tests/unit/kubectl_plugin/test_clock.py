@@ -6,7 +6,7 @@ from email.utils import formatdate
 
 import pytest
 
-from kubectl_plugin.clock import ServerClock
+from kubectl_plugin.units import ServerClock
 
 NOW = 1_763_640_250.4
 

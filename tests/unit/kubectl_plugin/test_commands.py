@@ -8,10 +8,10 @@ from pathlib import Path
 
 import kubectl_plugin
 from controller.api.objects import Key
-from kubectl_plugin.commands import command, for_cluster
+from kubectl_plugin.wording import command, for_cluster
 
 HOME = Path(kubectl_plugin.__file__).parent
-OFFLINE = {"verbs/completion.py", "report/installation/checkup.py"}
+OFFLINE = {"commands/completion.py", "rollout/installation.py"}
 """They tell of the completion, which needs no cluster."""
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kubectl_plugin.host import Host
 from kubectl_plugin.local_install import look_around
-from kubectl_plugin.report.installation.facts import Machine, NoAnswer
+from kubectl_plugin.rollout.installation import Machine, NoAnswer
 from tests.beds.virtual_time import virtually
 
 

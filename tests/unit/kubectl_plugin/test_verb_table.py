@@ -8,14 +8,14 @@ from typing import Any, cast
 import pytest
 import typer
 
-from kubectl_plugin import candidates, verb_table
+from kubectl_plugin import candidates, runner
 
-FUNCTIONS = sorted({name for one in verb_table.ENTRIES for name in (one.function, one.offline) if name})
+FUNCTIONS = sorted({name for one in runner.ENTRIES for name in (one.function, one.offline) if name})
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_the_function_of_each_verb_is_there(function: str) -> None:
-    assert callable(verb_table.imported_function(function))
+    assert callable(runner.imported_function(function))
 
 
 @pytest.mark.parametrize("what", ["names", "natives", "namespaces", "contexts", "revisions", "containers", "steps"])
@@ -23,7 +23,7 @@ def test_the_function_that_looks_up_each_sort_of_candidates_is_there(what: str) 
     class Context:
         @staticmethod
         def obj(function: str) -> Callable[[Any, str], list[str]]:
-            assert callable(verb_table.imported_function(f"candidate_lookups.{function}"))
+            assert callable(runner.imported_function(f"candidate_lookups.{function}"))
             return lambda context, incomplete: [function]
 
     assert getattr(candidates, what)(cast("typer.Context", Context), "")

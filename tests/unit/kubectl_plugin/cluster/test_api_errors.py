@@ -13,7 +13,7 @@ from controller.kube.errors import ApiError, ConfigError, no_response_error, res
 from controller.kube.requests import NotConnected, Response
 from kubectl_plugin.cluster.api_errors import ROLES, explained_error
 from kubectl_plugin.cluster.session import session_over
-from kubectl_plugin.failures import CommandError
+from kubectl_plugin.errors import CommandError
 from tests.beds.manifests import MANIFESTS
 from tests.beds.sample_kind import status
 from tests.beds.scripted import Script

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kubectl_plugin.cluster.manifests import Manifest, manifests_in, objects_in, read_manifests
-from kubectl_plugin.failures import CommandError
+from kubectl_plugin.errors import CommandError
 from kubectl_plugin.flags import ManifestOptions
 from kubectl_plugin.host import Host
 

@@ -6,7 +6,7 @@ import pytest
 
 from controller.kube.connection import Connection, Fixed
 from controller.kube.errors import ConfigError
-from kubectl_plugin.cluster.proxies import through_proxy
+from kubectl_plugin.cluster.session import through_proxy
 
 PROXY = "http://proxy.example:3128"
 OTHER = "http://other.example:3128"

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from kubectl_plugin.cluster.side_by_side import AT_ONCE, for_each, scope, side_by_side
+from kubectl_plugin.cluster.documents import AT_ONCE, for_each, scope, side_by_side
 
 
 class Refused(Exception):

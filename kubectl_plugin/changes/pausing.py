@@ -1,0 +1,86 @@
+"""The edits of pause and resume.
+
+Restarts the pods as kubectl does: an annotation changes the template but not the pods that it describes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from controller.api.formats import counted
+from controller.api.names import RESTARTED_AT
+from controller.api.objects import JSONObject, rfc3339
+from controller.planner.explanation import NodeState
+from controller.planner.rollout_state import RolloutState
+from kubectl_plugin.changes.edit import ROLLING, Draft, Edit, settings_of
+from kubectl_plugin.changes.effects import (
+    cautions,
+    edit_of,
+    on_delete_caution,
+    pause_caution,
+    revision_of,
+    rollout_after,
+)
+from kubectl_plugin.rollout.snapshot import Snapshot
+from kubectl_plugin.rollout.survey import survey
+from kubectl_plugin.wording import between
+
+
+def pause(snapshot: Snapshot) -> Edit:
+    """Needs neither pods nor nodes: `what_stops` says what it does to them. Raises CommandError with exit code 6 for
+    OnDelete."""
+    if settings_of(snapshot, "pause").paused:
+        return Edit(result="already paused", operations=())
+    draft = Draft(snapshot.document)
+    draft.set(True, *ROLLING, "paused")
+    return Edit(result="paused", operations=draft.operations, warnings=cautions(snapshot))
+
+
+def resume(snapshot: Snapshot) -> Edit:
+    """Raises CommandError with exit code 6 for OnDelete."""
+    if not settings_of(snapshot, "resume").paused:
+        return Edit(result="not paused", operations=())
+    draft = Draft(snapshot.document)
+    draft.set(False, *ROLLING, "paused")
+    return edit_of(snapshot, draft, "resumed")
+
+
+def what_stops(snapshot: Snapshot, operations: tuple[JSONObject, ...] = ()) -> tuple[str, ...]:
+    """Which nodes the pause stops that is there, or there after `operations`; empty where pods or nodes could not be
+    read."""
+    rollout = rollout_after(snapshot, operations)
+    if rollout is None:
+        return ()
+    revision, desired = revision_of(snapshot, rollout), rollout.budget.desired
+    updated = sum(node.current is not None for node in rollout.eligible)
+    on_it = f"{counted(updated, 'node', 'is', of=desired)} on {revision}"
+    if updated == desired:
+        return (f"{on_it}; a later one is not rolled out before resume",)
+    return (
+        f"{on_it}; no more will be updated",
+        f"not stopped: {', '.join(_nodes_going_on(snapshot, rollout))}",
+    )
+
+
+def _nodes_going_on(snapshot: Snapshot, rollout: RolloutState) -> Iterator[str]:
+    """The nodes that still get a pod during a pause, lost pods and new nodes, and of which revision."""
+    updating = [row.node for row in survey(snapshot).rows_in(NodeState.UPDATING)]
+    if updating:
+        yield f"{between(updating)} (already updating)"
+    yield "lost pods (they come back as they were)"
+    if rollout.older and not rollout.progressive and rollout.frozen:
+        older = f"revision {rollout.older[0].number}" if snapshot.revisions_readable else "an older revision"
+        yield f"new nodes (they get {older})"
+    else:
+        yield "new nodes"
+
+
+def restart(snapshot: Snapshot) -> Edit:
+    """Stamped with the time of the snapshot in seconds, so that two calls within a second are one restart. Partition,
+    selector and budget apply as in any other update.
+    """
+    draft = Draft(snapshot.document)
+    draft.set(rfc3339(snapshot.now), "spec", "template", "metadata", "annotations", RESTARTED_AT)
+    if not draft.operations:
+        return Edit(result="already restarted", operations=())
+    return edit_of(snapshot, draft, "restarted", on_delete_caution(snapshot), pause_caution(snapshot))

@@ -1,0 +1,384 @@
+"""Rolls back to an earlier revision: its whole template, and whatever else would keep nodes from going back to it.
+
+With a partition, a selector or a pause, an earlier template alone updates no node: the nodes that never left that
+revision use up the quota, and the bad nodes stay bad. So the partition and the pause are lifted in the same write.
+
+A rollback before it is made, in words: what goes back and in which order, what stays, and what cannot go back.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Final
+
+from msgspec.structs import replace
+
+from controller.api.daemonset import DaemonSet, Phase, Rollout
+from controller.api.formats import counted
+from controller.api.objects import JSON, Value, as_bytes, value_at
+from controller.api.template_identity import without_restart
+from controller.planner.blocker_texts import Blocker
+from controller.planner.nodes import NodeInfo
+from controller.planner.rollout_state import RolloutState
+from kubectl_plugin.changes.edit import ROLLING, Caution, Draft, Edit, path_segments, template_gone_back_to
+from kubectl_plugin.changes.effects import cautions, on_delete_caution, rollout_after
+from kubectl_plugin.errors import CommandError, ExitCode
+from kubectl_plugin.rollout.history import kept_revisions, live_revision
+from kubectl_plugin.rollout.images import images_of, short_beside
+from kubectl_plugin.rollout.in_place import Moves, planned_moves, ways_of
+from kubectl_plugin.rollout.snapshot import RevisionDetail, Snapshot
+from kubectl_plugin.units import short_duration
+from kubectl_plugin.wording import command
+
+
+class RollbackWish(Value):
+    """What a person asks of a rollback."""
+
+    to_revision: int | None = None
+    """The number of a revision; None for the one that `target_of` finds."""
+    keep_partition: bool = False
+    keep_paused: bool = False
+    drop_selector: bool = False
+
+
+def target_of(snapshot: Snapshot, to_revision: int | None) -> RevisionDetail:
+    """The revision to go back to: the one with that number. Without a number it is the last one that was rolled out
+    completely, by the controller's record; where that is the live one, the one that was before it.
+
+    Raises CommandError where there is no such revision, or no longer; with exit code 6, and the revisions to choose
+    from, where the target cannot be known: it is never guessed from numbers or from what some pods run.
+    """
+    daemonset, kept, others = snapshot.daemonset, kept_revisions(snapshot), _different_ones(snapshot)
+    if to_revision is not None:
+        found = next((one for one in kept if one.revision.number == to_revision), None)
+        if found is None:
+            raise _not_kept(daemonset, to_revision, kept)
+        return found
+    if not others:
+        raise _nothing_earlier(daemonset, kept)
+    record = _record(snapshot)
+    by_hash = {one.revision.hash: one for one in kept}
+    stable, former = by_hash.get(record.stable_revision or ""), by_hash.get(record.previous_stable_revision or "")
+    if record.stable_revision is None and former in others:
+        return former
+    if record.stable_revision is None:
+        raise _unknown(snapshot, "no revision is known to have been rolled out completely")
+    if stable is None:
+        raise _unknown(snapshot, "the last revision that was rolled out completely is not kept")
+    if former is not None and former not in others:
+        raise _unknown(snapshot, f"nodes are on their way back to revision {former.revision.number}")
+    if stable in others:
+        return stable
+    if not _is_everywhere(snapshot, stable):
+        raise _unknown(snapshot, f"nodes are on their way back to revision {stable.revision.number}")
+    if former is None:
+        raise _unknown(snapshot, f"none is known to have been rolled out before revision {stable.revision.number}")
+    return former
+
+
+def _record(snapshot: Snapshot) -> Rollout:
+    status = snapshot.daemonset.status
+    return (status.rollout if status is not None else None) or Rollout()
+
+
+def _is_everywhere(snapshot: Snapshot, stable: RevisionDetail) -> bool:
+    """Whether no node keeps another revision than the stable one, which is live: it was rolled out last, or restarted
+    with no other in between."""
+    status, record = snapshot.daemonset.status, _record(snapshot)
+    if stable.revision.identity != snapshot.daemonset.identity:
+        return all(one.revision.number < stable.revision.number for one in _different_ones(snapshot))
+    is_last = status is not None and status.update_revision == record.stable_revision
+    return is_last and record.completion_time is not None and record.phase != Phase.HELD
+
+
+def other_revisions(snapshot: Snapshot) -> list[RevisionDetail]:
+    """The kept revisions that mean something else than the live template, the newest first."""
+    return [one for one in kept_revisions(snapshot) if one.revision.identity != snapshot.daemonset.identity]
+
+
+def _different_ones(snapshot: Snapshot) -> list[RevisionDetail]:
+    """Those of them that differ in more than a restart: to go back from a restart changes nothing."""
+    live = without_restart(snapshot.daemonset.spec.template)
+    return [one for one in other_revisions(snapshot) if without_restart(one.revision.template) != live]
+
+
+def age_and_images(snapshot: Snapshot, one: RevisionDetail) -> str:
+    """Such as `12d ago, agent:1.8.4`, with the images that differ from the live ones."""
+    live = images_of(snapshot.daemonset.spec.template)
+    kept = images_of(one.revision.template)
+    images = [short_beside(image, live.get(name, "")) for name, image in kept.items() if live.get(name) != image]
+    return ", ".join((f"{short_duration(snapshot.now - one.created)} ago", *images))
+
+
+def choice_explained(snapshot: Snapshot, target: RevisionDetail) -> str:
+    """Why `target_of` chose this revision; empty if it is the one that everybody would expect."""
+    stable = _record(snapshot).stable_revision
+    newer = [one for one in _different_ones(snapshot) if one.revision.number > target.revision.number]
+    if newer:
+        which = "the last one" if target.revision.hash == stable else "the one before"
+        return f"it is {which} that was rolled out completely; revision {newer[0].revision.number} was not"
+    older = len(nodes_going_forward(snapshot, target))
+    return f"it is the one before; {counted(older, 'node', 'runs')} an older one" if older else ""
+
+
+def already_back(snapshot: Snapshot) -> RevisionDetail | None:
+    """The live revision, where the last change was a rollback to it; else None.
+
+    Whoever asks again, perhaps because no answer came, does not want the abandoned revision back.
+    """
+    return live_revision(snapshot) if template_gone_back_to(snapshot) == snapshot.daemonset.identity else None
+
+
+def nodes_going_forward(snapshot: Snapshot, target: RevisionDetail) -> frozenset[str]:
+    """The nodes that run an older revision than `target`: for them the rollback is an update."""
+    numbers = {one.revision.hash: one.revision.number for one in snapshot.revisions}
+    return frozenset(
+        node.name
+        for node in _eligible_slots(snapshot)
+        for pod in (node.old,)
+        if pod is not None and numbers.get(pod.hash, target.revision.number) < target.revision.number
+    )
+
+
+def _eligible_slots(snapshot: Snapshot) -> Sequence[NodeInfo]:
+    """The nodes that should have a pod; empty if they cannot be worked out."""
+    rollout = rollout_after(snapshot)
+    return rollout.eligible if rollout is not None else ()
+
+
+def roll_back(snapshot: Snapshot, target: RevisionDetail, wish: RollbackWish) -> Edit:
+    """Writes nothing, and no partition either, where the live template already means the same as the target's.
+
+    The template is replaced as a whole: a merge would keep keys that were added since.
+    """
+    revision, daemonset = target.revision, snapshot.daemonset
+    if revision.identity == daemonset.identity:
+        return Edit(result=f"skipped (template already equals revision {revision.number})", operations=())
+    draft = Draft(snapshot.document)
+    draft.set(revision.template, "spec", "template")
+    rolling = daemonset.rolling_update
+    if rolling is not None:
+        if rolling.partition and not wish.keep_partition:
+            draft.set(0, *ROLLING, "partition")
+        if rolling.paused and not wish.keep_paused:
+            draft.set(False, *ROLLING, "paused")
+        if wish.drop_selector:
+            draft.drop(*ROLLING, "selector")
+    newest = max(one.revision.number for one in snapshot.revisions)
+    renumbered = f" (now revision {newest + 1})" if revision.number != newest else ""
+    return Edit(
+        result=f"rolled back to revision {revision.number}{renumbered}",
+        operations=draft.operations,
+        warnings=cautions(snapshot, on_delete_caution(snapshot)),
+    )
+
+
+def _unknown(snapshot: Snapshot, why: str) -> CommandError:
+    others = _different_ones(snapshot)
+    return CommandError(
+        f"it cannot be told which revision {snapshot.key.name} is to go back to: {why}",
+        hints=tuple(_way_to(snapshot, one) for one in others),
+        exit_code=ExitCode.REFUSED,
+    )
+
+
+def _way_to(snapshot: Snapshot, to: RevisionDetail) -> str:
+    words = age_and_images(snapshot, to)
+    return command("rollback", snapshot.key, "--to-revision", str(to.revision.number), to=words)
+
+
+def _nothing_earlier(daemonset: DaemonSet, kept: list[RevisionDetail]) -> CommandError:
+    name, limit = daemonset.name, daemonset.spec.revision_history_limit
+    because = f" (revisionHistoryLimit {limit})" if limit == 0 else ""
+    if not kept:
+        return CommandError(f"{name} has no revision yet; there is no earlier one{because}")
+    number = kept[0].revision.number
+    return CommandError(f"{name} has only revision {number}; there is no earlier revision{because}")
+
+
+def _not_kept(daemonset: DaemonSet, number: int, kept: list[RevisionDetail]) -> CommandError:
+    numbers = ", ".join(str(one) for one in sorted(one.revision.number for one in kept)) or "none"
+    return CommandError(
+        f"revision {number} of {daemonset.name} is not kept; kept: {numbers}"
+        f" (revisionHistoryLimit {daemonset.spec.history_limit})"
+    )
+
+
+_LABEL: Final = 12
+_NAMED: Final = 12
+"""How many nodes of one list are named; more names would show nothing."""
+_BREAKABLE, _FAST = " ", "\N{NO-BREAK SPACE}"
+"""A line may be broken between waves, but not within one."""
+
+_FLAGS: Final = {
+    Blocker.SELECTOR: "rollingUpdate.selector does not match; --drop-selector lifts it",
+    Blocker.PAUSED: "stays paused; without --keep-paused they go back",
+    Blocker.PARTITION: "partition {partition} keeps them; without --keep-partition they go back",
+}
+"""Blockers that a flag of this verb can remove."""
+_AS_IT_WAS: Final = {
+    "partition": ("with {}", {"keep_partition": True}),
+    "paused": ("while paused", {"keep_paused": True}),
+    "selector": ("with it", {"drop_selector": False}),
+}
+"""Fields that are written as well: how their former value is called, and the wish that keeps it."""
+
+
+def headline(snapshot: Snapshot, target: RevisionDetail) -> str:
+    """Such as `Roll back node-agent to revision 6 (12d ago, agent:1.8.4)?`, with the images that differ from the live
+    ones."""
+    return f"Roll back {snapshot.key.name} to revision {target.revision.number} ({age_and_images(snapshot, target)})?"
+
+
+def preview(
+    snapshot: Snapshot, target: RevisionDetail, wish: RollbackWish, edit: Edit, *, width: int
+) -> tuple[str, ...]:
+    """Lines of at most `width` columns. `edit`: what `roll_back` returned for the same target and wish.
+
+    Where it is unknown which nodes move, as without the right to read pods, the lines say so, and what is written.
+    """
+    rollout = rollout_after(snapshot, edit.operations)
+    if rollout is None:
+        unread = "pods" if not snapshot.pods_readable else "nodes" if snapshot.nodes is None else ""
+        unseen = "cannot be told" + (f": the {unread} could not be read" if unread else "")
+        rows = [("who moves", unseen), *_setting_rows(snapshot, target, wish, edit, None)]
+    else:
+        why = choice_explained(snapshot, target) if wish.to_revision is None else ""
+        moves = planned_moves(rollout)
+        rows = [
+            *_moving_rows(moves, nodes_going_forward(snapshot, target)),
+            *(("how", words) for words in ways_of(rollout).words() if moves.moving),
+            *_setting_rows(snapshot, target, wish, edit, moves),
+            *_kept_rows(moves, rollout),
+            *([("why", why)] if why else []),
+        ]
+    return tuple(line for label, text in rows for line in _row(label, text, width))
+
+
+def kept_cautions(snapshot: Snapshot, target: RevisionDetail) -> tuple[Caution, ...]:
+    """For a template that is live again already: what still keeps nodes on a younger revision.
+
+    Nodes on an older revision are not mentioned: a rollout keeps them there on purpose.
+    """
+    rollout = rollout_after(snapshot)
+    if rollout is None or rollout.rolling_update is None:
+        return ()
+    key = snapshot.key
+    ways = {
+        Blocker.PARTITION: (
+            f"partition {rollout.rolling_update.partition} keeps",
+            command("set-partition", key, "0"),
+        ),
+        Blocker.PAUSED: ("the pause keeps", command("resume", key)),
+    }
+    held = planned_moves(rollout).held
+    younger = {one.revision.hash for one in snapshot.revisions if one.created > target.created}
+    bad = {node.name for node in rollout.nodes if node.old is not None and node.old.hash in younger}
+    cautions = []
+    for blocker, (why, way) in ways.items():
+        if nodes := [node for node in held.get(blocker, ()) if node in bad]:
+            text = f"{why} {_node_count(nodes)} from going back: {_name_list(nodes)}".replace(_FAST, " ")
+            cautions.append(Caution(text=text, hints=(way,)))
+    return tuple(cautions)
+
+
+def _moving_rows(moves: Moves, forward: Collection[str]) -> Iterator[tuple[str, str]]:
+    """`forward`: nodes that run an older revision than the one they get (`nodes_going_forward`)."""
+    on = [node for node in moves.moving if node in forward]
+    if on and len(on) == len(moves.moving):
+        yield "go forward", f"{_node_count(on)} from an older revision{_order_words(moves)}"
+    elif on:
+        back = [node for node in moves.moving if node not in forward]
+        yield "move back", f"{_node_count(back)}: {_name_list(back)}"
+        yield "go forward", f"{_node_count(on)} from an older revision: {_name_list(on)}"
+        yield "order", _order_words(moves).removeprefix(": ")
+    else:
+        yield "move back", f"{_node_count(moves.moving)}{_order_words(moves)}"
+    if moves.starting:
+        yield "start", f"{_node_count(moves.starting)} without a pod: {_name_list(moves.starting)}"
+    if moves.staying:
+        yield "stay", f"{_node_count(moves.staying)} already on it"
+
+
+def _order_words(moves: Moves) -> str:
+    parts = []
+    if moves.at_once:
+        they = "it is" if len(moves.at_once) == 1 else "they are"
+        parts.append(f"{_name_list(moves.at_once)} at once ({they} down)")
+    if moves.waves:
+        parts.append(_in_waves(moves.waves))
+    elif moves.later:
+        parts.append(f"{_name_list(moves.later)} once {_name_list(moves.spent_by)} can do without the budget")
+    return f": {', then '.join(parts)}{_FAST * 5}{moves.how}".rstrip(_FAST) if parts else ""
+
+
+def _in_waves(waves: Sequence[Sequence[str]]) -> str:
+    shown: list[str] = []
+    left = _NAMED
+    for wave in waves:
+        if left <= 0:
+            break
+        shown.append(_name_list(wave, left))
+        left -= len(wave)
+    more = len(waves) - len(shown)
+    return " | ".join((*shown, *([counted(more, "more wave")] if more else [])))
+
+
+def _setting_rows(
+    snapshot: Snapshot, target: RevisionDetail, wish: RollbackWish, edit: Edit, moves: Moves | None
+) -> Iterator[tuple[str, str]]:
+    """The other fields that are written, each with what would happen without it, where that can be known."""
+    label = iter(("also set",))
+    for operation in edit.operations:
+        *above, field = path = path_segments(operation)
+        if tuple(above) != ROLLING:
+            continue
+        before = value_at(snapshot.document, *path)
+        words = f"{field} {_word(before)} -> {_word(operation.get('value'))}"
+        called, kept = _AS_IT_WAS[field]
+        without = _moves_without(snapshot, target, replace(wish, **kept), moves) if moves is not None else ""
+        yield next(label, ""), words + (f"   ({called.format(before)}, {without})" if without else "")
+
+
+def _word(value: JSON) -> str:
+    return "none" if value is None else str(value) if isinstance(value, str) else as_bytes(value).decode()
+
+
+def _moves_without(snapshot: Snapshot, target: RevisionDetail, wish: RollbackWish, moves: Moves) -> str:
+    """Which nodes would move if `wish` left one field as it is; empty if that makes no difference."""
+    rollout = rollout_after(snapshot, roll_back(snapshot, target, wish).operations)
+    moving = planned_moves(rollout).moving if rollout is not None else moves.moving
+    if len(moving) == len(moves.moving):
+        return ""
+    return f"{'only ' if moving else ''}{_node_count(moving)} would move back"
+
+
+def _kept_rows(moves: Moves, rollout: RolloutState) -> Iterator[tuple[str, str]]:
+    rolling = rollout.rolling_update
+    for blocker, nodes in moves.held.items():
+        why = _FLAGS.get(blocker, blocker.text.of_rollback).format(partition=rolling.partition if rolling else 0)
+        yield "will NOT", f"{_node_count(nodes)}: {_name_list(nodes)} ({why})"
+
+
+def _node_count(nodes: Sequence[str]) -> str:
+    return counted(len(nodes), "node") if nodes else "no node"
+
+
+def _name_list(nodes: Sequence[str], most: int = _NAMED) -> str:
+    """Names of nodes, of which at most `most` are listed; a name and its comma stay together on a line."""
+    if len(nodes) <= most:
+        return (_FAST if len(nodes) <= 3 else _BREAKABLE).join(nodes)
+    return f"{_BREAKABLE.join(nodes[:most])} and {len(nodes) - most} more"
+
+
+def _row(label: str, text: str, width: int) -> Iterable[str]:
+    lines = textwrap.wrap(
+        text,
+        width,
+        initial_indent=label.ljust(_LABEL),
+        subsequent_indent=" " * _LABEL,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return (line.replace(_FAST, " ") for line in lines)

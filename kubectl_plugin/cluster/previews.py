@@ -1,0 +1,215 @@
+"""What the server would answer: dry runs of DaemonSets and of their pods. Nothing is stored.
+
+Asks the server, as the controller does, whether updates in place would undo what admission did to pods at their
+creation: by dry runs, which store nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from controller.api import patch
+from controller.api.daemonset import DaemonSet, DaemonSetView, project
+from controller.api.names import HASH_LABEL
+from controller.api.objects import JSONObject, Key, Ref, value_at
+from controller.api.pod import ManagedPodView
+from controller.api.revision import Revision
+from controller.inplace.admission import (
+    CONTAINER_MISSING,
+    UPDATE_REFUSED,
+    amount_undone,
+    by_admission,
+    image_undone,
+    swapping_all,
+)
+from controller.inplace.change import InPlaceChange
+from controller.inplace.patches import asking
+from controller.kube.client import Client
+from controller.kube.errors import ApiError, Forbidden, Invalid, QuotaExceeded, UnknownFields
+from controller.kube.requests import DAEMONSETS, POD_VIEWS, PODS
+from controller.planner.actions import ProbeTemplate
+from controller.planner.blockers import in_place_change_of
+from controller.planner.pod_template import PodRenderer, unknown_field_words
+from controller.planner.rollout_state import rollout_state
+from kubectl_plugin.changes.apply import client_side_managers, without_fields_of_client_side
+from kubectl_plugin.changes.edit import Application, with_operations
+from kubectl_plugin.cluster import documents
+from kubectl_plugin.cluster.documents import list_objects
+from kubectl_plugin.cluster.reads import owned_query
+from kubectl_plugin.cluster.session import Invocation, Session
+from kubectl_plugin.forecast.report import DryRunAnswer
+from kubectl_plugin.forecast.warnings import CheckResult
+from kubectl_plugin.rollout.snapshot import Snapshot
+from kubectl_plugin.rollout.world_of import world_of
+
+NO_RIGHT: Final = ("cannot create resource", "cannot set blockOwnerDeletion")
+"""How the server refuses for want of RBAC rights; an admission policy's refusal is about the pod itself."""
+
+
+async def dry_run_of_change(session: Session, live: JSONObject, wanted: JSONObject) -> JSONObject | None:
+    """The object `live` as it would be after the change, checked and with defaults. None without the right to do it.
+
+    Raises ApiError where the server refuses the change.
+    """
+    operations = [patch.add(wanted.get("spec"), "spec")]
+    for field in ("labels", "annotations"):
+        before, after = (value_at(one, "metadata", field) for one in (live, wanted))
+        if after != before:
+            operations.append(patch.add(after or {}, "metadata", field))
+    name, namespace, uid = (str(value_at(live, "metadata", field)) for field in ("name", "namespace", "uid"))
+    guarded = patch.guarded_by_uid(uid, *operations)
+    try:
+        return await documents.patch(session, DAEMONSETS, Key(namespace, name), guarded, dry_run=True, strict=True)
+    except Forbidden:
+        return None
+
+
+async def dry_run_of_apply(session: Session, live: JSONObject, wanted: Application, *, force: bool) -> JSONObject:
+    """The object as it would be once it is applied, checked and with defaults. `live`: empty for a new one.
+
+    Raises ApiError where the server refuses it: Conflict for fields of other managers, unless `force`.
+    """
+    expected = await documents.apply(session, wanted, dry_run=True, force=force)
+    if not (wanted.manifest and client_side_managers(live)):
+        return expected
+    left = without_fields_of_client_side(live, expected)
+    checked = await dry_run_of_change(session, live, left)
+    return {**left, "spec": (checked or left)["spec"]}  # with the defaults of fields that go
+
+
+async def dry_run_of_pod(session: Session, daemonset: DaemonSet, probe: ProbeTemplate) -> DryRunAnswer:
+    """Whether the server would accept the pod that the controller would create. Raises ApiError where its answer is
+    neither.
+
+    Without an existing DaemonSet as owner it refuses every pod, but names unknown fields before.
+    """
+    renderer, name, create = PodRenderer(daemonset, probe.revision), probe.name, session.client.create
+    try:
+        body = (renderer.whole if probe.strict else renderer.body)(name, probe.node)
+        await create(PODS, daemonset.namespace, body, name=name, dry_run=True, strict=probe.strict)
+    except UnknownFields as error:
+        words = unknown_field_words(error.message)
+        return DryRunAnswer(result=CheckResult.FAILED, text=words, unknown_fields=True)
+    except QuotaExceeded:  # the pod that is deleted first makes room
+        return DryRunAnswer(result=CheckResult.OK)
+    except (Forbidden, Invalid) as error:
+        if any(words in error.message for words in NO_RIGHT):
+            return DryRunAnswer(result=CheckResult.SKIPPED, text="no right to create pods")
+        if daemonset.uid:
+            return DryRunAnswer(result=CheckResult.FAILED, text=error.message)
+    if not daemonset.uid:
+        return DryRunAnswer(result=CheckResult.SKIPPED, text="not before the DaemonSet exists")
+    return DryRunAnswer(result=CheckResult.OK)
+
+
+async def unknown_fields(session: Session, snapshot: Snapshot, operations: Iterable[JSONObject]) -> str:
+    """Why the controller would create no pod once `operations` are written: the template is new, and the server does
+    not know these fields of it. Empty if it knows them all, or does not say.
+    """
+    if not snapshot.pods_readable or not snapshot.revisions_readable:
+        return ""
+    try:
+        after = project(msgspec.convert(with_operations(snapshot.document, operations), DaemonSetView))
+        rollout = rollout_state(world_of(snapshot, after))
+    except (ValueError, msgspec.MsgspecError):
+        return ""
+    if not rollout.strict or rollout.revision.uid:
+        return ""
+    probe = ProbeTemplate(node=after.name, name=after.name, revision=rollout.revision, strict=True)
+    try:
+        answer = await dry_run_of_pod(session, after, probe)
+    except ApiError:
+        return ""
+    return answer.text if answer.unknown_fields else ""
+
+
+WITHIN: Final = 5.0
+"""Seconds for all answers; without them a verb goes on, and says less."""
+MOST: Final = 20
+"""Differences that are asked about. One pod stands for all that differ in the same way."""
+
+
+async def with_admission(invocation: Invocation, snapshot: Snapshot, after: DaemonSet) -> Snapshot:
+    """`snapshot` with the pods whose update in place to `after` would undo what admission did, and those of which
+    this is not known."""
+    changes, revision = _changes(snapshot, after)
+    if revision is None or not changes:
+        return snapshot
+    client, unmapped, unsure = invocation.session.client, dict[str, str](), set[str]()
+    try:
+        async with asyncio.timeout(WITHIN):
+            pods = await list_objects(client, POD_VIEWS, snapshot.key.namespace, owned_query(snapshot.daemonset))
+            groups = _alike(pods, changes)
+            unsure = {uid for group in groups for uid in _uids(group)}
+            for group in groups[:MOST]:
+                pod = group[0]
+                why = await _why(client, pod, revision, changes[pod.metadata.uid], snapshot.now)
+                if why is not None:
+                    unsure -= _uids(group)
+                    unmapped |= dict.fromkeys(_uids(group), why) if why else {}
+    except (ApiError, TimeoutError) as error:
+        words = str(error) if isinstance(error, ApiError) else f"no answer within {WITHIN:g}s"
+        invocation.terminal.note(f"cannot tell of all pods what admission changed: {words}")
+    return replace(snapshot, unmapped=unmapped, unasked=frozenset(unsure))
+
+
+def _changes(snapshot: Snapshot, after: DaemonSet) -> tuple[Mapping[str, InPlaceChange], Revision | None]:
+    """The changes in place of images and resources, by uid of the pod, and the revision that they lead to."""
+    if not (after.in_place and snapshot.pods_readable and snapshot.revisions_readable):
+        return {}, None
+    try:
+        rollout = rollout_state(world_of(snapshot, after))
+    except (ValueError, msgspec.MsgspecError):
+        return {}, None
+    old = (node.old for node in rollout.outdated if node.old is not None)
+    found = {pod.uid: in_place_change_of(rollout, pod) for pod in old}
+    return {
+        uid: one for uid, one in found.items() if isinstance(one, InPlaceChange) and (one.images or one.resources)
+    }, rollout.revision
+
+
+def _alike(pods: Iterable[ManagedPodView], changes: Mapping[str, InPlaceChange]) -> Sequence[list[ManagedPodView]]:
+    """The pods that admission has changed, by revision and by what differs."""
+    groups: dict[object, list[ManagedPodView]] = {}
+    for pod in pods:
+        change = changes.get(pod.metadata.uid)
+        if change is not None and (found := by_admission(pod, change)):
+            of = (pod.metadata.labels or {}).get(HASH_LABEL)
+            groups.setdefault((of, frozenset(found.images.items()), found.amounts, found.missing), []).append(pod)
+    return [*groups.values()]
+
+
+def _uids(pods: Iterable[ManagedPodView]) -> set[str]:
+    return {pod.metadata.uid for pod in pods}
+
+
+async def _why(
+    client: Client, pod: ManagedPodView, revision: Revision, change: InPlaceChange, now: float
+) -> str | None:
+    """Why the controller would replace the pod; empty: it would not. None: the server does not say."""
+    meta, found = pod.metadata, by_admission(pod, change)
+    ref = Ref(namespace=meta.namespace, name=meta.name, uid=meta.uid, version=meta.resource_version)
+    if found.missing:
+        return CONTAINER_MISSING
+    try:
+        if found.images:
+            operations = swapping_all(pod, revision, change, now)
+            shown = await client.preview(POD_VIEWS, ref, patch.guarded_by_version(ref.version, *operations))
+            if shown is None:
+                return None
+            if why := image_undone(found, change, shown):
+                return why
+        if found.amounts:
+            operations = asking(pod, change.resources)
+            shown = await client.preview(POD_VIEWS, ref, patch.guarded_by_uid(ref.uid, *operations), sub="resize")
+            return amount_undone(found, change, shown) if shown is not None else None
+    except Invalid:
+        return UPDATE_REFUSED
+    except ApiError:
+        return None
+    return ""

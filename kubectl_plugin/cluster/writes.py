@@ -1,0 +1,203 @@
+"""Warns a person who interrupts the plugin in the middle of a change of what may have been done.
+
+The one write of an acting verb: a JSON Patch of the object that the user was shown, and never of a newer spec.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from functools import partial
+from typing import Final, TypeAlias
+
+from msgspec.structs import replace
+
+from controller.api import patch
+from controller.api.daemonset import DaemonSetStatus
+from controller.api.objects import JSONObject, Key, ObjectMeta, fields_of, value_at
+from controller.kube.errors import ApiError, Conflict
+from controller.kube.requests import DAEMONSETS
+from controller.planner.revisions import current_revision
+from kubectl_plugin.changes import apply
+from kubectl_plugin.changes.apply import NOTE, beside, note_of, with_notes
+from kubectl_plugin.changes.edit import Application, Edit, action_operations, with_operations
+from kubectl_plugin.changes.effects import number_of
+from kubectl_plugin.cluster import documents, reads
+from kubectl_plugin.cluster.session import Invocation
+from kubectl_plugin.errors import CommandError, ExitCode
+from kubectl_plugin.rollout.gitops import LastAction
+from kubectl_plugin.rollout.images import images_of, short_image
+from kubectl_plugin.rollout.snapshot import Snapshot
+from kubectl_plugin.rollout.world_of import world_of
+from kubectl_plugin.terminal import Terminal
+from kubectl_plugin.wording import command, new_nodes
+
+
+@contextmanager
+def warn_if_interrupted(terminal: Terminal, what: str, *hints: str) -> Iterator[None]:
+    """Warn `interrupted{what}` when Ctrl-C, `--timeout` or SIGTERM ends the block. SIGTERM, which otherwise ends the
+    process at once, cancels the task instead.
+
+    Never ask a question inside: it blocks the event loop, and SIGTERM would have to wait for its answer.
+    """
+    task = asyncio.current_task()
+    assert task is not None
+    loop, unheeded = task.get_loop(), signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    if unheeded:
+        loop.add_signal_handler(signal.SIGTERM, task.cancel)
+    try:
+        yield
+    except asyncio.CancelledError:
+        terminal.warn(f"interrupted{what}", *hints)
+        raise
+    finally:
+        if unheeded:
+            loop.remove_signal_handler(signal.SIGTERM)
+
+
+Judge: TypeAlias = Callable[[], Awaitable[None]]
+"""Checks once more whether the change may be written. Raises CommandError where it may not."""
+ATTEMPTS: Final = 30
+"""How often a write is tried. During a rollout each status that the controller writes makes our version stale: with
+ten of them a second, and a server a quarter of a second away, one attempt in twelve succeeds."""
+
+_NOT_THERE: Final = {"resourceVersion": "1"}
+"""No object has this resourceVersion: server-side apply with it makes an object, or is a conflict if there is one."""
+
+
+async def write(
+    invocation: Invocation,
+    snapshot: Snapshot,
+    edit: Edit,
+    done: LastAction,
+    *,
+    dry_run: bool,
+    field_manager: str,
+    judge: Judge | None = None,
+) -> JSONObject:
+    """The object after `edit`; with `dry_run`, as it would be.
+
+    Where only status or metadata has changed meanwhile it is tried again, after `judge` has agreed; the annotations
+    about `done` are then made for the present ones. Raises CommandError (6) where the spec has changed, because the
+    user has seen and confirmed another one; ApiError.
+    """
+    session, key, document = invocation.session, snapshot.key, snapshot.document
+
+    def changes(live: JSONObject) -> tuple[JSONObject, ...]:
+        return (*edit.operations, *action_operations(live, edit.operations, done))
+
+    async def patched(live: JSONObject) -> JSONObject:
+        guarded = patch.guarded_by_version(reads.meta_of(live).resource_version, *changes(live))
+        return await documents.patch(
+            session, DAEMONSETS, key, guarded, dry_run=dry_run, field_manager=field_manager, strict=True
+        )
+
+    async def applied(application: Application, live: JSONObject) -> JSONObject:
+        if application.manifest:
+            noted = with_notes(application, with_operations(live, changes(live)))
+            return await _apply_manifest(invocation, live, replace(application, body=noted), dry_run=dry_run)
+        return await documents.apply(session, _guarded(application, live), dry_run=False, force=True)
+
+    words, way = f" while {key.name} was written: it may have been done", command("status", key)
+    sends = [partial(applied, one) for one in edit.applications if one.manifest or not dry_run] or [partial(patched)]
+    for send in sends:
+        for left in reversed(range(ATTEMPTS)):
+            try:
+                with nullcontext() if dry_run else warn_if_interrupted(invocation.terminal, words, way):
+                    document = await send(document)
+                    break
+            except Conflict as error:
+                if not left or any(one.reason == "FieldManagerConflict" for one in error.causes):
+                    raise
+            document, before = await documents.get(session, DAEMONSETS, key), snapshot.document
+            if _identity(document) != _identity(before) or _meta_differs(document, before, edit):
+                raise await _change_error(invocation, snapshot, document)
+            if judge is not None:
+                await judge()
+        if dry_run and edit.applications:  # nobody else has made the rest of it
+            return with_operations(snapshot.document, changes(snapshot.document))
+        snapshot = reads.with_document(snapshot, document)
+    return document
+
+
+async def _apply_manifest(
+    invocation: Invocation, document: JSONObject, application: Application, *, dry_run: bool
+) -> JSONObject:
+    """Server-side apply to `document`: nothing that was not shown is taken from other managers. kubectl's copy of the
+    manifest, where there is one, becomes as kubectl would make it."""
+    session, meta, manager = invocation.session, reads.meta_of(document), application.manager
+    if not dry_run and apply.client_side_managers(document):
+        managers = patch.add(apply.taken_from_client_side(document, manager), "metadata", "managedFields")
+        key, guarded = Key(meta.namespace, meta.name), patch.guarded_by_version(meta.resource_version, managers)
+        document = await documents.patch(session, DAEMONSETS, key, guarded, dry_run=False, field_manager=manager)
+    stored = await documents.apply(session, _guarded(application, document), dry_run=dry_run, force=bool(meta.uid))
+    note = note_of(application.manifest)
+    if dry_run or value_at(stored, *NOTE) in (None, note):
+        return stored
+    noted = beside(stored, apply.KEEPS_NOTE, note, *NOTE)
+    try:
+        return await documents.apply(session, noted, dry_run=False, force=True)
+    except ApiError as error:
+        invocation.terminal.warn(f"applied; but kubectl's copy of the manifest is still the former: {error.message}")
+        return stored
+
+
+def _guarded(application: Application, document: JSONObject) -> Application:
+    """`application` to `document` as it is; where that is new, only if there is none."""
+    meta, body = reads.meta_of(document), application.body
+    guard = {"uid": meta.uid, "resourceVersion": meta.resource_version} if meta.uid else _NOT_THERE
+    return replace(application, body={**body, "metadata": {**fields_of(body["metadata"]), **guard}})
+
+
+def _meta_differs(document: JSONObject, before: JSONObject, edit: Edit) -> bool:
+    """Whether labels or annotations differ from `before`, and the edit changes any of them."""
+    metas = [reads.meta_of(one) for one in (document, before)]
+    now, then = ((one.labels, one.annotations) for one in metas)
+    return now != then and any(str(one["path"]).startswith("/metadata/") for one in edit.operations)
+
+
+def _identity(document: JSONObject) -> tuple[str, int]:
+    meta: ObjectMeta = reads.meta_of(document)
+    return meta.uid, meta.generation
+
+
+async def _change_error(invocation: Invocation, before: Snapshot, document: JSONObject) -> CommandError:
+    name = before.key.name
+    try:
+        async with asyncio.timeout(reads.HURRY):
+            now = await _what_is_new(invocation, before, document)
+    except (ApiError, CommandError, TimeoutError):  # the words must not cost the exit code
+        now = f"generation {_identity(document)[1]}"
+    return CommandError(
+        f"{name} changed while you were looking (now {now})",
+        hints=("run the command again to see the new plan",),
+        exit_code=ExitCode.REFUSED,
+    )
+
+
+async def _what_is_new(invocation: Invocation, before: Snapshot, document: JSONObject) -> str:
+    """The most important difference between `before` and `document`, in words."""
+    if _identity(document)[0] != _identity(before.document)[0]:
+        return "another object of that name"
+    key = before.key
+    after = await reads.snapshot(invocation, key.name, namespace=key.namespace, nodes=False, pods=False)
+    if after.daemonset.identity != before.daemonset.identity:
+        return _revision_words(after)
+    old, new = before.daemonset.rolling_update, after.daemonset.rolling_update
+    if old is not None and new is not None:
+        if old.partition != new.partition:
+            status, asked = after.daemonset.status or DaemonSetStatus(), new.partition or 0
+            return f"partition {asked}, {new_nodes(asked, status.desired_number_scheduled)}"
+        if old.paused != new.paused:
+            return "paused" if new.paused else "not paused"
+    return f"generation {after.daemonset.generation}"
+
+
+def _revision_words(after: Snapshot) -> str:
+    """The number that the new template has, or gets when the controller has seen it, and its first image."""
+    current, older = current_revision(world_of(after))
+    number = number_of(current, older)
+    image = next(iter(images_of(after.daemonset.spec.template).values()), "")
+    return f"revision {number}, image {short_image(image)}" if image else f"revision {number}"

@@ -1,0 +1,161 @@
+"""`apply`: writes a manifest and, with --hold-at, a partition that no later apply of it takes away."""
+
+from __future__ import annotations
+
+import re
+from typing import Final, TypeAlias
+
+from msgspec.structs import replace
+
+from controller.api.daemonset import DaemonSet
+from controller.api.formats import IntOrPercent
+from controller.api.objects import JSONObject, value_at
+from controller.kube.errors import Conflict
+from kubectl_plugin.changes import apply as edits
+from kubectl_plugin.changes.apply import HOLDS, client_side_managers
+from kubectl_plugin.changes.edit import ROLLING, Application, Draft, settings_of
+from kubectl_plugin.changes.partition import desired_of, keeps_fewer, partition_of
+from kubectl_plugin.cluster import previews
+from kubectl_plugin.cluster.manifests import Manifest, read_manifests
+from kubectl_plugin.cluster.previews import with_admission
+from kubectl_plugin.cluster.session import Invocation
+from kubectl_plugin.commands.change_flow import carry_out, deadline_of, will_ask
+from kubectl_plugin.commands.change_writer import EditOfOne, guard_of_pauses, with_question
+from kubectl_plugin.commands.manifest_targets import ForecastTarget, daemonset_in, targets_of
+from kubectl_plugin.errors import CommandError, ExitCode, UsageError
+from kubectl_plugin.options import MANAGER
+from kubectl_plugin.options import ApplyOptions as Asked
+from kubectl_plugin.rollout.snapshot import Snapshot
+from kubectl_plugin.units import int_or_percent
+
+_Taken: TypeAlias = dict[tuple[str, str], None]
+"""Fields, and the managers that they are taken from, in the server's order."""
+_PARTITION: Final = f".{'.'.join(ROLLING)}.partition"
+_OTHER: Final = re.compile(r'conflict with "(?P<manager>[^"]*)"')
+
+
+async def apply(invocation: Invocation, asked: Asked) -> int:
+    """Objects of other kinds in the files are left to kubectl, and a note says so."""
+    hold_at = None if asked.hold_at is None else int_or_percent(asked.hold_at, "--hold-at")
+    manifests, others = await read_manifests(asked, invocation.host)
+    for one in manifests:
+        _refuse_contradictions(one, invocation.namespace, hold_at)
+    if others:
+        named = ", ".join(sorted({str(one.get("kind")) for one in others}))
+        invocation.terminal.note(f"not applied, since only Advanced DaemonSets are: {named}; kubectl apply does")
+    async with deadline_of(invocation, asked).enforced():
+        targets = await targets_of(invocation, manifests)
+        changes = {one.snapshot.key: await _change_of(invocation, one, asked, hold_at) for one in targets}
+    asks = will_ask(invocation, asked) and len(changes) == 1
+    live = [one.snapshot for one in changes.values()]
+    checked = await guard_of_pauses(
+        invocation, asked, live, by_flag=asked.lift_pause, what="the manifest", instead="paused: true in it"
+    )
+
+    def change(snapshot: Snapshot) -> EditOfOne:
+        made = checked(changes[snapshot.key])
+        return with_question(made, f"Apply to {snapshot.key.name}?") if asks else made
+
+    return await carry_out(invocation, live, change, asked, verb="apply")
+
+
+def _refuse_contradictions(manifest: Manifest, asked: str | None, hold_at: IntOrPercent | None) -> None:
+    """Raises UsageError for flags that contradict the manifest."""
+    written = value_at(manifest.document, *ROLLING, "partition")
+    if hold_at is not None and written not in (None, hold_at):
+        words = f"{manifest.source} sets partition {written} for {manifest.name}, --hold-at says {hold_at}"
+        raise UsageError(words, hints=("leave one of them out",))
+    if asked and manifest.namespace not in ("", asked):
+        raise UsageError(f"{manifest.source} is for namespace {manifest.namespace}, -n says {asked}")
+
+
+async def _change_of(
+    invocation: Invocation, target: ForecastTarget, asked: Asked, hold_at: IntOrPercent | None
+) -> EditOfOne:
+    """The change that applies the manifest, as a dry run of the server makes it. Raises CommandError and ApiError."""
+    assert target.manifest is not None
+    live, key = target.snapshot, target.snapshot.key
+    if not target.exists:
+        if asked.print_patch:
+            raise CommandError(f"{key.name} does not exist yet: there is nothing to patch")
+        kind = {field: target.manifest.document[field] for field in ("apiVersion", "kind")}
+        live = replace(live, document={**kind, "metadata": {"name": key.name, "namespace": key.namespace}})
+    application = edits.application_of(target.manifest.document, key, live.document, asked.field_manager)
+    hold = None if value_at(application.manifest, *ROLLING, "partition") is not None else hold_at
+    expected, taken = await _dry_run(invocation, live, application, hold, asked)
+    if hold is not None:
+        _refuse_hold(live, daemonset_in(expected), hold)
+    if not (asked.force_conflicts or (invocation.terminal.may_ask and not asked.yes)):
+        _refuse_release(live, expected, taken)
+
+    async def judge() -> None:
+        again, now_taken = await _dry_run(invocation, live, application, hold, asked)
+        if again["spec"] != expected["spec"] or not now_taken.keys() <= taken.keys():
+            words = f"what the manifest would change of {key.name} has changed while you were looking"
+            raise _refusal(words, "run the command again to see it")
+
+    if target.exists:
+        live = await with_admission(invocation, live, daemonset_in(expected))
+    taken_over = [f"taken over from {other}: {field}" for field, other in taken]
+    edit = edits.apply(live, application, expected, hold, taken_over=taken_over, show_values=asked.show_values)
+    if words := await previews.unknown_fields(invocation.session, live, edit.operations):
+        raise CommandError(f"{key.name}: {words}", hints=("correct the manifest, or allow it there",))
+    return EditOfOne(live, edit, ask="Continue?", judge=judge if target.exists else None)
+
+
+async def _dry_run(
+    invocation: Invocation, live: Snapshot, application: Application, hold: IntOrPercent | None, asked: Asked
+) -> tuple[JSONObject, _Taken]:
+    """The object as it would be, and which fields it takes from whom: from this plugin's other verbs, from kubectl's
+    apply on the client's side, and with --force-conflicts from anybody. Raises CommandError with exit code 6 for
+    fields of others, and ApiError."""
+    session, document, taken = invocation.session, live.document, dict[tuple[str, str], None]()
+
+    async def tried(one: Application) -> JSONObject:
+        try:
+            return await previews.dry_run_of_apply(session, document, one, force=False)
+        except Conflict as error:
+            owned = [(cause.field, by["manager"]) for cause in error.causes if (by := _OTHER.search(cause.message))]
+            own = {MANAGER, HOLDS, asked.field_manager, *client_side_managers(document)}
+            foreign = [f"{field} ({other})" for field, other in owned if other not in own]
+            if not owned:
+                raise _refusal(error.message, "read the file anew, or take resourceVersion out of it") from error
+            if foreign and not asked.force_conflicts:
+                words = f"others manage fields of {live.key.name} that the manifest changes: {', '.join(foreign)}"
+                hint = "take them out of the manifest; or --force-conflicts, as of kubectl, takes them over"
+                raise _refusal(words, hint) from error
+        taken.update(dict.fromkeys(owned))
+        return await previews.dry_run_of_apply(session, document, one, force=True)
+
+    draft = Draft(await tried(application))
+    if draft.get(*edits.NOTE) is not None:
+        draft.set(edits.note_of(application.manifest), *edits.NOTE)  # the server's is of all that was sent
+    if hold is not None:
+        if value_at(document, "metadata", "uid") is not None:
+            await tried(edits.hold_of(document, hold))
+        draft.set(hold, *ROLLING, "partition")
+    return draft.document, taken
+
+
+def _refuse_hold(live: Snapshot, then: DaemonSet, hold: IntOrPercent) -> None:
+    """Refuse to hold what cannot be held from the first moment. Raises CommandError with exit code 6."""
+    for one in (live.daemonset, then):
+        settings_of(replace(live, daemonset=one), "hold")
+    if value_at(live.document, "metadata", "uid") is None and then.partitioned_scaling:
+        words = f"cannot hold {live.key.name} with spec.scaleStrategy.partitionedScaling before it is there"
+        raise _refusal(words, f"write spec.updateStrategy.rollingUpdate.partition: {hold} in the manifest")
+
+
+def _refuse_release(live: Snapshot, expected: JSONObject, taken: _Taken) -> None:
+    """Refuse to let nodes go that somebody holds back by a partition that is not the manifest's. Raises CommandError
+    with exit code 6."""
+    present, then = partition_of(live), partition_of(replace(live, daemonset=daemonset_in(expected)))
+    set_beside = taken.keys() & {(_PARTITION, MANAGER), (_PARTITION, HOLDS)}
+    if set_beside and keeps_fewer(then, present, desired_of(live)):
+        held = f"{live.key.name} is held at partition {present}, which no manifest has set"
+        hint = "--force-conflicts sets it all the same; without partition in the manifest it stays"
+        raise _refusal(f"{held}; this would set it to {then}", hint)
+
+
+def _refusal(words: str, hint: str) -> CommandError:
+    return CommandError(words, hints=(hint,), exit_code=ExitCode.REFUSED)

@@ -1,0 +1,180 @@
+"""Candidates for <TAB> that have to be looked up; `candidates` calls them by the names of these functions.
+
+A person waits with a half-typed line, so nothing takes longer than `TAB_SECONDS`. Errors are raised, and
+`main.candidates` then offers nothing without a word.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, TypeVar
+
+import msgspec
+import typer
+
+from controller.api.daemonset import DaemonSetView, project
+from controller.api.names import GROUP, KIND
+from controller.api.objects import Key, ObjectMeta, View, value_at
+from controller.kube.config import kubeconfigs, read_files
+from controller.kube.requests import DAEMONSETS, REVISIONS, GroupVersionResource
+from kubectl_plugin.changes.images import images_by_container
+from kubectl_plugin.cluster.documents import ask, get
+from kubectl_plugin.cluster.reads import NATIVE
+from kubectl_plugin.cluster.session import Session, access_of, open_session
+from kubectl_plugin.flags import GLOBAL_NAMES, GlobalFlags
+from kubectl_plugin.host import Host
+from kubectl_plugin.rollout.steps import steps_of
+from kubectl_plugin.wording import visible
+
+T = TypeVar("T")
+
+TAB_SECONDS: Final = 2.0
+"""Seconds for all that one completion reads."""
+NAMESPACES: Final = GroupVersionResource(plural="namespaces", namespaced=False)
+AT_MOST: Final = (("limit", "500"),)
+
+
+class _Rollout(View):
+    phase: str = ""
+
+
+class _Status(View):
+    rollout: _Rollout | None = None
+
+
+class _Item(View):
+    """The fields of any object that completion reads."""
+
+    metadata: ObjectMeta
+    revision: int = 0
+    status: _Status = _Status()
+
+
+class _Items(View):
+    items: tuple[_Item, ...] | None = None
+
+
+def names(host: Host, ctx: typer.Context, incomplete: str) -> list[str]:
+    """Names of DaemonSets, each with its phase, without those already typed. The word may begin with `ads/` or the
+    like."""
+    if ctx.params.get("words"):  # the name is typed already; a partition follows
+        return []
+    return _names(host, ctx, incomplete, DAEMONSETS)
+
+
+def natives(host: Host, ctx: typer.Context, incomplete: str) -> list[str]:
+    """Names of the DaemonSets that `migrate` takes: native ones, or with `--to-native` ours."""
+    return _names(host, ctx, incomplete, DAEMONSETS if ctx.params.get("to_native") else NATIVE)
+
+
+def containers(host: Host, ctx: typer.Context, incomplete: str) -> list[str]:
+    """The name of a DaemonSet, and after it its containers as `CONTAINER=`, each with its image."""
+    name, typed = _first_name(ctx), {word.partition("=")[0] for word in _typed_words(ctx) if "=" in word}
+    if not name:
+        return names(host, ctx, incomplete)
+    found = _read(host, ctx, lambda session: get(session, DAEMONSETS, Key(session.namespace, name)))
+    places = images_by_container(found)
+    return [_offer(f"{one}=", str(value_at(found, *at, "image"))) for one, at in places if one not in typed]
+
+
+def steps(host: Host, ctx: typer.Context, _: str) -> list[str]:
+    """The partitions of the steps that are left."""
+    name = _first_name(ctx)
+    if not name:
+        return []
+    found = _read(host, ctx, lambda session: get(session, DAEMONSETS, Key(session.namespace, name)))
+    daemonset = project(msgspec.convert(found, DaemonSetView))
+    desired = daemonset.status.desired_number_scheduled if daemonset.status else 0
+    rolling = daemonset.rolling_update
+    known = steps_of(daemonset.annotations, rolling.partition if rolling else None, desired)
+    if known is None:
+        return []
+    left = enumerate(known.values[known.index :], known.index + 1)
+    return [_offer(str(value), f"step {number} of {known.count}") for number, value in left]
+
+
+def namespaces(host: Host, ctx: typer.Context, _: str) -> list[str]:
+    return [item.metadata.name for item in _items(host, ctx, NAMESPACES)]
+
+
+def revisions(host: Host, ctx: typer.Context, _: str) -> list[str]:
+    """Revision numbers, the newest first, each with the hash of its template."""
+    name = _first_name(ctx)
+    if not name:
+        return []
+    found = [item for item in _items(host, ctx, REVISIONS) if _is_owned_by(item, name)]
+    found.sort(key=lambda item: item.revision, reverse=True)
+    return [_offer(str(item.revision), item.metadata.name) for item in found]
+
+
+def contexts(_: Host, ctx: typer.Context, __: str) -> list[str]:
+    """Contexts, each with its cluster, from all files that kubectl would read."""
+    files = read_files(kubeconfigs(_global_flags(ctx).kubeconfig))
+    entries = [entry for file in files.values() for entry in file.get("contexts") or ()]
+    return [_offer(str(entry["name"]), str(entry["context"]["cluster"])) for entry in entries]
+
+
+def _names(host: Host, ctx: typer.Context, incomplete: str, kind: GroupVersionResource) -> list[str]:
+    prefix, slash, _ = incomplete.rpartition("/")
+    typed = {word.rpartition("/")[2] for word in _typed_words(ctx)}
+    return [
+        _offer(f"{prefix}{slash}{item.metadata.name}", item.status.rollout.phase if item.status.rollout else "")
+        for item in _items(host, ctx, kind)
+        if item.metadata.name not in typed
+    ]
+
+
+def _items(host: Host, ctx: typer.Context, kind: GroupVersionResource) -> tuple[_Item, ...]:
+    """Those of the namespace that is asked for."""
+
+    def listed(session: Session) -> Coroutine[object, object, _Items]:
+        return ask(session, kind.collection(session.namespace), kind.name, _Items, query=AT_MOST, verb="list")
+
+    return _read(host, ctx, listed).items or ()
+
+
+def _read(host: Host, ctx: typer.Context, read: Callable[[Session], Coroutine[object, object, T]]) -> T:
+    """What `read` reads in a session of its own, as the flags of the line say."""
+    flags = _global_flags(ctx)
+
+    async def found() -> T:
+        async with (
+            asyncio.timeout(TAB_SECONDS),
+            open_session(host, access_of(flags), namespace=flags.namespace, request_timeout=TAB_SECONDS) as session,
+        ):
+            return await read(session)
+
+    return host.run(found())
+
+
+def _global_flags(ctx: typer.Context) -> GlobalFlags:
+    """The flags typed before the verb and after it; the later ones win."""
+    typed: dict[str, Any] = {}
+    for one in (ctx.parent, ctx):
+        values = one.params if one is not None else {}
+        typed |= {name: value for name, value in values.items() if name in GLOBAL_NAMES and value}
+    return GlobalFlags(**typed)
+
+
+def _typed_words(ctx: typer.Context) -> list[str]:
+    """The words typed for the verb's own arguments. Behind a flag that still lacks its value typer leaves them in
+    `args`."""
+    values = (ctx.params.get(field) for field in ("name", "names", "words"))
+    given = (value for value in values if value)
+    return [str(word) for value in given for word in ([value] if isinstance(value, str) else value)] or [*ctx.args]
+
+
+def _first_name(ctx: typer.Context) -> str:
+    """The name that is typed first, without `ads/`; empty if there is none yet."""
+    return next((word.rpartition("/")[2] for word in _typed_words(ctx) if "=" not in word), "")
+
+
+def _is_owned_by(item: _Item, name: str) -> bool:
+    owners = item.metadata.owner_references or ()
+    return any((owner.group, owner.kind, owner.name) == (GROUP, KIND, name) for owner in owners)
+
+
+def _offer(value: str, words: str) -> str:
+    """One line, whatever the server says."""
+    return "\t".join(" ".join(visible(text).split()) for text in (value, words) if text)

@@ -1,0 +1,99 @@
+"""`completion`: how a shell learns to complete, and the second program for installers that bring only one.
+
+kubectl (from 1.26) completes its plugins itself: it calls `kubectl_complete-kruise_ds`, which must be on the PATH.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from kubectl_plugin.errors import CommandError, ExitCode
+from kubectl_plugin.flags import Output
+from kubectl_plugin.host import Host
+from kubectl_plugin.local_install import COMPLETION, PLUGIN, on_path
+from kubectl_plugin.options import CompletionOptions, Shell
+from kubectl_plugin.terminal import Terminal
+
+LOADED: Final = {
+    Shell.BASH: "source <(kubectl completion bash)",
+    Shell.ZSH: "source <(kubectl completion zsh)",
+    Shell.FISH: "kubectl completion fish | source",
+    Shell.POWERSHELL: "kubectl completion powershell | Out-String | Invoke-Expression",
+}
+"""The command that loads kubectl's own completion."""
+STARTUP: Final = {
+    Shell.BASH: "~/.bashrc",
+    Shell.ZSH: "~/.zshrc",
+    Shell.FISH: "~/.config/fish/config.fish",
+    Shell.POWERSHELL: "$PROFILE",
+}
+MARK: Final = "# Written by `kubectl kruise-ds completion install`."
+
+
+def completion(host: Host, terminal: Terminal, _: Output | None, asked: CompletionOptions) -> int:
+    """Prints lines for the shell's startup file; or with `install` writes the second program.
+
+    Raises CommandError: exit code 6 where a foreign file has that name, 1 where the file cannot be written.
+    """
+    environ, shell = host.environ, asked.shell
+    if shell is Shell.INSTALL:
+        return _install(environ, terminal, asked.folder)
+    terminal.say(
+        f"# kubectl 1.26 or newer completes kubectl kruise-ds once its own completion is loaded ({STARTUP[shell]}):",
+        LOADED[shell],
+    )
+    if not on_path(COMPLETION, environ):
+        there = on_path(PLUGIN, environ)
+        way = "kubectl kruise-ds completion install" if there else f"put {PLUGIN} on the PATH first"
+        terminal.warn(f"{COMPLETION} is not on the PATH: kubectl would complete nothing", way)
+    return 0
+
+
+def script(plugin: Path) -> str:
+    """The second program for a POSIX shell: it calls the first one, by the path under which kubectl finds that."""
+    return f'#!/bin/sh\n{MARK}\nexec {shlex.quote(str(plugin))} __complete "$@"\n'
+
+
+def batch(plugin: Path) -> str:
+    """The second program for Windows: a batch file that calls the first one."""
+    return f'@rem {MARK.removeprefix("# ")}\r\n@"{plugin}" __complete %*\r\n'
+
+
+def _install(environ: Mapping[str, str], terminal: Terminal, folder: Path | None) -> int:
+    plugin = _plugin(environ)
+    windows = os.name == "nt"
+    target = (folder or plugin.parent) / f"{COMPLETION}{'.cmd' if windows else ''}"
+    text = batch(plugin) if windows else script(plugin)
+    try:
+        there = target.read_bytes() if target.exists() or target.is_symlink() else b""
+        if b"kubectl_plugin.main" in there:
+            terminal.say(f"{target} is there already, from the package")
+            return 0
+        if there and MARK.removeprefix("# ").encode() not in there:
+            raise CommandError(f"{target} is not from kruise-ds and stays as it is", exit_code=ExitCode.REFUSED)
+        target.write_bytes(text.encode())
+        target.chmod(0o755)
+    except OSError as error:
+        words = error.strerror or str(error)
+        raise CommandError(f"cannot write {target}: {words}", hints=("choose a folder with --folder",)) from error
+    terminal.say(f"{target} installed")
+    if on_path(COMPLETION, environ) != str(target):
+        terminal.warn(f"{target.parent} is not on the PATH: kubectl does not find {COMPLETION} there")
+    return 0
+
+
+def _plugin(environ: Mapping[str, str]) -> Path:
+    """The path under which kubectl finds the plugin. Links are not resolved: krew's link stays when the plugin is
+    upgraded."""
+    called = Path(sys.argv[0])
+    if called.name.partition(".")[0] == PLUGIN and called.exists():
+        return called.absolute()
+    found = on_path(PLUGIN, environ)
+    if not found:
+        raise CommandError(f"{PLUGIN} is not on the PATH", hints=("install it first: pipx install kruise-ds",))
+    return Path(found).absolute()

@@ -1,0 +1,141 @@
+"""`list`: Advanced DaemonSets, one line each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, NoReturn
+
+import msgspec
+from msgspec.structs import replace
+
+from controller.kube.errors import Forbidden
+from kubectl_plugin.cluster import reads
+from kubectl_plugin.cluster.documents import for_each
+from kubectl_plugin.cluster.reads import VERSIONS
+from kubectl_plugin.cluster.session import Invocation
+from kubectl_plugin.cluster.watches import ReadAgain, Upkeep, WatchedObjects
+from kubectl_plugin.commands.table_watch import Picture, print_table, table_screen
+from kubectl_plugin.errors import UsageError
+from kubectl_plugin.flags import Output, SelectorOptions
+from kubectl_plugin.options import ListOptions
+from kubectl_plugin.render.listings import overview
+from kubectl_plugin.rollout.document import document
+from kubectl_plugin.rollout.overview import TROUBLED, OverviewLine, line_of, phases_named, tally
+from kubectl_plugin.rollout.snapshot import Snapshot, Unread
+
+EVERY: Final = 2.0
+"""Seconds with -w after which ages are drawn again, and between two reads while something changes or is in trouble.
+Pods in trouble are read again, as they may be too many to watch."""
+QUIET: Final = 30.0
+"""Seconds between two reads with -w while no DaemonSet changes and none is in trouble."""
+
+
+@dataclass(frozen=True)
+class _Found:
+    """The DaemonSets at one moment."""
+
+    lines: tuple[OverviewLine, ...]
+    wanted: frozenset[str]
+    """The phases that are shown."""
+    unreadable: frozenset[str]
+    """What the user may not read, in words."""
+
+    @property
+    def shown(self) -> tuple[OverviewLine, ...]:
+        return tuple(line for line in self.lines if line.phase in self.wanted)
+
+
+async def list_(invocation: Invocation, many: ListOptions) -> int:
+    """Print the DaemonSets that are selected; with `watch`, print changes until it is interrupted. Returns 0.
+
+    Pods are read only of those in trouble, where the status alone does not tell why. Raises UsageError for `watch`
+    with an output format that cannot go on; ApiError.
+    """
+    wanted = phases_named(many.phases)
+    if many.watch and invocation.output in (Output.YAML, Output.NAME):
+        raise UsageError(f"-w has no output format {invocation.output}: use json or wide")
+    found = await _look(invocation, many, wanted)
+    invocation.note_unread(sorted(found.unreadable))
+    if many.watch:
+        await _watch(invocation, many, found)
+    _print(invocation, many, found)
+    return 0
+
+
+async def _watch(invocation: Invocation, many: SelectorOptions, found: _Found) -> NoReturn:
+    """Redraw the table at each change. A read or a watch that fails is reported, and tried again less and less often.
+    Where watching is forbidden, the DaemonSets are listed every other second instead. Raises ApiError."""
+    table, changes = _Table(invocation, many, found), Upkeep()
+    with table_screen(invocation) as screen:
+        async with table.keeping(table.looking), changes.keeping(table.changes):
+            while True:
+                screen.show(_picture(invocation, many, table.found), table.interruption or changes.interruption)
+                await table.changed(EVERY)
+
+
+class _Table(Upkeep):
+    """The DaemonSets as they were last read. A watch of their versions tells when to read them again."""
+
+    def __init__(self, invocation: Invocation, many: SelectorOptions, found: _Found) -> None:
+        super().__init__()
+        self._invocation, self._many = invocation, many
+        self.looking = ReadAgain(self._look, every=EVERY, bunch=EVERY)
+        self.looking.mark_read()  # `found` is of this moment
+        chosen = reads.selection_of(invocation, many)
+        self.changes = WatchedObjects(invocation.session.client, VERSIONS, *chosen, self.looking.mark_stale)
+        self._see(found)
+
+    async def _look(self) -> None:
+        self._see(await _look(self._invocation, self._many, self.found.wanted))
+        self._news.set()
+
+    def _see(self, found: _Found) -> None:
+        self.found = found
+        self.looking.every = EVERY if any(line.phase in TROUBLED for line in found.lines) else QUIET
+
+
+async def _look(invocation: Invocation, many: SelectorOptions, wanted: frozenset[str]) -> _Found:
+    found = await reads.snapshots(invocation, (), many, nodes=False, pods=False)
+    whole = await for_each(found, lambda one: _with_pods(invocation, one))
+    return _Found(
+        lines=tuple(map(line_of, whole)),
+        wanted=wanted,
+        unreadable=frozenset(missing for one in whole for missing in one.unread_words),
+    )
+
+
+async def _with_pods(invocation: Invocation, snapshot: Snapshot) -> Snapshot:
+    """`snapshot` with its pods, if it is in trouble. Without the right to list them it is returned without."""
+    if line_of(snapshot).phase not in TROUBLED:
+        return snapshot
+    try:
+        return replace(snapshot, pods=await reads.pods_of(invocation, snapshot.daemonset))
+    except Forbidden:
+        return replace(snapshot, unread=(*snapshot.unread, Unread(what="pods")))
+
+
+def _picture(invocation: Invocation, many: SelectorOptions, found: _Found) -> Picture:
+    terminal, now, lines = invocation.terminal, invocation.terminal.now(), found.shown
+    return Picture(
+        table=lambda width: overview(
+            lines, now=now, width=width, only_ascii=terminal.ascii, namespaces=many.all_namespaces
+        ),
+        footer=tally(lines),
+        rows=tuple((_named(line, many), line) for line in lines),
+        others={_named(line, many): line.phase for line in found.lines},
+        document=document("RolloutList", items=[msgspec.to_builtins(line) for line in lines]),
+    )
+
+
+def _named(line: OverviewLine, many: SelectorOptions) -> str:
+    return f"{line.namespace}/{line.name}" if many.all_namespaces else line.name
+
+
+def _print(invocation: Invocation, many: SelectorOptions, found: _Found) -> None:
+    lines = found.shown
+    if lines or invocation.output not in (None, Output.WIDE):
+        names = (f"daemonset.apps.kruise.io/{line.name}" for line in lines)
+        print_table(invocation, _picture(invocation, many, found), names)
+    else:
+        where = "" if many.all_namespaces else f" in {invocation.session.namespace} namespace"
+        invocation.terminal.note(f"No resources found{where}.")

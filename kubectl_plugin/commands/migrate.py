@@ -1,0 +1,298 @@
+"""Carries out the migration of one DaemonSet step by step, and takes it back where it cannot be finished.
+
+`migrate`: makes a native DaemonSet an Advanced one, or the other way round; its pods keep running.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from msgspec.structs import replace
+
+from controller.api.formats import counted
+from controller.api.names import GROUP
+from controller.api.objects import Key
+from controller.kube.errors import ApiError, UnknownOutcome
+from controller.kube.requests import DAEMONSETS
+from kubectl_plugin.cluster import documents, installation, reads
+from kubectl_plugin.cluster.installation import review_right
+from kubectl_plugin.cluster.migrating import carry_out, observe
+from kubectl_plugin.cluster.reads import NATIVE
+from kubectl_plugin.cluster.session import Invocation
+from kubectl_plugin.cluster.writes import warn_if_interrupted
+from kubectl_plugin.commands.change_flow import all_namespaces_error, ask_for_consent, print_failure
+from kubectl_plugin.errors import CommandError, ExitCode
+from kubectl_plugin.flags import Output
+from kubectl_plugin.migrate import preview, state
+from kubectl_plugin.migrate.observed import MigrationSide, Observed
+from kubectl_plugin.migrate.preview import Preview, next_step, preview_of
+from kubectl_plugin.migrate.steps import ChangeObject, CreateObject, Delete, HandedOver, WaitForPods
+from kubectl_plugin.options import MigrateOptions
+from kubectl_plugin.rollout import gitops
+from kubectl_plugin.wording import command
+
+TICK: Final = 0.3
+"""Seconds between two reads of the state; where a read takes longer, as long as it takes."""
+SILENCE: Final = 3.0
+"""Seconds of waiting after which the user is told for what."""
+MOST_WRITES: Final = 50
+"""Writes after which a migration is given up. It needs about ten, and one more for each time that somebody else
+changes the same object first."""
+STANDSTILL_SECONDS: Final = 60.0
+"""Seconds without progress after which waiting ends with an error; a step may allow more."""
+LATE: Final = 15.0
+"""Seconds for which a node whose pod has ended is expected to get another one; after that none seems to be due."""
+
+
+class MigrationCourse:
+    """The migration of one DaemonSet in one direction."""
+
+    def __init__(self, invocation: Invocation, key: Key, *, native: bool) -> None:
+        self._invocation, self._key, self._native = invocation, key, native
+        self._waiting: WaitForPods | None = None
+        self._since = 0.0
+        self._told = ""
+        self._writes = 0
+        self._emptied: dict[str, float] = {}
+        """When an ending pod was last seen on each node, in seconds of the event loop's clock."""
+
+    async def run(self) -> None:
+        """Carry out the steps until none is left. A failure while the former DaemonSet still exists takes them back;
+        after a later one the user is told how to go on and how to go back. Raises CommandError; ApiError.
+        """
+        words = f": {self._key.name} is half-way, its pods run on"
+        with warn_if_interrupted(self._invocation.terminal, words, *self._both_commands()):
+            try:
+                await self._go_on()
+            except (CommandError, ApiError) as error:
+                await self._take_back(error)
+                raise
+
+    async def _go_on(self) -> None:
+        """Read the whole state before each step: a step depends on both DaemonSets, their pods and their revisions.
+
+        Raises CommandError; ApiError.
+        """
+        loop = asyncio.get_running_loop()
+        while True:
+            began = loop.time()
+            observed = await observe(self._invocation, self._key, as_native=self._native)
+            step = next_step(self._with_emptied_nodes(observed, began), native=self._native)
+            if isinstance(step, HandedOver):
+                self._invocation.terminal.say(f"{self._key.name} {step.says}")
+                return
+            if isinstance(step, WaitForPods):
+                self._wait_for(step)
+            elif await self._write(step):
+                continue
+            # polled, not watched: no event tells that a pod is late, or that no pod is new; and each look compares
+            # two DaemonSets, their history and their pods as they are at once
+            await asyncio.sleep(max(TICK, loop.time() - began))
+
+    def _with_emptied_nodes(self, observed: Observed, now: float) -> Observed:
+        """`observed` with the nodes that lost a pod within `LATE` seconds, and may not have its successor yet."""
+        self._emptied |= {one.node: now for one in observed.ending_pods}
+        recent = frozenset(node for node, seen in self._emptied.items() if now - seen < LATE)
+        return replace(observed, emptied_nodes=recent)
+
+    async def _write(self, step: CreateObject | ChangeObject | Delete) -> bool:
+        """Write the step. Returns False where somebody else has changed the object first, and where the outcome is
+        unknown: the next read tells.
+
+        Raises CommandError (4) where the writes never come to an end, as when somebody reverts them; ApiError.
+        """
+        self._waiting = None
+        self._writes += 1
+        if self._writes > MOST_WRITES:
+            words = f"{self._key.name}: {step.kind}/{step.name} does not stay as it was written"
+            raise CommandError(words, exit_code=ExitCode.STUCK)
+        try:
+            done = await carry_out(self._invocation.session, self._key, step)
+        except UnknownOutcome:
+            return False
+        if done:
+            self._invocation.terminal.detail(f"  {step.kind}/{step.name} {step.says}")
+        return done
+
+    def _wait_for(self, step: WaitForPods) -> None:
+        """Note that the step is waited for, and tell the user after a while. Raises CommandError (3) after too long
+        without progress."""
+        now, before = asyncio.get_running_loop().time(), self._waiting
+        if before is None or before.what != step.what or step.left < before.left:
+            self._waiting, self._since = step, now
+        waited = now - self._since
+        if waited > SILENCE and self._told != step.what:
+            self._told = step.what
+            self._invocation.terminal.note(f"waiting for {step.what}")
+        if waited > max(STANDSTILL_SECONDS, step.seconds):
+            words = f"{self._key.name}: still waiting for {step.what}"
+            raise CommandError(words, hints=step.hints, exit_code=ExitCode.TIMED_OUT)
+
+    async def _take_back(self, error: CommandError | ApiError) -> None:
+        terminal = self._invocation.terminal
+        try:
+            observed = await observe(self._invocation, self._key, as_native=False)
+            if not any(side is not None and side.mark is not None for side in (observed.native, observed.ours)):
+                return
+            former = observed.ours if self._native else observed.native
+            if former is not None and not former.terminating:
+                terminal.note(f"{error}; taking back what was done")
+                await MigrationCourse(self._invocation, self._key, native=not self._native)._go_on()
+                return
+        except (CommandError, ApiError) as another:
+            terminal.note(f"could not be taken back: {another}")
+        terminal.warn(f"{self._key.name} is half-way, its pods run on", *self._both_commands())
+
+    def _both_commands(self) -> tuple[str, str]:
+        on, back = (("--to-native",), ()) if self._native else ((), ("--to-native",))
+        return command("migrate", self._key, *on, to="on"), command("migrate", self._key, *back, to="back")
+
+
+_TO_OURS = (
+    *((verb, GROUP, "daemonsets") for verb in ("get", "create", "patch", "delete")),
+    *((verb, "apps", "daemonsets") for verb in ("get", "patch", "delete")),
+    ("list", "", "pods"),
+    *((verb, "apps", "controllerrevisions") for verb in ("list", "patch")),
+)
+_TO_NATIVE = (
+    *((verb, GROUP, "daemonsets") for verb in ("get", "patch", "delete")),
+    *((verb, "apps", "daemonsets") for verb in ("get", "create", "patch")),
+    *((verb, "", "pods") for verb in ("list", "patch")),
+    *((verb, "apps", "controllerrevisions") for verb in ("list", "create")),
+)
+"""Verb, group and resource of every right that the migration needs."""
+_LOOK = "look first, with --dry-run; then add --yes"
+
+
+async def migrate(invocation: Invocation, asked: MigrateOptions) -> int:
+    """One DaemonSet after the other; the first failure ends it."""
+    keys, terminal = await _chosen_keys(invocation, asked), invocation.terminal
+    if asked.print_:
+        return await _print(invocation, asked, keys)
+    code, plans = await _plan_each(invocation, asked, keys)
+    for key, found in plans.items():
+        if found.is_over:
+            terminal.say(f"{key.name} {found.summary} already")
+    plans = {key: found for key, found in plans.items() if not found.is_over}
+    if not plans:
+        return code
+    if asked.dry_run:
+        terminal.say(*_preview_lines(plans, asked))
+        return code
+    what, told = counted(len(plans), "DaemonSet"), "\n".join((*_preview_lines(plans, asked), "Continue?"))
+    ask_for_consent(terminal, what, told, yes=asked.yes, hint=_LOOK)
+    terminal.outlive_the_reader()
+    for number, key in enumerate(plans):
+        try:
+            await MigrationCourse(invocation, key, native=asked.to_native).run()
+        except (CommandError, ApiError):
+            if left := len(plans) - number - 1:
+                terminal.note(f"{left} more: not begun")
+            raise
+    return code
+
+
+async def _chosen_keys(invocation: Invocation, asked: MigrateOptions) -> list[Key]:
+    """The named DaemonSets; without names all of the kind to be migrated, and those whose migration was begun.
+
+    Raises CommandError, with exit code 6 for `-A` without `--yes`.
+    """
+    namespace = "" if asked.all_namespaces else invocation.session.namespace
+    if asked.names:
+        if asked.selector or asked.all_namespaces:
+            raise CommandError("give names, or -l and -A, not both", exit_code=ExitCode.USAGE)
+        names = dict.fromkeys(reads.name_of(name.removeprefix("daemonset.apps/")) for name in asked.names)
+        return [Key(namespace, name) for name in names]
+    query = (("labelSelector", asked.selector),) if asked.selector else ()
+    former, new = (DAEMONSETS, NATIVE) if asked.to_native else (NATIVE, DAEMONSETS)
+    there = await reads.readable_items(invocation, former, namespace, query)
+    begun = await reads.readable_items(invocation, new, namespace, query)
+    keys = sorted(there.keys() | {key for key, one in begun.items() if state.mark_of(one)})
+    if not keys:
+        raise CommandError("no such DaemonSet was found")
+    if asked.all_namespaces and not (asked.yes or asked.dry_run or asked.print_):
+        raise all_namespaces_error(len(keys), _LOOK)
+    return keys
+
+
+async def _plan_each(
+    invocation: Invocation, asked: MigrateOptions, keys: list[Key]
+) -> tuple[int, dict[Key, Preview]]:
+    """The DaemonSets that may be migrated. Of several the others are reported and left out."""
+    code, plans = 0, {}
+    for key in keys:
+        try:
+            plans[key] = await _preview_of(invocation, asked, key)
+        except (CommandError, ApiError) as error:
+            if len(keys) == 1:
+                raise
+            code = max(code, print_failure(invocation, error))
+    return code, plans
+
+
+async def _preview_of(invocation: Invocation, asked: MigrateOptions, key: Key) -> Preview:
+    """What the migration comes to. Raises CommandError and ApiError where it may not begin."""
+    observed = await observe(invocation, key, as_native=asked.to_native)
+    found = preview_of(observed, native=asked.to_native)
+    if found.is_over:
+        return found
+    if found.why_named_only and not asked.names:
+        hints = (command("migrate", key, to="if it is to be one of ours all the same"),)
+        raise CommandError(f"{found.why_named_only}; left out", hints=hints, exit_code=ExitCode.REFUSED)
+    await _check_rights(invocation, asked, key)
+    if absence := await installation.why_no_controller(invocation.session, invocation.terminal.now()):
+        invocation.terminal.warn(absence, command("doctor"))
+    for side in (observed.native, observed.ours):
+        if side is not None:
+            _refuse_if_managed(invocation, asked, key, side)
+    if not asked.to_native and observed.native is not None and observed.ours is None:
+        body = state.as_ours(observed.native.document)
+        await documents.create(invocation.session, DAEMONSETS, key.namespace, body, dry_run=True)
+    for caution in found.cautions:
+        invocation.terminal.warn(caution.text, *caution.hints)
+    return found
+
+
+async def _check_rights(invocation: Invocation, asked: MigrateOptions, key: Key) -> None:
+    """Refuse to begin without all rights: a half migration is worse than none."""
+    wanted = _TO_NATIVE if asked.to_native else _TO_OURS
+    answers = [await review_right(invocation.session, *one, key.namespace) for one in wanted]
+    lacking = [f"{one.verb} {one.resource}" for one in answers if one.allowed is False]
+    if lacking:
+        raise CommandError(f"no right to {', '.join(lacking)} in {key.namespace}: nothing was begun")
+
+
+def _refuse_if_managed(invocation: Invocation, asked: MigrateOptions, key: Key, side: MigrationSide) -> None:
+    owners = reads.meta_of(side.document).owner_references or ()
+    manager = gitops.restorer_of(side.document, owners)
+    way = ("--to-native",) if asked.to_native else ()
+    if manager is not None and not asked.sync_stopped:
+        raise CommandError(
+            f"{key.name} is managed by {manager}, which would make it again: each node would get a second pod",
+            hints=(
+                command("migrate", key, *way, "--print", to="how to do it"),
+                command("migrate", key, *way, "--sync-stopped", to="when that is stopped"),
+            ),
+            exit_code=ExitCode.REFUSED,
+        )
+    if manager is None and (words := gitops.caution_of(key.name, side.document, owners)):
+        invocation.terminal.warn(words)
+
+
+def _preview_lines(plans: dict[Key, Preview], asked: MigrateOptions) -> list[str]:
+    ways = "apps.kruise.io to apps/v1" if asked.to_native else "apps/v1 to apps.kruise.io"
+    lines = [f"from {ways}:"]
+    for key, found in plans.items():
+        lines += [f"  {key}  {found.summary}", *(f"    {line}" for line in found.lines)]
+    return lines
+
+
+async def _print(invocation: Invocation, asked: MigrateOptions, keys: list[Key]) -> int:
+    terminal = invocation.terminal
+    for number, key in enumerate(keys):
+        observed = await observe(invocation, key, as_native=False)
+        page = preview.migration_manifest(observed, native=asked.to_native)
+        terminal.say(*(["---"] if number else []), *(f"# {line}" for line in page.comments))
+        terminal.say_document(page.document, Output.YAML)
+    return ExitCode.DONE

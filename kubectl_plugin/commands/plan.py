@@ -1,0 +1,184 @@
+"""`plan`: what would happen next, and what if."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace as with_fields
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from controller.api.daemonset import DaemonSet
+from controller.api.objects import JSONObject
+from controller.planner.validation import problems
+from kubectl_plugin.changes.images import parse_images
+from kubectl_plugin.cluster import previews, reads
+from kubectl_plugin.cluster.image_pulls import with_pulls
+from kubectl_plugin.cluster.manifests import STDIN, read_manifests
+from kubectl_plugin.cluster.previews import with_admission
+from kubectl_plugin.cluster.session import Invocation
+from kubectl_plugin.commands.manifest_targets import (
+    ForecastTarget,
+    daemonset_in,
+    dry_run_of_manifest,
+    targets_of,
+    tell_unchecked,
+)
+from kubectl_plugin.errors import CommandError, ExitCode, UsageError
+from kubectl_plugin.flags import Output
+from kubectl_plugin.forecast.forecast import Tell
+from kubectl_plugin.forecast.report import (
+    KIND,
+    DryRunAnswer,
+    RolloutPlan,
+    document_of,
+    probe_of,
+    rollout_plan,
+    with_answer,
+)
+from kubectl_plugin.forecast.warnings import CheckResult
+from kubectl_plugin.forecast.what_if import TriedSettings, as_tried, differences, laid_over
+from kubectl_plugin.options import PlanOptions as Asked
+from kubectl_plugin.render.plan import PlanBlock
+from kubectl_plugin.rollout.document import document
+from kubectl_plugin.rollout.snapshot import Snapshot
+from kubectl_plugin.terminal import WIDEST, interruptible
+from kubectl_plugin.units import int_or_percent
+
+TELL_EVERY: Final = 3.0
+"""Seconds between two lines about how far the forecast is."""
+
+
+async def plan(invocation: Invocation, asked: Asked) -> int:
+    wish = _settings_to_try(asked)
+    if asked.waves < 0:
+        raise UsageError(f"invalid --waves {asked.waves}: use a number, or 0 for all")
+    targets = await _targets(invocation, asked)
+    seen = await with_pulls(invocation, [one.snapshot for one in targets])
+    made = [
+        await _plan_of(invocation, with_fields(target, snapshot=live), asked, wish)
+        for target, live in zip(targets, seen, strict=True)
+    ]
+    _print_plans(invocation, made)
+    changes = any(one.forecast.changes for one in made)
+    return ExitCode.DIFFERENT if asked.exit_code and changes else 0
+
+
+def _settings_to_try(asked: Asked) -> TriedSettings:
+    """Raises UsageError for a text that is no number, percentage or image."""
+    unavailable = asked.max_unavailable
+    return TriedSettings(
+        partition=None if asked.partition is None else int_or_percent(asked.partition, "partition"),
+        max_unavailable=None if unavailable is None else int_or_percent(unavailable, "maxUnavailable"),
+        images=parse_images(asked.images),
+    )
+
+
+async def _targets(invocation: Invocation, asked: Asked) -> Sequence[ForecastTarget]:
+    if not asked.given:
+        if asked.name is None:
+            raise UsageError("which one? give a name, or -f with its manifest")
+        return (ForecastTarget(await reads.snapshot(invocation, asked.name)),)
+    found, _ = await read_manifests(asked, invocation.host)
+    if asked.name is not None:
+        name = reads.name_of(asked.name)
+        found = tuple(one for one in found if one.name == name)
+        if not found:
+            raise CommandError(f"no Advanced DaemonSet {name} in the files of -f and -k")
+    return await targets_of(invocation, found)
+
+
+async def _plan_of(invocation: Invocation, target: ForecastTarget, asked: Asked, wish: TriedSettings) -> RolloutPlan:
+    live = target.snapshot
+    for kind, readable in (("pods", live.pods_readable), ("controllerrevisions", live.revisions_readable)):
+        if not readable:
+            raise CommandError(
+                f"a plan for {live.key.name} needs the right to list {kind} in namespace {live.key.namespace}"
+            )
+    planned = await _as_it_would_be(invocation, target, wish)
+    _refuse_nonsense(planned.daemonset)
+    planned = await with_admission(invocation, planned, planned.daemonset)
+    words = differences(live.daemonset, planned.daemonset)
+    if not target.exists and target.manifest is not None:
+        source = "standard input" if target.manifest.source == STDIN else target.manifest.source
+        words = (f"created from {source}", *words)
+    try:
+        with interruptible():
+            made = rollout_plan(planned, waves=asked.waves, asked=words, tell=_telling(invocation, live.key.name))
+    except (ValueError, msgspec.MsgspecError) as error:
+        raise CommandError(f"cannot make sense of the spec of {live.key.name}: {error}") from error
+    if not made.forecast.changes:
+        return made
+    answer = await _dry_run_of_next_pod(invocation, made)
+    with interruptible():
+        return with_answer(made, answer, waves=asked.waves)
+
+
+def _telling(invocation: Invocation, name: str) -> Tell:
+    """Prints how far the forecast is, every few seconds that it takes."""
+    ticks, at = invocation.host.ticks, invocation.host.ticks()
+
+    def tell(waves: int) -> None:
+        nonlocal at
+        if ticks() - at >= TELL_EVERY:
+            at = ticks()
+            invocation.terminal.note(f"still working out the waves of {name}: {waves} so far")
+
+    return tell
+
+
+async def _dry_run_of_next_pod(invocation: Invocation, made: RolloutPlan) -> DryRunAnswer:
+    """The server's answer to a dry run of the next new pod."""
+    daemonset, probe = made.survey.daemonset, probe_of(made.forecast.start)
+    if probe is None:
+        return DryRunAnswer(result=CheckResult.SKIPPED, text="no node should run a pod")
+    return await previews.dry_run_of_pod(invocation.session, daemonset, probe)
+
+
+async def _as_it_would_be(invocation: Invocation, target: ForecastTarget, wish: TriedSettings) -> Snapshot:
+    """The snapshot with the DaemonSet that the plan is for, as the server would store it."""
+    live = target.snapshot
+    wanted = live
+    if target.manifest is not None and target.exists:
+        applied = await dry_run_of_manifest(invocation, target.manifest, live.key, live.document)
+        wanted = _with_document(wanted, applied or laid_over(live.document, target.manifest.document))
+        if wish == TriedSettings() or applied is None:
+            return wanted if wish == TriedSettings() else _with_document(wanted, as_tried(wanted, wish))
+    if wish != TriedSettings():
+        wanted = _with_document(wanted, as_tried(wanted, wish))
+    if wanted is live or not target.exists:
+        return wanted
+    checked = await previews.dry_run_of_change(invocation.session, live.document, wanted.document)
+    tell_unchecked(invocation, checked)
+    return _with_document(wanted, checked) if checked is not None else wanted
+
+
+def _with_document(snapshot: Snapshot, document: JSONObject) -> Snapshot:
+    daemonset = daemonset_in(document)
+    if daemonset.spec != snapshot.daemonset.spec:
+        daemonset = replace(daemonset, generation=snapshot.daemonset.generation + 1)
+    return replace(snapshot, daemonset=daemonset, document=document)
+
+
+def _refuse_nonsense(daemonset: DaemonSet) -> None:
+    """Raises CommandError for a spec that the controller itself would refuse to act on."""
+    if found := problems(daemonset):
+        raise CommandError(f"the controller would do nothing for {daemonset.name}: {'; '.join(found)}")
+    if daemonset.terminating:
+        raise CommandError(f"{daemonset.name} is being deleted: there is nothing to plan")
+
+
+def _print_plans(invocation: Invocation, plans: Sequence[RolloutPlan]) -> None:
+    terminal, output = invocation.terminal, invocation.output
+    if output in (Output.JSON, Output.YAML):
+        found = [document_of(one) for one in plans]
+        listed = found[0] if len(found) == 1 else document(f"{KIND}List", items=[*found])
+        terminal.say_document(listed, output)
+        return
+    wide = output is Output.WIDE
+    width = WIDEST if wide else terminal.width
+    for place, one in enumerate(plans):
+        terminal.say(*([""] if place else []))
+        block = PlanBlock(one, width=width, only_ascii=terminal.ascii, wide=wide, flags=terminal.cluster_flags)
+        terminal.show(block.drawn(), whole=wide)

@@ -1,0 +1,239 @@
+"""Waits until a promotion may go on. A note tells people what it waits for; the exit code tells programs why it
+failed.
+
+`promote`: the next step, if the present one is finished. `--wait` waits until it is, and then for the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace as with_fields
+from typing import Final
+
+from msgspec.structs import replace
+
+from controller.api.formats import counted
+from kubectl_plugin.changes import partition as edits
+from kubectl_plugin.changes.partition import desired_of, goal_of, known_desired, steps_for_promotion
+from kubectl_plugin.cluster import reads
+from kubectl_plugin.cluster.follow import Following, following
+from kubectl_plugin.cluster.image_pulls import with_pulls
+from kubectl_plugin.cluster.session import Invocation
+from kubectl_plugin.cluster.writes import Judge
+from kubectl_plugin.commands.change_flow import (
+    ask_before_write,
+    carry_out,
+    check_wait_flags,
+    note_failed_reads,
+    will_ask,
+)
+from kubectl_plugin.commands.change_writer import EditOfOne, question_text
+from kubectl_plugin.commands.deadline import Deadline
+from kubectl_plugin.commands.status_watch import UNATTENDED, ControllerPresence
+from kubectl_plugin.errors import CommandError, ExitCode, UsageError
+from kubectl_plugin.options import ActingOptions
+from kubectl_plugin.options import PromoteOptions as Asked
+from kubectl_plugin.rollout.gate import PromotionBlock, PromotionBlockReason, why_blocked
+from kubectl_plugin.rollout.survey import Survey, survey
+from kubectl_plugin.units import int_or_percent, seconds_of
+from kubectl_plugin.wording import command
+
+LOOK_EVERY: Final = 2.0
+"""Seconds between two looks when nothing happens, because soak and deadline depend on the time."""
+
+
+class PromotionWait:
+    """Follows one generation of one DaemonSet; a change by anybody else ends the wait."""
+
+    def __init__(self, invocation: Invocation, seen: Survey, deadline: Deadline, follow: Following) -> None:
+        """See `promotion_wait`."""
+        self._invocation, self._follow, self._deadline = invocation, follow, deadline
+        self._daemonset = seen.daemonset
+        self._generation = seen.daemonset.generation
+        self._noted = ""
+        self._presence = ControllerPresence(invocation, several=False)
+
+    def expect_a_change(self) -> None:
+        """Call it after our own write: the next generation is ours, whenever the watch reports it."""
+        self._generation += 1
+
+    async def until_open(self, soak: float) -> Survey:
+        """The first survey with which the promotion may go on. `soak`: seconds without an update that are required.
+
+        Raises CommandError with exit code 1 when the DaemonSet is deleted, 3 at the deadline, 4 when the rollout has
+        stalled or no controller is active, 5 when it is paused, 6 when somebody else has changed the spec, or
+        something may not be read any more.
+        """
+        while True:
+            seen = self._survey_now()
+            shut = self._why_closed(seen, soak)
+            if shut is None:
+                return seen
+            self._give_up_if_over(seen, shut)
+            async with self._deadline.enforced():
+                await self._give_up_if_unattended(seen)
+            self._note_reason(shut)
+            await self._follow.changed(min(LOOK_EVERY, max(self._deadline.seconds_left, 0.0)))
+
+    def note_the_end(self, seen: Survey) -> None:
+        """Print that the step is finished."""
+        nodes = (
+            f"{counted(seen.standing.done, 'node', 'runs', of=seen.rollout.budget.desired)} revision {seen.current}"
+        )
+        self._invocation.terminal.note(f"finished: {nodes}")
+
+    def _survey_now(self) -> Survey:
+        (snapshot,) = self._follow.snapshots()
+        if snapshot is None or snapshot.daemonset.terminating or snapshot.daemonset.uid != self._daemonset.uid:
+            raise CommandError(f"{self._daemonset.name} was deleted while this waited", exit_code=ExitCode.FAILED)
+        if snapshot.daemonset.generation > self._generation:
+            raise CommandError(
+                f"{self._daemonset.name} was changed by somebody else while this waited",
+                hints=(command("status", self._daemonset.key),),
+                exit_code=ExitCode.REFUSED,
+            )
+        seen = survey(snapshot)
+        if seen.counts_differ:
+            self._follow.mark_nodes_stale()
+        return seen
+
+    def _why_closed(self, seen: Survey, soak: float) -> PromotionBlock | None:
+        if seen.daemonset.generation < self._generation:
+            return PromotionBlock(why=PromotionBlockReason.UNSEEN, text="the change is on its way")
+        return why_blocked(seen, steps_for_promotion(seen.snapshot, seen.rollout.budget.desired), soak=soak)
+
+    def _give_up_if_over(self, seen: Survey, shut: PromotionBlock) -> None:
+        if shut.why is PromotionBlockReason.BLIND:
+            raise CommandError(shut.text, exit_code=ExitCode.REFUSED)
+        if shut.why is PromotionBlockReason.STALLED:
+            back = (command("rollback", self._daemonset.key, to="to go back"),)
+            hints = () if seen.previous_revision is None else back
+            raise CommandError(f"stalled: {shut.text}", hints=hints, exit_code=ExitCode.STUCK)
+        if shut.why is PromotionBlockReason.PAUSED:
+            hint = command("resume", self._daemonset.key, to="to continue")
+            raise CommandError(shut.text, hints=(hint,), exit_code=ExitCode.WAITING)
+        if self._deadline.seconds_left <= 0:
+            raise CommandError(f"gave up after {self._deadline.text}: {shut.text}", exit_code=ExitCode.TIMED_OUT)
+
+    async def _give_up_if_unattended(self, seen: Survey) -> None:
+        if self._presence.pending_for(self._daemonset.key, seen.phase) < UNATTENDED:
+            return
+        if absence := await self._presence.absence(seen.snapshot.now):
+            words = f"nothing happens to {self._daemonset.name}: {absence}"
+            raise CommandError(words, hints=(command("doctor"),), exit_code=ExitCode.STUCK)
+
+    def _note_reason(self, shut: PromotionBlock) -> None:
+        """Print each reason for waiting once; the time that passes in it is no new reason."""
+        interruption = self._follow.interruption
+        told = interruption or (
+            shut.why if shut.why in (PromotionBlockReason.SOAKING, PromotionBlockReason.UNSEEN) else shut.text
+        )
+        if told != self._noted:
+            self._noted = told
+            self._invocation.terminal.note(f"waiting: {interruption or shut.text}")
+
+
+@asynccontextmanager
+async def promotion_wait(invocation: Invocation, seen: Survey, deadline: Deadline) -> AsyncIterator[PromotionWait]:
+    """Watches the DaemonSet while the block runs. Raises ApiError."""
+    async with AsyncExitStack() as stack:
+        async with deadline.enforced():
+            follow = await stack.enter_async_context(following(invocation, (seen.snapshot,)))
+        yield PromotionWait(invocation, seen, deadline, follow)
+
+
+async def promote(invocation: Invocation, asked: Asked) -> int:
+    if asked.full and asked.to is not None:
+        raise UsageError("give --full or --to, not both")
+    check_wait_flags(asked)
+    acting = with_fields(asked, wait=False, timeout="0")
+    soak, deadline = seconds_of(asked.soak, "--soak"), Deadline(invocation, asked.timeout)
+    async with deadline.enforced():
+        within = _seconds_for_reading(invocation, asked)
+        snapshot = await reads.snapshot(invocation, asked.name, within=within)
+        if within is None:
+            (snapshot,) = await with_pulls(invocation, [snapshot])
+    seen = survey(snapshot)
+    note_failed_reads(invocation, (snapshot,))
+
+    async def judge() -> None:
+        """Check again after the question: canaries may have crashed since."""
+        if not asked.force:
+            _refuse_if_closed(survey(await reads.snapshot(invocation, asked.name)), soak)
+
+    if asked.wait and seen.snapshot.unread:
+        _refuse_if_closed(seen, soak)  # nor with --force: a wait would not know when to end
+    if not asked.wait:
+        if not asked.force:
+            _refuse_if_closed(seen, soak)
+        return await _carry_out(invocation, _change(seen, asked, judge), acting, deadline)
+    asks = _change(seen, asked, judge).ask
+    if asks is not None and await ask_before_write(invocation, seen.snapshot.key.name, asks, acting):
+        acting = with_fields(acting, yes=True)
+    async with promotion_wait(invocation, seen, deadline) as gate:
+        if not asked.force:
+            seen = await gate.until_open(soak)
+        change = with_fields(_change(seen, asked, judge), ask=None)
+        code = await _carry_out(invocation, change, acting, deadline)
+        if change.edit.operations:
+            gate.expect_a_change()
+            gate.note_the_end(await gate.until_open(0.0))
+    return code
+
+
+def _seconds_for_reading(invocation: Invocation, asked: Asked) -> float | None:
+    """Seconds for reading what the promotion does not depend on; None if it depends on everything."""
+    if not asked.force or asked.wait:
+        return None
+    may_ask = will_ask(invocation, asked) and (asked.full or asked.to is not None)
+    return reads.PREVIEW if may_ask else reads.HURRY
+
+
+def _change(seen: Survey, asked: Asked, judge: Judge) -> EditOfOne:
+    """Asks for confirmation only before all nodes are updated on the request of one person; steps were planned in
+    advance."""
+    to = 0 if asked.full else int_or_percent(asked.to, "partition") if asked.to is not None else None
+    snapshot, desired = seen.snapshot, known_desired(seen.snapshot)
+    goal = goal_of(snapshot, steps_for_promotion(snapshot, desired), desired, to=to)
+    edit = edits.promote(snapshot, goal)
+    fully = goal is not None and goal.is_full
+    ask = question_text(f"Promote {snapshot.key.name} fully?", edit.details) if fully else None
+    return EditOfOne(snapshot, edit, ask, judge)
+
+
+def _refuse_if_closed(seen: Survey, soak: float) -> None:
+    shut = why_blocked(seen, steps_for_promotion(seen.snapshot, desired_of(seen.snapshot) or 0), soak=soak)
+    if shut is None:
+        return
+    force = command("promote", seen.snapshot.key, "--force", to="to go on anyway")
+    ways = tuple(way for way in (force, _other_ways(seen, shut)) if way)
+    raise CommandError(shut.text, hints=ways, exit_code=ExitCode.REFUSED)
+
+
+def _other_ways(seen: Survey, shut: PromotionBlock) -> str:
+    """The hint at what may be done instead of promoting; empty if there is nothing."""
+    key = seen.snapshot.key
+    match shut.why:
+        case PromotionBlockReason.BLIND:
+            binding = "" if seen.snapshot.nodes_readable else " by a ClusterRoleBinding: nodes are in no namespace"
+            return f"ask for ClusterRole kruise-ds-operator{binding}"
+        case PromotionBlockReason.PAUSED:
+            return command("resume", key, to="to continue")
+        case PromotionBlockReason.SOAKING:
+            return "--wait waits until then"
+        case (
+            PromotionBlockReason.UNSEEN
+            | PromotionBlockReason.STALLED
+            | PromotionBlockReason.UNFINISHED
+            | PromotionBlockReason.FAILING
+        ):
+            return command("rollback", key, to="to go back") if seen.previous_revision is not None else ""
+
+
+async def _carry_out(invocation: Invocation, change: EditOfOne, acting: ActingOptions, deadline: Deadline) -> int:
+    if change.ask is not None and will_ask(invocation, acting):
+        change = with_fields(change, edit=replace(change.edit, details=()))
+    return await carry_out(
+        invocation, (change.snapshot,), lambda _: change, acting, verb="promote", deadline=deadline
+    )

@@ -1,0 +1,178 @@
+"""`pull`: creates an ImagePullJob, and shows its progress until it is over."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import nullcontext
+from typing import Final
+
+import msgspec
+
+from controller.api.formats import counted
+from controller.api.image_pull_job import ImagePullJob, ImagePullJobView, project, targets
+from controller.api.objects import JSONObject, Key
+from controller.kube.requests import IMAGE_PULL_JOBS
+from kubectl_plugin.changes.pull_job import pull_job
+from kubectl_plugin.cluster import documents, installation, reads
+from kubectl_plugin.cluster.image_pulls import PullFollowing, following_pull, nodes_with_images
+from kubectl_plugin.cluster.session import Invocation
+from kubectl_plugin.cluster.writes import warn_if_interrupted
+from kubectl_plugin.commands.change_writer import DRY_RUN_SUFFIX
+from kubectl_plugin.commands.deadline import Deadline
+from kubectl_plugin.commands.table_watch import Picture, TableScreen, table_screen
+from kubectl_plugin.errors import CommandError, ExitCode
+from kubectl_plugin.options import DryRun
+from kubectl_plugin.options import PullOptions as Asked
+from kubectl_plugin.render.listings import pull_table
+from kubectl_plugin.rollout.snapshot import NodePull, PullProgress, PullStage, counts_of, failure_lines, stated_counts
+from kubectl_plugin.units import int_or_percent
+from kubectl_plugin.wording import command
+
+TICK: Final = 5.0
+"""Seconds until the wait checks again, though nothing was heard, whether a controller carries out the job."""
+UNATTENDED: Final = 60.0
+"""Seconds without a status from a controller after which the wait ends."""
+GATE: Final = "is its feature gate PreDownloadImageForDaemonSetUpdate on?"
+
+
+async def pull(invocation: Invocation, asked: Asked) -> int:
+    deadline, terminal = Deadline(invocation, asked.timeout), invocation.terminal
+    body = pull_job(
+        asked.image,
+        namespace=invocation.session.namespace,
+        nodes=asked.selector,
+        parallelism=int_or_percent(asked.parallelism, "--parallelism"),
+        secrets=asked.secrets,
+        now=terminal.now(),
+    )
+    async with deadline.enforced():
+        nodes = await nodes_with_images(invocation.session)
+    if nodes is None:
+        terminal.note("which nodes they are cannot be told without the right to list nodes")
+    elif not targets(_job_of(body), nodes, None).nodes:
+        where = f" with labels {asked.selector}" if asked.selector else ""
+        raise CommandError(f"there is no node{where}: nothing to pull for")
+    terminal.outlive_the_reader()
+    async with deadline.enforced():
+        document = await _create_job(invocation, asked, body)
+    _print(invocation, asked, document)
+    terminal.flush()
+    if asked.dry_run is not DryRun.NONE or asked.no_wait:
+        return ExitCode.DONE
+    job = _job_of(document)
+    with warn_if_interrupted(terminal, f": {_printed_name(job)} goes on", _hint_to_end(job)):
+        async with deadline.enforced(), following_pull(invocation, job, nodes or ()) as follow:
+            return await _PullWatch(invocation, asked, job, follow, deadline).run()
+
+
+def _job_of(document: JSONObject) -> ImagePullJob:
+    return project(msgspec.convert(document, ImagePullJobView))
+
+
+async def _create_job(invocation: Invocation, asked: Asked, body: JSONObject) -> JSONObject:
+    if asked.dry_run is DryRun.CLIENT:
+        return body
+    namespace, name = invocation.session.namespace, reads.meta_of(body).name
+    words = f" while ImagePullJob {name} was made: it may have been done"
+    way = command("get imagepulljobs", Key(namespace, name), program="kubectl")
+    dry_run = asked.dry_run is DryRun.SERVER
+    with nullcontext() if dry_run else warn_if_interrupted(invocation.terminal, words, way):
+        return await documents.create(
+            invocation.session,
+            IMAGE_PULL_JOBS,
+            namespace,
+            body,
+            dry_run=dry_run,
+            field_manager=asked.field_manager,
+        )
+
+
+def _print(invocation: Invocation, asked: Asked, document: JSONObject) -> None:
+    name = f"imagepulljob.apps.kruise.io/{reads.meta_of(document).name}"
+    if not invocation.answers_a_program((name,), lambda: document):
+        invocation.terminal.say(f"{name} created{DRY_RUN_SUFFIX[asked.dry_run]}")
+
+
+class _PullWatch:
+    def __init__(
+        self, invocation: Invocation, asked: Asked, job: ImagePullJob, follow: PullFollowing, deadline: Deadline
+    ) -> None:
+        self._invocation, self._asked, self._job, self._follow = invocation, asked, job, follow
+        self._deadline = deadline
+        self._silent_until = asyncio.get_running_loop().time() + UNATTENDED
+
+    async def run(self) -> int:
+        """Prints nothing where stdout already has the document."""
+        if self._invocation.output is not None or self._invocation.terminal.quiet:
+            return self._exit_code(await self._until_over(None))
+        with table_screen(self._invocation) as screen:
+            ended = await self._until_over(screen)
+        if not self._invocation.terminal.on_screen:
+            self._invocation.terminal.say(_counts_words(ended))
+        self._invocation.terminal.say(*(f"  {line}" for line in failure_lines(ended.by_node())))
+        return self._exit_code(ended)
+
+    async def _until_over(self, screen: TableScreen | None) -> PullProgress:
+        """Raises CommandError where the job is deleted, at the deadline, and where no controller carries it out."""
+        while True:
+            found = self._follow.pull()
+            if found is None:
+                raise CommandError(f"{_printed_name(self._job)} was deleted")
+            if screen is not None:
+                screen.show(self._picture(found), self._follow.interruption or found.refusal)
+            if found.over:
+                return found
+            if self._deadline.seconds_left <= 0:
+                so_far = "; ".join(filter(None, (_counts_words(found), found.refusal)))
+                words = f"timed out after {self._asked.timeout}: {so_far}; {_printed_name(self._job)} goes on"
+                raise CommandError(words, hints=(_hint_to_end(self._job),), exit_code=ExitCode.TIMED_OUT)
+            await self._give_up_if_unattended(found)
+            await self._follow.changed(min(TICK, max(self._deadline.seconds_left, 0.0)))
+
+    async def _give_up_if_unattended(self, found: PullProgress) -> None:
+        """Raises CommandError with exit code 4 where no controller carries out the job."""
+        if found.job.status is not None or asyncio.get_running_loop().time() < self._silent_until:
+            return
+        session, now = self._invocation.session, self._invocation.terminal.now()
+        why = await installation.why_no_controller(session, now) or f"no controller carries it out; {GATE}"
+        hints = (command("doctor"), _hint_to_end(self._job))
+        raise CommandError(
+            f"nothing happens to {_printed_name(self._job)}: {why}", hints=hints, exit_code=ExitCode.STUCK
+        )
+
+    def _exit_code(self, found: PullProgress) -> int:
+        status = found.status
+        if not status.failed:
+            return ExitCode.DONE
+        words = f"{self._asked.image} could not be pulled on {counted(status.failed, 'node', of=status.desired)}"
+        raise CommandError(words, exit_code=ExitCode.STUCK)
+
+    def _picture(self, found: PullProgress) -> Picture:
+        """A row for each node on which something happens; the other nodes are only counted."""
+        nodes, only_ascii = found.by_node(), self._invocation.terminal.ascii
+        rows = [(node, one) for node, one in nodes.items() if one.why or one.stage is PullStage.PULLING]
+        return Picture(
+            table=lambda width: pull_table(rows, width=width, only_ascii=only_ascii),
+            footer=_counts_words(found),
+            rows=tuple((node, _news_of(one)) for node, one in rows),
+            others={node: str(one.stage) for node, one in nodes.items()},
+            document={},
+        )
+
+
+def _news_of(one: NodePull) -> tuple[str, str]:
+    """The values whose change is worth another line in a log; the words after the colon change with each attempt."""
+    return one.stage, one.why.partition(":")[0]
+
+
+def _counts_words(found: PullProgress) -> str:
+    counts = counts_of(found.by_node().values()) if found.nodes else stated_counts(found.status)
+    return counts.words()
+
+
+def _printed_name(job: ImagePullJob) -> str:
+    return f"imagepulljob.apps.kruise.io/{job.name}"
+
+
+def _hint_to_end(job: ImagePullJob) -> str:
+    return command("delete imagepulljob", job.key, to="end it", program="kubectl")

@@ -1,0 +1,89 @@
+"""`rollback`: back to an earlier revision, with a preview of the nodes that move."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from kubectl_plugin.changes.edit import Edit
+from kubectl_plugin.changes.rollback import (
+    RollbackWish,
+    already_back,
+    headline,
+    kept_cautions,
+    other_revisions,
+    preview,
+    roll_back,
+    target_of,
+)
+from kubectl_plugin.cluster.reads import HURRY, PREVIEW, revisions_of
+from kubectl_plugin.cluster.session import Invocation
+from kubectl_plugin.commands.change_flow import carry_out, choose, deadline_of, will_ask
+from kubectl_plugin.commands.change_writer import EditOfOne, guard_of_pauses, question_text
+from kubectl_plugin.errors import UsageError
+from kubectl_plugin.options import RollbackOptions as Asked
+from kubectl_plugin.rollout.diff import change_lines, differences
+from kubectl_plugin.rollout.snapshot import RevisionDetail, Snapshot
+
+
+async def rollback(invocation: Invocation, asked: Asked) -> int:
+    wish = RollbackWish(
+        to_revision=asked.to_revision or None,
+        keep_partition=asked.keep_partition,
+        keep_paused=asked.keep_paused,
+        drop_selector=asked.drop_selector,
+    )
+    async with deadline_of(invocation, asked).enforced():
+        within = PREVIEW if will_ask(invocation, asked) else HURRY
+        chosen = await choose(invocation, asked, asked.names, within=within)
+        if wish.to_revision is not None and len(chosen) > 1:
+            words = f"--to-revision is for one DaemonSet, not for {len(chosen)}: each counts its revisions by itself"
+            raise UsageError(words)
+        found = [await _with_revisions(invocation, one) for one in chosen]
+    checked = await guard_of_pauses(
+        invocation, asked, found, by_flag=asked.lift_pause, what="a rollback", instead="--keep-paused"
+    )
+    return await carry_out(
+        invocation,
+        found,
+        lambda one: checked(_change_of(invocation, one, wish, asked)),
+        asked,
+        verb="rollback",
+    )
+
+
+async def _with_revisions(invocation: Invocation, snapshot: Snapshot) -> Snapshot:
+    """Revisions are optional for other verbs but not for this one. Raises ApiError where they cannot be read."""
+    if snapshot.revisions_readable:
+        return snapshot
+    others = tuple(one for one in snapshot.unread if one.what != "controllerrevisions")
+    return replace(snapshot, revisions=await revisions_of(invocation, snapshot.daemonset), unread=others)
+
+
+def _change_of(invocation: Invocation, snapshot: Snapshot, wish: RollbackWish, asked: Asked) -> EditOfOne:
+    """Shows the preview in the question, or where nobody is asked, under the result."""
+    if wish.to_revision is None and (back := already_back(snapshot)) is not None:
+        return _already_done(invocation, snapshot, back)
+    target = target_of(snapshot, wish.to_revision)
+    edit = roll_back(snapshot, target, wish)
+    if not edit.operations:
+        return EditOfOne(snapshot, replace(edit, warnings=kept_cautions(snapshot, target)))
+    templates = snapshot.daemonset.spec.template, target.revision.template
+    changes = differences(*templates, show_values=asked.show_values)
+    lines = (
+        *change_lines(changes, only_ascii=True),
+        *preview(snapshot, target, wish, edit, width=invocation.terminal.width - 2),
+    )
+    asks = will_ask(invocation, asked)
+    return EditOfOne(
+        snapshot, edit if asks else replace(edit, details=lines), ask=question_text(headline(snapshot, target), lines)
+    )
+
+
+def _already_done(invocation: Invocation, snapshot: Snapshot, back: RevisionDetail) -> EditOfOne:
+    """For a rollback that is made already: pressed twice or retried, it must not bring the
+    abandoned revision back."""
+    if others := other_revisions(snapshot):
+        number = others[0].revision.number
+        invocation.terminal.note(f"to go to revision {number} instead: --to-revision {number}")
+    result = f"already rolled back to revision {back.revision.number}"
+    return EditOfOne(snapshot, Edit(result=result, operations=(), warnings=kept_cautions(snapshot, back)))

@@ -1,0 +1,430 @@
+"""What `status` reads: the chosen objects, and everything that is known of each at one moment.
+
+The three screens of `status -w`: a block that is redrawn, lines for a log, documents for a program.
+
+`status -w`: shows what happens until each rollout has an ending, which becomes the exit code.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, TypeAlias
+
+import msgspec
+from msgspec.structs import replace
+from rich.text import Text
+
+from controller.api.daemonset import Phase
+from controller.api.objects import Key, rfc3339
+from kubectl_plugin.cluster import installation, reads
+from kubectl_plugin.cluster.events import LastLogLines
+from kubectl_plugin.cluster.follow import Following, following
+from kubectl_plugin.cluster.session import Invocation
+from kubectl_plugin.cluster.watches import MIN_INTERVAL, is_from_proxy, read_with_patience
+from kubectl_plugin.commands.deadline import Deadline
+from kubectl_plugin.commands.table_watch import Interruptions
+from kubectl_plugin.errors import CommandError, ExitCode, UsageError
+from kubectl_plugin.flags import Output
+from kubectl_plugin.options import StatusOptions as Asked
+from kubectl_plugin.render.status import Detail, StatusView, outline, status_block
+from kubectl_plugin.render.tables import DIM, LiveBlock, clean
+from kubectl_plugin.rollout.document import RolloutStatus, rollout_status, runs_without_words, with_words
+from kubectl_plugin.rollout.snapshot import Snapshot
+from kubectl_plugin.rollout.status import (
+    Awaited,
+    Brief,
+    Ending,
+    brief_of,
+    changed_spec_ending,
+    deleted_ending,
+    ending_of,
+    has_image,
+    no_controller_ending,
+    stated_brief,
+    unfinished_ending,
+    with_namespaces,
+)
+from kubectl_plugin.rollout.survey import Survey, UnreadableSpecError, survey
+from kubectl_plugin.terminal import WIDEST, Terminal, as_line
+from kubectl_plugin.units import short_duration
+from kubectl_plugin.wording import command
+
+
+@dataclass(frozen=True)
+class Look:
+    """One object at one moment."""
+
+    brief: Brief
+    status: RolloutStatus
+    blocker: str = ""
+    """Why its nodes cannot be listed one by one; empty if they can."""
+    absence: str = ""
+    """Why no controller seems to be active; only looked up while the rollout is Pending."""
+
+    @property
+    def survey(self) -> Survey | None:
+        return self.brief.survey
+
+
+def wanted_of(asked: Asked) -> Awaited:
+    """What the flags say to wait for."""
+    return Awaited(**{field: getattr(asked, field) for field in Awaited.__struct_fields__})
+
+
+async def choose_objects(
+    invocation: Invocation, asked: Asked, *, complete: bool = True
+) -> tuple[tuple[Snapshot, ...], tuple[CommandError, ...]]:
+    """The objects of the command line, or all of the namespace, and an error for each that was named but does not
+    exist. `complete`: with their pods and nodes.
+
+    Raises UsageError for several objects and a flag, such as --revision, that is about one.
+    """
+    keys: list[Key] | None = None
+    if asked.given:
+        if asked.names or asked.selector or asked.all_namespaces:
+            raise UsageError("give names, -l and -A, or -f and -k, not both")
+        from kubectl_plugin.cluster import manifests
+
+        read, _ = await manifests.read_manifests(asked, invocation.host)
+        keys = [Key(one.namespace or invocation.session.namespace, one.name) for one in read]
+    elif asked.names and not (asked.selector or asked.all_namespaces):
+        keys = [reads.key_of(invocation, name) for name in asked.names]
+    absent: tuple[CommandError, ...] = ()
+    if keys is None:
+        found = await reads.snapshots(invocation, asked.names, asked, nodes=complete, pods=complete)
+    else:
+        found, absent = await reads.existing_snapshots(invocation, keys, nodes=complete, pods=complete)
+    numbers = {"--revision": asked.revision, "--generation": asked.generation}
+    several = len(found) + len(absent)
+    for flag in (flag for flag, number in numbers.items() if number is not None and several > 1):
+        raise UsageError(f"{flag} counts the changes of one DaemonSet, and these are {several}: name one")
+    return found, absent
+
+
+async def look_at(
+    invocation: Invocation,
+    asked: Asked,
+    snapshot: Snapshot,
+    *,
+    words: LastLogLines | None = None,
+    presence: Callable[[float], Awaitable[str | None]] | None = None,
+) -> Look:
+    """`words` keeps log lines between looks. `presence`: why no controller is active; None asks the server anew."""
+    brief, blocker = brief_at(snapshot, asked.by)
+    status = rollout_status(brief)
+    runs = runs_without_words(snapshot.key.namespace, status.problems)
+    if runs:
+        found = await (words or LastLogLines(invocation.session)).of(runs) if asked.logs else {}
+        status = replace(status, problems=with_words(snapshot.key.namespace, status.problems, found))
+    ask = presence or partial(installation.why_no_controller, invocation.session)
+    absence = await ask(snapshot.now) if brief.phase is Phase.PENDING else None
+    return Look(brief, status, blocker, absence or "")
+
+
+def brief_at(snapshot: Snapshot, by: str) -> tuple[Brief, str]:
+    """The brief worked out from the nodes, or where they cannot be listed one by one, from the controller's own
+    status; and the reason for that, else empty."""
+    if not snapshot.pods_readable:
+        words = f"the nodes of {snapshot.daemonset.name} cannot be told without the right to list pods"
+        return stated_brief(snapshot), words
+    try:
+        return brief_of(survey(snapshot, by)), ""
+    except UnreadableSpecError as error:
+        return stated_brief(snapshot), error.message
+
+
+def painted_lines(invocation: Invocation, one: Look, detail: Detail = Detail.ALL) -> list[Text]:
+    """The lines of one object on this terminal; a single line where its nodes cannot be listed one by one."""
+    terminal, wide = invocation.terminal, invocation.output is Output.WIDE
+    if one.survey is None:
+        return [outline(one.status, width=terminal.width, only_ascii=terminal.ascii)]
+    view = StatusView(
+        survey=one.survey,
+        status=one.status,
+        width=WIDEST if wide else terminal.width,
+        only_ascii=terminal.ascii,
+        wide=wide,
+        absence=one.absence,
+        cluster_flags=terminal.cluster_flags,
+    )
+    return status_block(view, detail)
+
+
+HEARTBEAT: Final = 30.0
+"""Seconds without output after which a log gets a line all the same: some CI systems end a silent job."""
+
+
+class _Obstacles:
+    """Prints once for each object why its nodes cannot be listed."""
+
+    def __init__(self, terminal: Terminal) -> None:
+        self._terminal, self._said = terminal, set[str]()
+
+    def tell_once(self, looks: Sequence[Look]) -> None:
+        for look in looks:
+            if look.blocker and look.blocker not in self._said:
+                self._said.add(look.blocker)
+                self._terminal.note(look.blocker)
+
+
+class MilestoneLines:
+    """One line for each milestone, and after `HEARTBEAT` a line that nothing has changed."""
+
+    def __init__(self, invocation: Invocation, *, several: bool) -> None:
+        self._terminal, self._several = invocation.terminal, several
+        self._said: dict[str, tuple[str, float, float]] = {}
+        """By name of the object: its last milestone, when that was reached, and when a line was last printed."""
+        self._interruptions = Interruptions(self._terminal)
+        self._obstacles = _Obstacles(self._terminal)
+
+    def show(self, looks: Sequence[Look], interruption: str, *, final: bool) -> None:
+        self._interruptions.tell_once(interruption)
+        self._obstacles.tell_once(looks)
+        for look in looks:
+            self._tell(look)
+
+    def _tell(self, look: Look) -> None:
+        now, status, moment = look.brief.snapshot.now, look.status, asyncio.get_running_loop().time()
+        name = f"{status.namespace}/{status.name}" if self._several else status.name
+        reached = look.brief.milestone
+        before, since, last = self._said.get(name, ("", moment, moment))
+        if reached != before:
+            self._say(now, f"{name} {look.brief.line}")
+            self._said[name] = (reached, moment, moment)
+        elif moment - last >= HEARTBEAT:
+            told = ": ".join(filter(None, (look.brief.progress, look.brief.why)))
+            self._say(now, f"{name} {told} (no change for {short_duration(moment - since)})")
+            self._said[name] = (before, since, moment)
+
+    def _say(self, now: float, line: str) -> None:
+        self._terminal.detail(f"{time_of_day(now)} {line}")
+        self._terminal.flush()
+
+
+class StatusDocuments:
+    """One JSON object per line whenever something has changed, and at least every `HEARTBEAT` seconds."""
+
+    def __init__(self, invocation: Invocation) -> None:
+        self._terminal = invocation.terminal
+        self._obstacles = _Obstacles(self._terminal)
+        self._said: dict[tuple[str, str], tuple[bytes, float]] = {}
+
+    def show(self, looks: Sequence[Look], interruption: str, *, final: bool) -> None:
+        self._obstacles.tell_once(looks)
+        for look in looks:
+            now, key = asyncio.get_running_loop().time(), (look.status.namespace, look.status.name)
+            line = msgspec.json.encode(look.status)
+            before, last = self._said.get(key, (b"", now))
+            if line != before or now - last >= HEARTBEAT:
+                self._terminal.say(as_line(line, only_ascii=self._terminal.ascii))
+                self._terminal.flush()
+                self._said[key] = (line, now)
+
+
+class LiveScreen:
+    """One block below the other, redrawn in place."""
+
+    def __init__(self, invocation: Invocation, scope: ExitStack) -> None:
+        self._invocation = invocation
+        self._live = scope.enter_context(LiveBlock(invocation.terminal))
+
+    def show(self, looks: Sequence[Look], interruption: str, *, final: bool) -> None:
+        """The last block is printed whole, however long: it may scroll."""
+        lines, terminal = self._lines(looks, Detail.ALL), self._invocation.terminal
+        if not final:
+            header = Text(f"{time_of_day(terminal.now())}  watching, Ctrl-C to stop", DIM)
+            if interruption:
+                header.append(f"  ({interruption}; retrying)", "yellow")
+            shapes = (self._lines(looks, detail) for detail in sorted(Detail, reverse=True))
+            room = terminal.console.height - 3
+            lines = [header, *next((shape for shape in shapes if len(shape) <= room), lines)]
+        self._live.draw(lines)
+
+    def _lines(self, looks: Sequence[Look], detail: Detail) -> list[Text]:
+        lines: list[Text] = []
+        for index, look in enumerate(looks):
+            lines += [Text("")] if index and detail is not Detail.HEADLINE else []
+            lines += painted_lines(self._invocation, look, detail)
+            if look.blocker and detail is not Detail.HEADLINE:
+                lines.append(clean(look.blocker, self._invocation.terminal.ascii))
+        return lines
+
+
+Screen: TypeAlias = MilestoneLines | StatusDocuments | LiveScreen
+"""`show` shows the present state. `interruption`: why it may be out of date. `final`: it is the last call."""
+
+
+def status_screen(invocation: Invocation, *, plain: bool, several: bool, scope: ExitStack) -> Screen:
+    """The screen that suits stdout; `scope` closes it. `several`: names are printed with their namespaces."""
+    terminal = invocation.terminal
+    if invocation.output is Output.JSON:
+        return StatusDocuments(invocation)
+    if plain or terminal.quiet or not terminal.on_screen:
+        return MilestoneLines(invocation, several=several)
+    return LiveScreen(invocation, scope)
+
+
+def time_of_day(now: float) -> str:
+    """The time of day in UTC, such as `12:04:10Z`. `now`: seconds since 1970."""
+    return rfc3339(now)[11:]
+
+
+TICK: Final = 1.0
+"""Seconds between two looks when nothing happens, because ages and deadlines depend on the time."""
+REST: Final = 4.0
+"""The pause between two reports, as a multiple of the time that one takes: large clusters are read less often."""
+HINT: Final = 30.0
+"""Seconds of Pending after which a hint asks whether the controller is running."""
+UNATTENDED: Final = 60.0
+"""Seconds of Pending after which the wait ends if no controller is running."""
+ASK_EVERY: Final = 10.0
+
+
+async def watch(invocation: Invocation, asked: Asked) -> int:
+    """Returns the highest exit code of all objects."""
+    if invocation.output not in (None, Output.JSON, Output.WIDE):
+        raise UsageError(f"-w has no output format {invocation.output}: use json")
+    deadline = Deadline(invocation, asked.timeout)
+    async with deadline.enforced():
+        read = partial(choose_objects, invocation, asked, complete=False)
+        found, absent = await read_with_patience(read, invocation.terminal.note, is_from_proxy)
+        if absent:
+            raise absent[0]
+        return await follow_up(invocation, asked, found, deadline) if found else print_endings(invocation, (), ())
+
+
+async def follow_up(
+    invocation: Invocation,
+    asked: Asked,
+    found: Sequence[Snapshot],
+    deadline: Deadline,
+    generations: Mapping[Key, int] | None = None,
+) -> int:
+    """Watch until each object has an ending; returns the highest exit code. `generations`: the spec to wait for, by
+    object."""
+    several = len({one.daemonset.namespace for one in found}) > 1
+    with ExitStack() as scope:
+        async with following(invocation, found) as follow:
+            shown = status_screen(invocation, plain=asked.plain, several=several, scope=scope)
+            keys = [one.daemonset.key for one in found]
+            watch = _StatusWatch(invocation, asked, follow, shown, deadline=deadline, several=several)
+            endings = await watch.run(keys, generations or {})
+    return print_endings(invocation, endings, [key.namespace for key in keys])
+
+
+def print_endings(invocation: Invocation, endings: Sequence[Ending], namespaces: Sequence[str]) -> int:
+    """Print the endings; returns the highest exit code. No object at all is a failure."""
+    for ending in with_namespaces(endings, namespaces):
+        if ending.error is not None:
+            invocation.terminal.fail(ending.error)
+        if ending.warning:
+            invocation.terminal.warn(ending.warning)
+    if not endings:
+        invocation.terminal.fail(CommandError("no Advanced DaemonSet was found"))
+    return max((ending.code for ending in endings), default=ExitCode.FAILED)
+
+
+class _StatusWatch:
+    def __init__(
+        self,
+        invocation: Invocation,
+        asked: Asked,
+        follow: Following,
+        shown: Screen,
+        *,
+        deadline: Deadline,
+        several: bool,
+    ) -> None:
+        self._invocation, self._asked, self._follow, self._screen = invocation, asked, follow, shown
+        self._deadline = deadline
+        self._words = LastLogLines(invocation.session)
+        self._met: set[Key] = set()
+        """Objects that have had the image that is waited for."""
+        self._presence = ControllerPresence(invocation, several=several)
+
+    async def run(self, keys: Sequence[Key], generations: Mapping[Key, int]) -> list[Ending]:
+        """Returns one ending for each key."""
+        loop = asyncio.get_running_loop()
+        asked = wanted_of(self._asked)
+        wanted = [replace(asked, generation=generations.get(key, asked.generation)) for key in keys]
+        while True:
+            began = loop.time()
+            looks = [None if one is None else await self._look(one) for one in self._follow.snapshots()]
+            seen = [one for one in looks if one is not None]
+            if any(one.survey is not None and one.survey.counts_differ for one in seen):
+                self._follow.mark_nodes_stale()
+            endings = [self._ending(key.name, one, want) for key, one, want in zip(keys, looks, wanted, strict=True)]
+            late = self._deadline.seconds_left <= 0
+            stuck = any(ending is not None and ending.code == ExitCode.STUCK for ending in endings)
+            decided = all(ending is not None for ending in endings) or (self._asked.fail_fast and stuck)
+            over = late or decided
+            self._screen.show(seen, "" if over else self._follow.interruption, final=over)
+            if over:
+                return [ending or self._unfinished(one, late) for ending, one in zip(endings, looks, strict=True)]
+            took = loop.time() - began
+            pause = min(max(TICK, REST * took), self._deadline.seconds_left)
+            await self._follow.changed(pause, apart=max(MIN_INTERVAL, REST * took))
+
+    async def _look(self, snapshot: Snapshot) -> Look:
+        return await look_at(
+            self._invocation, self._asked, snapshot, words=self._words, presence=self._presence.absence
+        )
+
+    def _unfinished(self, one: Look | None, late: bool) -> Ending:
+        assert one is not None, "what is gone has an ending"
+        return unfinished_ending(one.brief, self._asked.timeout if late else "")
+
+    def _ending(self, name: str, one: Look | None, wanted: Awaited) -> Ending | None:
+        if one is None:
+            return deleted_ending(name)
+        pending = self._presence.pending_for(one.brief.daemonset.key, one.brief.phase)
+        if pending >= UNATTENDED and one.absence:
+            return no_controller_ending(name, one.absence)
+        if has_image(one.brief, wanted):
+            self._met.add(one.brief.daemonset.key)
+        elif one.brief.daemonset.key in self._met:
+            return changed_spec_ending(one.brief, Awaited())
+        return ending_of(one.brief, wanted)
+
+
+class ControllerPresence:
+    """Whether a controller takes care of an object that is Pending. The server is asked at most every `ASK_EVERY`
+    seconds."""
+
+    def __init__(self, invocation: Invocation, *, several: bool) -> None:
+        """`several`: names are printed with their namespaces."""
+        self._invocation, self._several = invocation, several
+        self._since: dict[Key, float] = {}
+        self._hinted: set[Key] = set()
+        self._absence = ""
+        self._asked = -math.inf
+
+    async def absence(self, now: float) -> str:
+        """Why no controller seems to be active; empty when one is. `now`: seconds since 1970, by
+        the server's clock."""
+        moment = asyncio.get_running_loop().time()
+        if moment - self._asked >= ASK_EVERY:
+            self._absence = await installation.why_no_controller(self._invocation.session, now) or ""
+            self._asked = moment
+        return self._absence
+
+    def pending_for(self, key: Key, phase: Phase) -> float:
+        """For how many seconds it has been Pending; 0 in another phase. After `HINT` seconds it prints the hint,
+        once."""
+        now = asyncio.get_running_loop().time()
+        if phase is not Phase.PENDING:
+            self._since.pop(key, None)
+            return 0.0
+        seconds = now - self._since.setdefault(key, now)
+        if seconds >= HINT and key not in self._hinted and not self._invocation.terminal.on_screen:
+            self._hinted.add(key)
+            name = f"{key.namespace}/{key.name}" if self._several else key.name
+            self._invocation.terminal.warn(
+                f"{name} is Pending for {HINT:.0f}s: is the controller running?", command("doctor")
+            )
+        return seconds

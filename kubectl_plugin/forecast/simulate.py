@@ -1,0 +1,294 @@
+"""How a world goes on: everything planned is done, and everything waited for happens. Nothing here decides.
+
+The cluster behaves ideally: the server accepts every write, a deleted pod disappears at once, a created one gets
+ready after the usual time. Pods that fail now keep failing, and unreachable nodes stay so.
+
+Host ports that a pod claims: two pods with the same one never run on the same node at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Set
+from typing import TypeAlias, assert_never
+
+from msgspec.structs import replace
+
+from controller.api.daemonset import DaemonSetStatus, LifecycleHook
+from controller.api.in_place import Resize
+from controller.api.names import HASH_LABEL, LIFECYCLE_STATE_LABEL, TAINT_NOT_READY, TAINT_UNREACHABLE
+from controller.api.node import Node
+from controller.api.objects import JSONObject, fields_of, items_of
+from controller.api.pod import Pod
+from controller.planner import actions
+from controller.planner.blockers import handlers
+from controller.planner.plan import Plan
+from controller.planner.revisions import current_revision, placements_of
+from controller.planner.rollout_state import RolloutState
+from controller.planner.status import Status
+from controller.planner.world import Accepted, Predecessor, World, predecessor
+
+NeverReady: TypeAlias = Set[tuple[str, str]]
+"""Pairs of node and revision hash: a pod of that revision never gets ready on that node."""
+
+
+def with_drains_under_way(world: World) -> World:
+    """`world`, with the pods that are drained now in the same state as pods that `world_after` drains later: only
+    their grace period has to pass."""
+    grace, now = world.daemonset.in_place_grace, world.now
+    pods = (
+        _without_traffic(one, grace, now) if one.draining and one.in_progress is None else one for one in world.pods
+    )
+    return replace(world, pods=tuple(pods))
+
+
+def _without_traffic(pod: Pod, grace: float, now: float) -> Pod:
+    """The pod with its gates closed for an update in place. `created` is set to the end of its grace period, from
+    which the simulation counts the time until it is ready."""
+    since = min((gate.since for gate in pod.gates if gate.draining and gate.since is not None), default=now)
+    gates = tuple(replace(gate, open=False, draining=True, since=None) for gate in pod.gates)
+    return replace(pod, gates=gates, ready=False, ready_since=None, created=min(since, now) + grace)
+
+
+def world_after(world: World, decided: Plan) -> World:
+    """The world after the server has carried out the plan and stored the new status."""
+    if decided.status is not None:
+        daemonset = world.daemonset
+        world = replace(world, daemonset=replace(daemonset, status=_stored_status(daemonset.status, decided.status)))
+    if not decided.actions:
+        return world
+    after = _WorldAfter(world)
+    for action in decided.actions:
+        after.carry_out(action)
+    return after.world()
+
+
+def world_after_waiting(world: World, never_ready: NeverReady, pace: float) -> tuple[World, tuple[str, ...]] | None:
+    """The world once what is waited for has happened: pods get ready `pace` seconds after they were created or
+    restarted in place (which sets `created` here, to the end of the grace period), terminating pods disappear, lost
+    ones are deleted.
+
+    Also returns the nodes whose pods got ready, by descending name. None if nothing is waited for.
+    """
+    silent = {node.name for node in world.nodes if node.unreachable}
+    known = {node.name for node in world.nodes}
+    hearing = known - silent - {one.name for one in world.nodes if is_not_ready(one)}
+    hook = world.daemonset.pre_delete
+    waiting = [pod for pod in world.pods if pod.node in hearing and _may_get_ready(pod, never_ready)]
+    now = max([world.now, *(pod.created + pace for pod in waiting)])
+    pods: list[Pod] = []
+    gone: dict[str, Predecessor] = {}
+    ready: list[str] = []
+    released = False
+    for pod in world.pods:
+        if pod.terminating and pod.node not in silent:
+            gone[pod.node] = predecessor(pod)
+        elif pod.bound and pod.node not in known:
+            continue  # the cluster's garbage collector deletes it
+        elif hook is not None and pod.held_by_hook and handlers(pod, hook):
+            pods.append(_released_by_hook(pod, hook))
+            released = True
+        elif pod.node in hearing and _may_get_ready(pod, never_ready):
+            pods.append(replace(_updated_in_place(pod), bound=True, phase="Running", ready=True, ready_since=now))
+            ready.append(pod.node)
+        else:
+            pods.append(pod)
+    if not (ready or released) and len(pods) == len(world.pods):
+        return None
+    seen = {**world.predecessors, **gone} if gone else world.predecessors
+    return replace(world, pods=tuple(pods), predecessors=seen, now=now), tuple(sorted(ready, reverse=True))
+
+
+def is_not_ready(node: Node) -> bool:
+    """Whether the kubelet reports that the node is not ready, or the control plane believes so."""
+    return any(taint.key in (TAINT_NOT_READY, TAINT_UNREACHABLE) for taint in node.taints)
+
+
+def _may_get_ready(pod: Pod, never_ready: NeverReady) -> bool:
+    if pod.terminating or pod.ended or (pod.node, pod.hash) in never_ready:
+        return False
+    in_progress = pod.in_progress
+    return not pod.ready if in_progress is None else in_progress.resize is not Resize.INFEASIBLE
+
+
+def _updated_in_place(pod: Pod) -> Pod:
+    """The pod with its readiness gates open and no update in place under way."""
+    return replace(pod, gates=tuple(replace(gate, open=True, draining=False) for gate in pod.gates), in_progress=None)
+
+
+def _released_by_hook(pod: Pod, hook: LifecycleHook) -> Pod:
+    """The pod after its `preDelete` hook has been answered."""
+    labels = {key: value for key, value in pod.labels.items() if (hook.labels_handler or {}).get(key) != value}
+    finalizers = tuple(one for one in pod.finalizers if one not in (hook.finalizers_handler or ()))
+    return replace(pod, labels=labels, finalizers=finalizers)
+
+
+def _not_prepared(pod: Pod) -> Pod:
+    """The pod, no longer prepared for deletion."""
+    labels = {key: value for key, value in pod.labels.items() if key != LIFECYCLE_STATE_LABEL}
+    gates = tuple(
+        replace(gate, open=gate.open or not gate.held_by_others, marked_not_ready=False) for gate in pod.gates
+    )
+    return replace(pod, labels=labels, gates=gates, ready=pod.ready_ignoring_hook, drained=False)
+
+
+class _WorldAfter:
+    """Carries out one plan on copies of the world's collections: one copy per plan, not one per action."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._pods = {pod.uid: pod for pod in world.pods}
+        self._orphans = {pod.uid: pod for pod in world.orphans}
+        self._revisions = {one.uid: one for one in world.revisions}
+        self._orphan_revisions = {one.uid: one for one in world.orphan_revisions}
+        self._predecessors = dict(world.predecessors)
+        self._verdicts = dict(world.verdicts)
+        self._silent = {node.name for node in world.nodes if node.unreachable}
+
+    def world(self) -> World:
+        revisions = tuple(self._revisions.values())
+        return replace(
+            self._world,
+            pods=tuple(self._pods.values()),
+            orphans=tuple(self._orphans.values()),
+            revisions=revisions,
+            placements=placements_of(revisions, self._world.placements),
+            orphan_revisions=tuple(self._orphan_revisions.values()),
+            predecessors=self._predecessors,
+            verdicts=self._verdicts,
+        )
+
+    def carry_out(self, action: actions.Action) -> None:
+        match action:
+            case actions.CreatePod():
+                pod = _created_pod(action, self._world)
+                self._pods[pod.uid] = pod
+            case actions.DeletePod() | actions.PrepareDelete():  # the hook is answered at once
+                pod = self._pods.pop(action.pod.uid)
+                if action.node in self._silent:
+                    self._pods[pod.uid] = replace(pod, terminating=True)
+                else:
+                    self._predecessors[action.node] = predecessor(pod)
+            case actions.ProbeTemplate():
+                self._verdicts[action.revision.hash] = Accepted()
+            case actions.AdoptPod():
+                pod = self._orphans.pop(action.pod.uid)
+                self._pods[pod.uid] = replace(pod, owner_uid=self._world.daemonset.uid)
+            case actions.ReleasePod():
+                pod = self._pods.pop(action.pod.uid)
+                self._orphans[pod.uid] = replace(pod, owner_uid="")
+            case actions.RelabelPod():
+                pod = self._pods[action.pod.uid]
+                self._pods[pod.uid] = replace(pod, labels={**pod.labels, HASH_LABEL: action.hash})
+            case actions.CancelDelete():
+                self._pods[action.pod.uid] = _not_prepared(self._pods[action.pod.uid])
+            case (
+                actions.DrainPod()
+                | actions.UpdateInPlace()
+                | actions.ContinueInPlace()
+                | actions.ResizePod()
+                | actions.OpenGates()
+            ):
+                self._carry_out_in_place(action)
+            case actions.CreateRevision() | actions.OnRevision():
+                self._carry_out_on_history(action)
+            case _:
+                assert_never(action)
+
+    def _carry_out_in_place(self, action: actions.InPlaceAction) -> None:
+        pod = self._pods[action.pod.uid]
+        if isinstance(action, actions.DrainPod):
+            self._pods[pod.uid] = _without_traffic(pod, self._world.daemonset.in_place_grace, self._world.now)
+            return
+        pod = _updated_in_place(pod)
+        if isinstance(action, actions.UpdateInPlace):
+            labels = {key: value for key, value in action.change.labels.items() if value is not None}
+            pod = replace(pod, labels={**pod.labels, **labels, HASH_LABEL: action.revision.hash})
+            if action.change.restarts:
+                pod = replace(pod, ready=False, ready_since=None, created=max(pod.created, self._world.now))
+        self._pods[pod.uid] = pod
+
+    def _carry_out_on_history(self, action: actions.RevisionAction) -> None:
+        match action:
+            case actions.AdoptRevision():
+                found = self._orphan_revisions.pop(action.revision.uid)
+                self._revisions[found.uid] = replace(
+                    found, owner_uid=self._world.daemonset.uid, never_ran=action.never_ran
+                )
+            case actions.CreateRevision():
+                future, _ = current_revision(self._world)
+                stored = replace(future, uid=f"planned-{future.name}", never_ran=True)
+                self._revisions[stored.uid] = stored
+            case actions.RenumberRevision():
+                found = self._revisions[action.revision.uid]
+                self._revisions[found.uid] = replace(found, number=action.number)
+            case actions.RecordRun():
+                found = self._revisions[action.revision.uid]
+                self._revisions[found.uid] = replace(found, never_ran=False)
+            case actions.DeleteRevision():
+                del self._revisions[action.revision.uid]
+            case _:
+                assert_never(action)
+
+
+def _created_pod(action: actions.CreatePod, world: World) -> Pod:
+    """Names are never used twice, so the name serves as the uid, too."""
+    meta = fields_of(action.revision.template.get("metadata"))
+    labels = {key: str(one) for key, one in fields_of(meta.get("labels")).items()}
+    finalizers = meta.get("finalizers")
+    return Pod(
+        namespace=world.daemonset.namespace,
+        name=action.name,
+        uid=f"planned-{action.name}",
+        version="",
+        owner_uid=world.daemonset.uid,
+        owner_index=0,
+        labels={**labels, HASH_LABEL: action.revision.hash},
+        finalizers=tuple(str(one) for one in finalizers) if isinstance(finalizers, list) else (),
+        created=world.now,
+        node=action.node,
+        bound=False,
+        phase="Pending",
+        terminating=False,
+        ready=False,
+        ready_since=None,
+    )
+
+
+def _stored_status(before: DaemonSetStatus | None, status: Status) -> DaemonSetStatus:
+    """The fields of a status that the next decision reads."""
+    last = before or DaemonSetStatus()
+    return DaemonSetStatus(
+        observed_generation=status.observed_generation or last.observed_generation,
+        update_revision=status.revision_hash or last.update_revision,
+        rollout=status.rollout,
+    )
+
+
+def port_waiters(rollout: RolloutState) -> NeverReady:
+    """When surging: the nodes, each with the new revision's hash, whose new pod never gets ready because it waits for
+    a host port that the old pod holds while it is ready.
+
+    An old pod that is not ready is deleted as soon as the new one exists, which frees its ports.
+    """
+    if not rollout.surging:
+        return frozenset()
+    wanted = _port_numbers(rollout.revision.template)
+    held = {one.hash for one in rollout.older if wanted & _port_numbers(one.template)}
+    staying = [one.old for one in rollout.eligible if one.old is not None]
+    return frozenset((pod.node, rollout.revision.hash) for pod in staying if pod.ready and pod.hash in held)
+
+
+def host_ports(template: JSONObject) -> Iterator[tuple[int, str]]:
+    """The host ports of a template, each with its container's name. With hostNetwork every declared port is a host
+    port."""
+    spec = fields_of(template.get("spec"))
+    on_node = spec.get("hostNetwork") is True
+    for container in items_of(spec.get("containers")):
+        for port in items_of(container.get("ports")):
+            claimed = port.get("hostPort") or (on_node and port.get("containerPort"))
+            if isinstance(claimed, int) and claimed:
+                yield claimed, str(container.get("name"))
+
+
+def _port_numbers(template: JSONObject) -> set[int]:
+    return {number for number, _ in host_ports(template)}

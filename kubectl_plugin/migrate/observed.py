@@ -1,0 +1,185 @@
+"""The state on the server at one moment: both DaemonSets, and the pods and revisions that belong to one of them or to
+nobody.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from enum import StrEnum
+from typing import Final
+
+from controller.api import template_identity
+from controller.api.names import HASH_LABEL
+from controller.api.objects import JSONObject, Value, fields_of, value_at
+from kubectl_plugin.migrate.state import FINALIZER, NATIVE_VERSION, Mark, mark_of
+
+QUIET: Final = 3.0
+"""Seconds. The garbage collector orphans only the pods that it has seen, and would later delete the others."""
+
+
+class Kind(StrEnum):
+    """The kinds as kubectl names them."""
+
+    NATIVE = "daemonset.apps"
+    OURS = "daemonset.apps.kruise.io"
+    REVISION = "controllerrevision.apps"
+    POD = "pod"
+
+
+class Daemon(Value):
+    """A running or starting pod that the selector matches."""
+
+    name: str
+    uid: str
+    owner: str
+    """UID of its controller; empty if it has none."""
+    node: str
+    hash: str
+    created: float
+    """Seconds since 1970."""
+    generation: int = 0
+    """Generation of the template that the native controller made it from; 0 where another controller made it."""
+    busy: str = ""
+    """Why no other controller can take it over now, such as an update in place; empty if one can."""
+    ends: float | None = None
+    """Seconds since 1970 by which its kubelet should have ended it; None for a pod that is not deleted."""
+
+
+class RevisionRecord(Value):
+    """A ControllerRevision that the selector matches."""
+
+    name: str
+    version: str
+    owner: str
+    labels: dict[str, str]
+    annotations: dict[str, str]
+    number: int
+    template: JSONObject
+    terminating: bool = False
+
+    @property
+    def hash(self) -> str:
+        return self.labels.get(HASH_LABEL) or self.name
+
+
+class MigrationSide(Value):
+    """One of the two DaemonSets, as the server sent it."""
+
+    document: JSONObject
+
+    @property
+    def kind(self) -> Kind:
+        return Kind.NATIVE if self.document.get("apiVersion") == NATIVE_VERSION else Kind.OURS
+
+    @property
+    def name(self) -> str:
+        return str(value_at(self.document, "metadata", "name"))
+
+    @property
+    def uid(self) -> str:
+        return str(value_at(self.document, "metadata", "uid"))
+
+    @property
+    def version(self) -> str:
+        return str(value_at(self.document, "metadata", "resourceVersion"))
+
+    @property
+    def terminating(self) -> bool:
+        return value_at(self.document, "metadata", "deletionTimestamp") is not None
+
+    @property
+    def finalizers(self) -> tuple[str, ...]:
+        listed = value_at(self.document, "metadata", "finalizers")
+        return tuple(map(str, listed)) if isinstance(listed, list) else ()
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the plugin's finalizer keeps the object readable, even once it is deleted."""
+        return FINALIZER in self.finalizers
+
+    @property
+    def is_observed(self) -> bool:
+        """Whether its controller has acted on the newest spec."""
+        seen = value_at(self.document, "status", "observedGeneration")
+        return seen is not None and seen == value_at(self.document, "metadata", "generation")
+
+    def status_number(self, field: str) -> int:
+        """A number of its status; the server leaves out 0."""
+        number = value_at(self.document, "status", field)
+        return number if isinstance(number, int) else 0
+
+    @property
+    def mark(self) -> Mark | None:
+        return mark_of(self.document)
+
+    @property
+    def template(self) -> JSONObject:
+        return fields_of(value_at(self.document, "spec", "template"))
+
+    @property
+    def identity(self) -> str:
+        return template_identity.identity(self.template)
+
+
+class Observed(Value):
+    """Both sides and everything around them, at one moment."""
+
+    name: str
+    namespace: str
+    native: MigrationSide | None
+    ours: MigrationSide | None
+    pods: tuple[Daemon, ...]
+    """Pods that are not deleted."""
+    revisions: tuple[RevisionRecord, ...]
+    now: float
+    """Seconds since 1970, by the server's clock."""
+    as_native: JSONObject | None = None
+    """The template of ours as the server would store it in a native DaemonSet; None if it was not asked."""
+    ending_pods: tuple[Daemon, ...] = ()
+    """Pods that are deleted but still there. Nobody adopts them, and a controller creates a second pod beside one
+    that it does not own."""
+    emptied_nodes: frozenset[str] = frozenset()
+    """Nodes whose pod has ended not long ago and should be replaced."""
+
+    def pods_of(self, *owners: str) -> tuple[Daemon, ...]:
+        return tuple(one for one in self.pods if one.owner in owners)
+
+    def ending_of(self, owner: str) -> tuple[Daemon, ...]:
+        return tuple(one for one in self.ending_pods if one.owner == owner)
+
+    def unreplaced_nodes(self, side: MigrationSide) -> tuple[str, ...]:
+        """Nodes where a pod of this side has just ended and has no successor yet."""
+        return tuple(sorted(self.emptied_nodes - {one.node for one in self.pods_of(side.uid)}))
+
+    def revisions_of(self, *owners: str) -> tuple[RevisionRecord, ...]:
+        """The revisions of these owners that are not deleted, the newest first."""
+        its = [one for one in self.revisions if one.owner in owners and not one.terminating]
+        return tuple(sorted(its, key=lambda one: (one.number, one.name), reverse=True))
+
+    def count_owned_by(self, *owners: str) -> int:
+        """How many pods and revisions these owners have."""
+        return len(self.pods_of(*owners)) + len(self.revisions_of(*owners))
+
+    def current_revision(self, side: MigrationSide) -> RevisionRecord | None:
+        """The stored revision that means the same as the template of this side; None if there is none yet."""
+        wanted, its = side.identity, self.revisions_of(side.uid)
+        return next((one for one in its if template_identity.identity(one.template) == wanted), None)
+
+    def old_nodes(self, side: MigrationSide) -> int:
+        """How many nodes have only pods of revisions other than the current one."""
+        return len({one.node for one in self.pods_of(side.uid)}) - self.new_nodes(side)
+
+    def new_nodes(self, side: MigrationSide) -> int:
+        """How many nodes have a pod of the current revision."""
+        current = self.current_revision(side)
+        return len({one.node for one in self.pods_of(side.uid) if current is not None and one.hash == current.hash})
+
+    def doubled_nodes(self, side: MigrationSide) -> tuple[str, ...]:
+        """Nodes with two live pods of this side, as in a surge."""
+        return tuple(
+            sorted(node for node, count in Counter(one.node for one in self.pods_of(side.uid)).items() if count > 1)
+        )
+
+    def age_of_newest_pod(self, side: MigrationSide) -> float:
+        """Seconds since the newest pod of this side was created."""
+        return self.now - max((one.created for one in self.pods_of(side.uid)), default=0.0)

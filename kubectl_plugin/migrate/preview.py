@@ -1,0 +1,213 @@
+"""What the migration will do, shown before anything is written.
+
+The new manifest for a repository, and the steps that put it there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from controller.api.formats import counted
+from controller.api.objects import JSONObject, Key, Value, as_bytes, fields_of, value_at
+from kubectl_plugin.changes.apply import last_applied
+from kubectl_plugin.changes.edit import Caution, Draft
+from kubectl_plugin.errors import CommandError, ExitCode
+from kubectl_plugin.migrate import state
+from kubectl_plugin.migrate.observed import MigrationSide, Observed
+from kubectl_plugin.migrate.state import FROZEN, Mark
+from kubectl_plugin.migrate.steps import (
+    ChangeObject,
+    HandedOver,
+    MigrationStep,
+    change_step,
+    neither_exists,
+    to_native,
+    to_ours,
+)
+from kubectl_plugin.rollout.diff import differences
+from kubectl_plugin.rollout.history import summary
+from kubectl_plugin.rollout.installation import network_sign
+from kubectl_plugin.rollout.snapshot import LAST_APPLIED
+from kubectl_plugin.wording import command
+
+_ROLLING_DEFAULTS: Final[JSONObject] = {"partition": 0, "paused": False, "rollingUpdateType": "Standard"}
+"""Values that change nothing when the native kind has no such field."""
+_SPEC_DEFAULTS: Final[JSONObject] = {"burstReplicas": 250}
+
+
+class Preview(Value):
+    """What a person should know before the migration of one DaemonSet."""
+
+    summary: str
+    is_over: bool = False
+    """The migration is over: there is nothing to do."""
+    lines: tuple[str, ...] = ()
+    cautions: tuple[Caution, ...] = ()
+    why_named_only: str = ""
+    """Why it is migrated only when its name was given; empty if there is no such reason."""
+
+
+def next_step(observed: Observed, *, native: bool) -> MigrationStep:
+    """The next step to take. Raises CommandError where it cannot start, or cannot go on."""
+    return _return_of_managers(observed) or (to_native(observed) if native else to_ours(observed))
+
+
+def _return_of_managers(observed: Observed) -> ChangeObject | None:
+    """The write of the missing field managers, which comes first for a side that is in charge already, in either
+    direction."""
+    for side in (observed.native, observed.ours):
+        if side is not None and not side.terminating and (mark := side.mark) is not None and mark.acting:
+            operations = state.give_back_managers(side.document, mark)
+            return change_step(side, operations, "has the field managers of the former one")
+    return None
+
+
+def preview_of(observed: Observed, *, native: bool) -> Preview:
+    """What the migration comes to. Raises CommandError where it may not begin."""
+    step = next_step(observed, native=native)
+    if isinstance(step, HandedOver):
+        return Preview(summary=step.says, is_over=True)
+    start = observed.ours if native else observed.native
+    if start is None or start.mark is not None or (observed.native and observed.ours):
+        return Preview(summary="was begun and goes on")
+    if twice := observed.doubled_nodes(start):
+        words = f"{observed.name} has two pods on {', '.join(twice[:3])}, as in a surge: let the surge finish first"
+        raise CommandError(words, exit_code=ExitCode.REFUSED)
+    pods, history = observed.pods_of(start.uid), observed.revisions_of(start.uid)
+    old = observed.old_nodes(start)
+    summary = f"{counted(len(pods), 'pod')} {'runs' if len(pods) == 1 else 'run'} on, none is restarted"
+    lines = [f"history   {counted(len(history), 'revision')} {'goes' if len(history) == 1 else 'go'} along"]
+    if old:
+        lines.append(f"old       {_kept_words(old, start, native=native)}")
+    if ending := len(observed.ending_of(start.uid)):
+        lines.append(f"ending    {counted(ending, 'pod')} {'is' if ending == 1 else 'are'} waited for")
+    if native and (fields := tuple(lost_fields(start))):
+        lines.append(f"lost      a native DaemonSet has no {', '.join(fields)}")
+    network = "" if native else network_sign(start.document)
+    why = f"{observed.name} {network}: our controller's own pods may need it to start" if network else ""
+    hint = "leave it native, unless the controller runs with hostNetwork"
+    cautions = (*_finalizers(start), *((Caution(text=why, hints=(hint,)),) if why else ()))
+    return Preview(summary=summary, lines=tuple(lines), cautions=cautions, why_named_only=why)
+
+
+def _finalizers(start: MigrationSide) -> Iterator[Caution]:
+    if start.finalizers:
+        words = f"{start.name} has the finalizer {', '.join(start.finalizers)}: it is half-way until that is removed"
+        yield Caution(text=words, hints=("find out who has set it, and whether they remove it on deletion",))
+
+
+def kept_nodes_words(old: int) -> str:
+    return f"{counted(old, 'node', 'keeps')} an older revision"
+
+
+def _kept_words(old: int, start: MigrationSide, *, native: bool) -> str:
+    what = kept_nodes_words(old)
+    if value_at(start.document, "spec", "updateStrategy", "type") == "OnDelete":
+        return what
+    return f"{what}: {'the native one will be OnDelete' if native else f'partition {old}'}"
+
+
+def lost_fields(ours: MigrationSide) -> Iterator[str]:
+    """Fields and annotations of ours that the native kind does not have."""
+    spec = fields_of(ours.document.get("spec"))
+    rolling = fields_of(value_at(spec, "updateStrategy", "rollingUpdate"))
+    for key in ("partition", "selector", "paused", "rollingUpdateType"):
+        if rolling.get(key) not in (None, _ROLLING_DEFAULTS.get(key)):
+            yield key
+    for key in ("burstReplicas", "scaleStrategy", "lifecycle"):
+        if spec.get(key) not in (None, {}, _SPEC_DEFAULTS.get(key)):
+            yield key
+    annotations = fields_of(value_at(ours.document, "metadata", "annotations"))
+    yield from (f"annotation {key}" for key in sorted(annotations) if key.startswith(state.OUR_PREFIXES))
+
+
+class MigrationManifest(Value):
+    """The manifest to apply after the migration, in place of the one that made the DaemonSet."""
+
+    document: JSONObject
+    comments: tuple[str, ...]
+    """What to know before it is applied, line by line."""
+
+
+def migration_manifest(observed: Observed, *, native: bool) -> MigrationManifest:
+    """What `migrate --print` prints. Raises CommandError where neither side exists."""
+    former, other = (observed.ours, observed.native) if native else (observed.native, observed.ours)
+    if former is None and other is None:
+        raise neither_exists(observed)
+    if former is None and other is not None and other.mark is None:
+        says = f"{observed.name} is {'a native one' if native else 'one of ours'} already: this is its manifest."
+        return _as_last_applied(other, state.as_it_is(other.document), (says,))
+    if former is None or former.terminating:
+        raise _half_way_error(observed, native=native)
+    steps = _steps(observed, native=native)
+    if not native:
+        return _as_last_applied(former, state.as_ours(former.document), steps)
+    document, held = _keeping_old(state.as_native(former.document), observed.old_nodes(former))
+    document = _as_written_by(document, {**last_applied(former.document), "spec": document["spec"]})
+    return MigrationManifest(document=document, comments=(*steps, *held, *_lost_comment(former)))
+
+
+def _half_way_error(observed: Observed, *, native: bool) -> CommandError:
+    words = f"{observed.name} is half-way, or being deleted: it is not as it is to be"
+    on = command("migrate", Key(observed.namespace, observed.name), *(["--to-native"] if native else []), to="on")
+    return CommandError(words, hints=(on,), exit_code=ExitCode.REFUSED)
+
+
+def _as_last_applied(side: MigrationSide, whole: JSONObject, comments: tuple[str, ...]) -> MigrationManifest:
+    """The manifest as its author wrote it, if kubectl has kept a copy, and a comment where the object has changed
+    since."""
+    document = _as_written_by(whole, last_applied(side.document))
+    changes = differences(side.template, fields_of(value_at(document, "spec", "template")))
+    if words := " ".join(summary(changes, only_ascii=True).split()):
+        comments = (*comments, f"This is what was applied last, and differs from what runs: {words}.")
+    return MigrationManifest(document=document, comments=comments)
+
+
+def _as_written_by(whole: JSONObject, author: JSONObject) -> JSONObject:
+    """The object as `author`, the last manifest, wrote it; as it is where that is empty."""
+    meta = fields_of((author if "metadata" in author else whole).get("metadata"))
+    true = fields_of(value_at(whole, "metadata", "annotations")).keys() - {LAST_APPLIED}
+    kept = {key: text for key, text in fields_of(meta.get("annotations")).items() if key in true}
+    meta = {key: value for key, value in meta.items() if key not in ("annotations", "creationTimestamp")}
+    if kept:
+        meta["annotations"] = kept
+    spec = author.get("spec") or whole["spec"]
+    return {"apiVersion": whole["apiVersion"], "kind": whole["kind"], "metadata": meta, "spec": spec}
+
+
+def _keeping_old(native: JSONObject, old: int) -> tuple[JSONObject, tuple[str, ...]]:
+    """The manifest as `migrate` leaves the object where nodes keep an older revision; RollingUpdate would update
+    them."""
+    strategy = fields_of(value_at(native, "spec", "updateStrategy"))
+    if not Mark(strategy=strategy, hold=True).holds(old):
+        return native, ()
+    draft = Draft(native)
+    draft.set(dict(FROZEN), "spec", "updateStrategy")
+    return draft.document, (
+        f"updateStrategy is OnDelete: {kept_nodes_words(old)}, which RollingUpdate would update at once. To go on:",
+        f"     updateStrategy: {as_bytes(strategy, ordered=True).decode()}",
+    )
+
+
+def _lost_comment(ours: MigrationSide) -> Iterator[str]:
+    if fields := tuple(lost_fields(ours)):
+        yield f"Lost, as a native DaemonSet does not have it: {', '.join(fields)}."
+
+
+def _steps(observed: Observed, *, native: bool) -> tuple[str, ...]:
+    """The steps for people who keep the manifest in a repository. In this order no node gets two pods or loses its
+    pod."""
+    key, direction = Key(observed.namespace, observed.name), ("--to-native",) if native else ()
+    return (
+        "1. Stop whoever applies the repository: or the former object comes back, and with it a second pod a node:",
+        "     Argo CD: note syncPolicy in argocd app get APP -o yaml; then argocd app set APP --sync-policy none",
+        "              (the app of an ApplicationSet, or of another app, is stopped at that one)",
+        "     Flux:    flux suspend kustomization NAME, or flux suspend helmrelease NAME",
+        f"2. {command('migrate', key, *direction, '--sync-stopped')}",
+        "3. Put this manifest in the place of the former one.",
+        "4. Start it again:",
+        "     Argo CD: argocd app set APP --sync-policy automated, with --auto-prune and --self-heal if it had them",
+        "     Flux:    flux resume, as in 1.",
+        "   The former object is gone by then, so there is nothing to prune.",
+    )

@@ -1,0 +1,403 @@
+"""The steps of a migration. Each write requires the object to be as it was observed; if it is not, the state is read
+again and the next step is decided anew.
+
+The next step from an Advanced DaemonSet (ours) to a native one.
+
+A native one cannot be told to wait: it creates a pod on each node where it owns none. So ours is deleted first,
+without its pods, and a finalizer keeps it readable until the native one has taken over all of them. The native one
+updates nothing until it certainly takes the revision of the pods for the current one.
+
+The next step from a native DaemonSet to an Advanced one (ours).
+
+Ours is created first, with settings under which it creates no pod. So our controller proves that it runs while the
+native one is still in charge, and until the native one is deleted everything can be undone. Then the native one is
+made to stop its updates, and is deleted without its pods. Once ours has adopted all pods and revisions, it takes
+charge.
+"""
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias
+
+from controller.api import patch, revision
+from controller.api.objects import JSONObject, Key, Value, as_bytes, value_at
+from kubectl_plugin.changes.edit import Draft
+from kubectl_plugin.errors import CommandError, ExitCode
+from kubectl_plugin.migrate import state
+from kubectl_plugin.migrate.observed import QUIET, Kind, MigrationSide, Observed, RevisionRecord
+from kubectl_plugin.migrate.state import Mark
+from kubectl_plugin.wording import command
+
+
+class CreateObject(Value):
+    kind: Kind
+    body: JSONObject
+    says: str
+
+    @property
+    def name(self) -> str:
+        return str(value_at(self.body, "metadata", "name"))
+
+
+class ChangeObject(Value):
+    kind: Kind
+    name: str
+    version: str
+    operations: tuple[JSONObject, ...]
+    says: str
+
+
+class Delete(Value):
+    """`orphan`: its pods and revisions are not deleted with it."""
+
+    kind: Kind
+    name: str
+    uid: str
+    version: str
+    orphan: bool
+    says: str
+
+
+class WaitForPods(Value):
+    """Wait until somebody else has acted. `left`: how many are still missing; while that number falls, waiting goes
+    on. `seconds`: how long to wait at least while it does not."""
+
+    what: str
+    left: int = 0
+    hints: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+
+class HandedOver(Value):
+    says: str
+
+
+ORPHANING: Final = "orphan"
+"""The finalizer with which the garbage collector removes the owner from its pods."""
+GRACE: Final = 30.0
+"""Seconds by which a kubelet may be late in ending a pod."""
+
+MigrationStep: TypeAlias = CreateObject | ChangeObject | Delete | WaitForPods | HandedOver
+
+
+def wait_for_native(what: str, left: int = 0) -> WaitForPods:
+    return WaitForPods(what=what, left=left, hints=("kube-controller-manager does that: does it run?",))
+
+
+def wait_for_ours(what: str, left: int = 0) -> WaitForPods:
+    return WaitForPods(what=what, left=left, hints=(command("doctor"),))
+
+
+def wait_for_successors(observed: Observed, side: MigrationSide) -> WaitForPods | None:
+    """Wait until deleted pods of this side have ended and have successors; None if there are none.
+
+    Otherwise the other side would create the successors: beside a pod that still runs, perhaps of the older revision.
+    """
+    if ending := observed.ending_of(side.uid):
+        names = ", ".join(one.name for one in ending[:3])
+        latest = max(one.ends or 0.0 for one in ending)
+        pod, how = Key(observed.namespace, ending[0].name), ("--force", "--grace-period=0")
+        hints = (command("delete pod", pod, *how, to="where a node is gone for good", program="kubectl"),)
+        what = f"{names}{' …' if len(ending) > 3 else ''} to end"
+        return WaitForPods(what=what, left=len(ending), hints=hints, seconds=latest - observed.now + GRACE)
+    if nodes := observed.unreplaced_nodes(side):
+        return WaitForPods(what=f"a new pod on {', '.join(nodes[:3])}", left=len(nodes))
+    return None
+
+
+def wait_for_removal(observed: Observed, side: MigrationSide, *, ours: tuple[str, ...] = ()) -> WaitForPods:
+    """Wait for a deleted side to disappear, once all finalizers on it are removed. `ours`: finalizers that the plugin
+    removes."""
+    left = observed.count_owned_by(side.uid)
+    others = [one for one in side.finalizers if one not in (ORPHANING, *ours)]
+    if others and ORPHANING not in side.finalizers:
+        hints = (f"whoever has set it on {side.kind}/{side.name} has to take it away",)
+        return WaitForPods(what=f"the finalizer {', '.join(others)} to go", left=left, hints=hints)
+    return wait_for_native("the garbage collector to let go of the pods", left)
+
+
+def delete_without_pods(observed: Observed, side: MigrationSide) -> MigrationStep:
+    """Delete this side but not its pods. Only once the garbage collector has seen all of them: it deletes those that
+    it has not seen."""
+    if (waits := wait_for_successors(observed, side)) is not None:
+        return waits
+    if observed.age_of_newest_pod(side) < QUIET:
+        hints = ("pods are replaced, or nodes added, all the time: run it again when that has stopped",)
+        return WaitForPods(what=f"no new pod for {QUIET:g} s", hints=hints)
+    return delete_of(side, "deleted, its pods run on", orphan=True)
+
+
+def delete_of(side: MigrationSide, says: str, *, orphan: bool) -> Delete:
+    return Delete(kind=side.kind, name=side.name, uid=side.uid, version=side.version, orphan=orphan, says=says)
+
+
+def change_step(side: MigrationSide, operations: tuple[JSONObject, ...], says: str) -> ChangeObject:
+    return ChangeObject(kind=side.kind, name=side.name, version=side.version, operations=operations, says=says)
+
+
+def neither_exists(observed: Observed) -> CommandError:
+    whose = f'no DaemonSet "{observed.name}" in namespace "{observed.namespace}"'
+    return CommandError(f"{whose}, neither of apps/v1 nor of apps.kruise.io")
+
+
+def both_exist(observed: Observed) -> CommandError:
+    key = Key(observed.namespace, observed.name)
+    return CommandError(
+        f"{key.name} is there twice, as a native DaemonSet and as one of ours: nodes may have two pods",
+        hints=(
+            "deleting one also deletes its pods:",
+            command("delete ads", key, to="keep the native one", program="kubectl"),
+            command("delete daemonset.apps", key, to="keep ours", program="kubectl"),
+            "then run the command again",
+        ),
+        exit_code=ExitCode.REFUSED,
+    )
+
+
+def deleted_by_somebody(side: MigrationSide) -> CommandError:
+    words = f"{side.kind}/{side.name} is being deleted by somebody else"
+    return CommandError(words, exit_code=ExitCode.REFUSED)
+
+
+def to_native(observed: Observed) -> MigrationStep:
+    """Raises CommandError where the migration cannot start, or cannot go on."""
+    native, ours = observed.native, observed.ours
+    if ours is None:
+        return _without_ours(observed, native)
+    if ours.terminating:
+        return _hand_to_native(observed, native, ours)
+    if native is not None:
+        return _take_back_ours(observed, native, ours)
+    return _retire_ours(observed, ours)
+
+
+def _without_ours(observed: Observed, native: MigrationSide | None) -> MigrationStep:
+    if native is None:
+        raise neither_exists(observed)
+    if native.mark is None:
+        return HandedOver(says="is a native one")
+    return _put_in_charge(observed, native, native.mark)
+
+
+def _take_back_ours(observed: Observed, native: MigrationSide, ours: MigrationSide) -> MigrationStep:
+    """Turns back a migration to ours: either ours owns nothing yet and is deleted, or the native one is being deleted
+    and the migration to native begins once it is gone."""
+    if ours.mark is None or ours.mark.uid != native.uid:
+        raise both_exist(observed)
+    if native.terminating:
+        return wait_for_removal(observed, native)
+    if observed.pods_of(ours.uid):
+        raise both_exist(observed)
+    return delete_of(ours, "is taken back", orphan=False)
+
+
+def _retire_ours(observed: Observed, ours: MigrationSide) -> MigrationStep:
+    mark = ours.mark
+    current = observed.current_revision(ours)
+    if mark is not None and (left := observed.count_owned_by("", mark.uid)):
+        return wait_for_ours("our controller to take over pods and history", left)
+    if not ours.is_observed or current is None:
+        return wait_for_ours("our controller to look at it")
+    if (twin := _native_revision(observed, ours, current)) is not None:
+        return twin
+    if not ours.is_kept:
+        return change_step(ours, state.stop_updates_of_ours(ours.document), "updates nothing from now on")
+    busy = [one for one in observed.pods_of(ours.uid) if one.busy]
+    if busy:
+        return WaitForPods(what=f"{busy[0].name}: {busy[0].busy}", left=len(busy))
+    if (waits := wait_for_successors(observed, ours)) is not None:
+        return waits
+    if operations := state.stop_creates_of_ours(ours.document):
+        return change_step(ours, operations, "makes no pod any more")
+    if twice := observed.doubled_nodes(ours):
+        return WaitForPods(what=f"one pod on {', '.join(twice)}, where there are two", left=len(twice))
+    return delete_without_pods(observed, ours)
+
+
+def _native_revision(observed: Observed, ours: MigrationSide, current: RevisionRecord) -> MigrationStep | None:
+    """A second revision for the native controller, which takes a revision for current only if it has the bytes that
+    it would write itself. The new one has these, and the hash of the pods; our controller takes it for its own. None:
+    not needed."""
+    template = observed.as_native or {}
+    wanted = _bytes(template)
+    if _bytes(current.template) == wanted:
+        return None
+    if any(
+        _bytes(one.template) == wanted and one.hash == current.hash for one in observed.revisions_of("", ours.uid)
+    ):
+        return wait_for_ours("our controller to take over the revision")
+    body: JSONObject = {
+        "apiVersion": "apps/v1",
+        "kind": "ControllerRevision",
+        "metadata": {
+            "name": f"{observed.name}-{revision.short_hash(wanted.decode(), current.name, length=10)}",
+            "namespace": observed.namespace,
+            "labels": {**current.labels},
+            "annotations": {**current.annotations},
+        },
+        "data": revision.payload(template),
+        "revision": current.number + 1,
+    }
+    return CreateObject(kind=Kind.REVISION, body=body, says="is the same in the native spelling")
+
+
+def _bytes(template: JSONObject) -> bytes:
+    return revision.encode(revision.payload(template))
+
+
+def _hand_to_native(observed: Observed, native: MigrationSide | None, ours: MigrationSide) -> MigrationStep:
+    if not ours.is_kept or ours.mark is None:
+        if native is None:
+            raise deleted_by_somebody(ours)
+        return wait_for_native("the Advanced DaemonSet to be gone")
+    if set(ours.finalizers) != {state.FINALIZER}:
+        return wait_for_removal(observed, ours, ours=(state.FINALIZER,))
+    if late := observed.pods_of(ours.uid):
+        return _free_pod(late[0].name, late[0].uid)
+    if native is None:
+        return CreateObject(
+            kind=Kind.NATIVE,
+            body=state.as_frozen_native(ours.document, _unused_generation(observed)),
+            says="created; it updates nothing yet",
+        )
+    left = observed.count_owned_by("")
+    if left or not native.is_observed:
+        return wait_for_native("the native controller to take over pods and history", left)
+    if native.mark is not None:
+        newest = next(iter(observed.revisions_of(native.uid)), None)
+        if newest is None or newest.hash != value_at(ours.document, "status", "updateRevision"):
+            raise CommandError(
+                f"the native controller takes the pods of {observed.name} for old ones; it updates nothing as it is",
+                hints=(command("migrate", Key(observed.namespace, observed.name), to="back"),),
+                exit_code=ExitCode.STUCK,
+            )
+        if left := _miscounted(observed, native):
+            return wait_for_native("the native controller to tell old pods from new ones", left)
+        return _put_in_charge(observed, native, native.mark)
+    return change_step(ours, state.remove_finalizer(ours.document), "is let go")
+
+
+def _unused_generation(observed: Observed) -> int:
+    """A generation that no pod has. Pods of a former native DaemonSet may have some, counted from 1."""
+    return 1 + max((one.generation for one in observed.pods), default=0)
+
+
+def _miscounted(observed: Observed, native: MigrationSide) -> int:
+    """The number of nodes whose pod the native controller counts as updated although it is old, or the other way
+    round. Its status leaves out nodes that should not have a pod."""
+    new, counted = observed.new_nodes(native), native.status_number("updatedNumberScheduled")
+    return max(counted - new, new - native.status_number("numberMisscheduled") - counted, 0)
+
+
+def _free_pod(name: str, uid: str) -> ChangeObject:
+    """Removes the owner from a pod that the garbage collector missed, and would delete along with ours."""
+    drop = patch.remove("metadata", "ownerReferences")
+    return ChangeObject(
+        kind=Kind.POD,
+        name=name,
+        version="",
+        operations=patch.guarded_by_uid(uid, drop),
+        says="is let go",
+    )
+
+
+def _put_in_charge(observed: Observed, native: MigrationSide, mark: Mark) -> MigrationStep:
+    if not native.is_observed or native.terminating:
+        return wait_for_native("the native controller to look at it")
+    old = observed.old_nodes(native)
+    says = "is in charge"
+    if mark.holds(old):
+        # the whole strategy: its type alone would mean the default limits
+        change = as_bytes({"spec": {"updateStrategy": mark.strategy}}).decode()
+        on = f"kubectl patch daemonset.apps {observed.name} -n {observed.namespace} --type=merge -p '{change}'"
+        says += f"; it stays OnDelete, which keeps what is old. To go on: {on}"
+    return change_step(native, state.put_native_in_charge(native.document, mark, old), says)
+
+
+def to_ours(observed: Observed) -> MigrationStep:
+    """Raises CommandError where the migration cannot start, or cannot go on."""
+    native, ours = observed.native, observed.ours
+    if ours is not None and ours.terminating:
+        return _turn_back(observed, ours)
+    if native is None:
+        return _hand_to_ours(observed)
+    if ours is None:
+        if native.terminating:
+            raise deleted_by_somebody(native)
+        if left := observed.count_owned_by(""):
+            # Both sides would adopt them, and the native one creates a pod wherever it loses one.
+            return wait_for_native("the native controller to take over pods and history", left)
+        body = state.as_waiting_ours(native.document)
+        return CreateObject(kind=Kind.OURS, body=body, says="created; it makes no pod yet")
+    if ours.mark is None or ours.mark.uid != native.uid:
+        raise both_exist(observed)
+    return _side_by_side(observed, native, ours)
+
+
+def _turn_back(observed: Observed, ours: MigrationSide) -> MigrationStep:
+    """Turns back a migration to native. It must first go on until the native one exists: the finalizer's object is
+    the only record of what that is to be."""
+    if not ours.is_kept:
+        return wait_for_native("the one of ours that was deleted to be gone")
+    if observed.native is None or set(ours.finalizers) != {state.FINALIZER} or observed.pods_of(ours.uid):
+        return to_native(observed)
+    return change_step(ours, state.remove_finalizer(ours.document), "is let go")
+
+
+def _side_by_side(observed: Observed, native: MigrationSide, ours: MigrationSide) -> MigrationStep:
+    if native.terminating:
+        return wait_for_removal(observed, native)
+    if edits := _copy_of_spec(native, ours):
+        return change_step(ours, edits, "follows the native one")
+    if not ours.is_observed:
+        return wait_for_ours("our controller to look at it")
+    if not state.is_frozen(native.document):
+        return change_step(native, state.freeze_native(native.document), "updates nothing from now on")
+    current = observed.current_revision(native)
+    if not native.is_observed or current is None:
+        return wait_for_native("the native controller to look at it")
+    if twice := observed.doubled_nodes(native):
+        return WaitForPods(what=f"one pod on {', '.join(twice)}, where there are two", left=len(twice))
+    if current.number < 2:
+        # Our controller has stored a revision 1 itself. Of two that mean the same it keeps the one with the higher
+        # number, which must be the revision that the pods have.
+        return ChangeObject(
+            kind=Kind.REVISION,
+            name=current.name,
+            version=current.version,
+            operations=({"op": "replace", "path": "/revision", "value": 2},),
+            says="is number 2",
+        )
+    return delete_without_pods(observed, native)
+
+
+def _copy_of_spec(native: MigrationSide, ours: MigrationSide) -> tuple[JSONObject, ...]:
+    draft = Draft(ours.document)
+    for key in state.SHARED:
+        wanted = value_at(native.document, "spec", key)
+        if key == "template" and ours.identity == native.identity:
+            continue
+        if wanted is not None:
+            draft.set(wanted, "spec", key)
+    if ours.mark is not None:
+        state.copy_strategy(draft, ours.mark, native.document)
+    return draft.operations
+
+
+def _hand_to_ours(observed: Observed) -> MigrationStep:
+    ours = observed.ours
+    if ours is None:
+        raise neither_exists(observed)
+    mark = ours.mark
+    if mark is None:
+        if not ours.is_observed:
+            return wait_for_ours("our controller to go on")
+        return HandedOver(says="is one of ours")
+    if left := observed.count_owned_by("", mark.uid):
+        return wait_for_ours("our controller to take over pods and history", left)
+    current = observed.current_revision(ours)
+    if not ours.is_observed or current is None or value_at(ours.document, "status", "updateRevision") != current.hash:
+        return wait_for_ours("our controller to look at it")
+    old = observed.old_nodes(ours)
+    held = f"; partition {old} keeps what is old" if mark.holds(old) else ""
+    return change_step(ours, state.put_ours_in_charge(ours.document, mark, old), f"is in charge{held}")

@@ -1,0 +1,279 @@
+"""Nodes as a table: those of a DaemonSet, or those that pull an image.
+
+Many DaemonSets as a table.
+
+Revisions as a table, and one revision with all of its details.
+
+Differences drawn like a patch: removed lines with -, added ones with +.
+
+The lines of `doctor`. On a terminal two short good results share a line where they fit, and everything else is
+wrapped; for `grep` each check has one line.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+from rich.text import Text
+
+from controller.api.formats import counted
+from controller.api.objects import epoch, rfc3339
+from controller.inplace.change import InPlaceChange
+from controller.planner.explanation import NodeState
+from kubectl_plugin.render import tables
+from kubectl_plugin.render.tables import Cell, Column, clean, table
+from kubectl_plugin.rollout.diff import change_lines, yaml_lines
+from kubectl_plugin.rollout.history import ComparedSide, Comparison, RevisionRow
+from kubectl_plugin.rollout.images import short_image
+from kubectl_plugin.rollout.in_place import IN_PLACE, RECREATE, way_in_words
+from kubectl_plugin.rollout.installation import DoctorCheck, Level
+from kubectl_plugin.rollout.nodes import NodeRow
+from kubectl_plugin.rollout.overview import OverviewLine
+from kubectl_plugin.rollout.secrets import without_secrets
+from kubectl_plugin.rollout.snapshot import NodePull, PodDetail, PullStage
+from kubectl_plugin.units import short_duration
+
+_STAGES: Final = {PullStage.FAILED: tables.BAD, PullStage.PULLING: "yellow", PullStage.THERE: "green"}
+_STAGE_WIDTH: Final = max(map(len, PullStage))
+_ROOM = 24
+"""Columns that the reason should have before others are left out."""
+
+
+def node_table(rows: Sequence[NodeRow], *, now: float, width: int | None, only_ascii: bool) -> Text:
+    """`width`: None for the wide table, with the hash of the pod's revision and the message of a failing pod."""
+    columns: list[Column[NodeRow]] = [
+        Column("NODE", lambda row: row.node),
+        Column("GROUP", lambda row: row.group, expendable=3),
+        Column("STATE", _state, fixed=max(map(len, NodeState))),
+        Column("REV", _revision, right=True),
+        _pod_column("POD", lambda one: one.pod.name),
+        _pod_column("READY", lambda one: f"{one.ready_containers}/{len(one.containers)}"),
+        _pod_column("RESTARTS", lambda one: str(one.restarts), right=True),
+        _pod_column("AGE", lambda one: short_duration(now - one.pod.created), expendable=2),
+        Column("HOW", lambda row: row.how, expendable=1),
+    ]
+    if any(row.image for row in rows):
+        columns.append(Column("IMAGE", lambda row: _stage(row.image.stage) if row.image else "", fixed=_STAGE_WIDTH))
+    if width is None:
+        columns.append(_pod_column("HASH", lambda one: one.pod.hash))
+        columns.append(Column("MESSAGE", lambda row: row.trouble.message if row.trouble else ""))
+    columns.append(Column("WHY", lambda row: row.why, least=8))
+    return table(columns, rows, width=width, only_ascii=only_ascii, room=_ROOM)
+
+
+def pull_table(rows: Sequence[tuple[str, NodePull]], *, width: int | None, only_ascii: bool) -> Text:
+    columns: list[Column[tuple[str, NodePull]]] = [
+        Column("NODE", lambda row: row[0]),
+        Column("IMAGE", lambda row: _stage(row[1].stage), fixed=_STAGE_WIDTH),
+        Column("WHY", lambda row: row[1].why, least=8),
+    ]
+    return table(columns, rows, width=width, only_ascii=only_ascii)
+
+
+def _pod_column(
+    header: str, cell: Callable[[PodDetail], str], *, right: bool = False, expendable: int = 0
+) -> Column[NodeRow]:
+    """Empty if the node has no pod."""
+    return Column(header, lambda row: cell(row.pod) if row.pod else "", right=right, expendable=expendable)
+
+
+def _revision(row: NodeRow) -> str:
+    return "" if row.pod is None else "?" if row.revision is None else str(row.revision)
+
+
+def _state(row: NodeRow) -> Text:
+    return Text(row.state.value, tables.STATES[row.state].style)
+
+
+def _stage(stage: PullStage) -> Text:
+    return Text(stage, _STAGES.get(stage, ""))
+
+
+_BAR, _SHORT_BAR = 10, 5
+_NARROW = 100
+"""A terminal with fewer columns gets short bars."""
+_ROOM_OF_LIST = 20
+"""Columns that the reason should have before others are left out."""
+
+
+def overview(
+    lines: Sequence[OverviewLine], *, now: float, width: int | None, only_ascii: bool, namespaces: bool
+) -> Text:
+    """`namespaces`: with a column for the namespace. `width`: None for the wide table, with the images."""
+    bar = _BAR if width is None or width >= _NARROW else _SHORT_BAR
+
+    def progress(line: OverviewLine) -> Text:
+        return tables.bar(line.done, line.target, bar, only_ascii).append(f" {line.done}/{line.target}")
+
+    columns: list[Column[OverviewLine]] = [
+        *([Column("NAMESPACE", lambda line: line.namespace)] if namespaces else []),
+        Column("NAME", lambda line: line.name),
+        Column("PHASE", lambda line: tables.phase(line.phase, only_ascii)),
+        Column("PROGRESS", progress),
+        Column("NODES", lambda line: str(line.desired), right=True, expendable=3),
+        Column("PARTITION", lambda line: str(line.partition), expendable=1),
+        Column("REV", lambda line: "?" if line.revision is None else str(line.revision), right=True, expendable=2),
+        Column("SINCE", lambda line: "" if (since := epoch(line.since)) is None else short_duration(now - since)),
+        *([Column("IMAGES", lambda line: ",".join(line.images))] if width is None else []),
+        Column("WHY", lambda line: line.why, least=8),
+    ]
+    return table(columns, lines, width=width, only_ascii=only_ascii, room=_ROOM_OF_LIST)
+
+
+NONE: Final = "<none>"
+UNKNOWN: Final = "<unknown>"
+
+
+def history_table(
+    rows: Sequence[RevisionRow], *, now: float, width: int | None, only_ascii: bool, wide: bool
+) -> Text:
+    """`wide`: the full name of every image, and the hash; else only images that differ, by their short names. The
+    column for updates in place is there only where these are asked for."""
+
+    def images(row: RevisionRow) -> str:
+        told = row.images.values() if wide else (short_image(row.images[name]) for name in row.differing)
+        return ",".join(told) or NONE
+
+    columns: list[Column[RevisionRow]] = [
+        Column("REV", lambda row: str(row.revision.number), right=True),
+        Column("AGE", lambda row: short_duration(now - row.created)),
+        Column("NODES", _nodes, right=True),
+        *([Column("HASH", lambda row: row.revision.hash)] if wide else []),
+        Column("IMAGES", images, least=20),
+        Column("CHANGE", lambda row: row.change(only_ascii=only_ascii), least=24),
+        *([Column("WAY", _way)] if any(row.way is not None for row in rows) else []),
+        Column("CAUSE", lambda row: row.cause or NONE, least=8),
+    ]
+    return table(columns, rows, width=width, only_ascii=only_ascii)
+
+
+def revision_text(name: str, row: RevisionRow, *, now: float, only_ascii: bool, show_values: bool) -> Text:
+    """Everything about one revision; the first line is kubectl's."""
+    template = row.revision.template if show_values else without_secrets(row.revision.template)[0]
+    facts = {
+        "Hash": row.revision.hash,
+        "Age": f"{short_duration(now - row.created)} ({rfc3339(row.created)})",
+        "Nodes": _nodes(row),
+        "Change": row.change(only_ascii=only_ascii),
+        "Cause": row.cause or NONE,
+        **({} if row.way is None else {"Way": way_in_words(row.way)}),
+    }
+    return Text("\n").join(
+        [
+            Text(f"daemonset.apps.kruise.io/{name} with revision #{row.revision.number}"),
+            *(clean(f"{label + ':':<9}{text}", only_ascii) for label, text in facts.items()),
+            Text("Template:"),
+            *(Text(f"  {line}") for line in yaml_lines(template, only_ascii=only_ascii)),
+        ]
+    )
+
+
+def _nodes(row: RevisionRow) -> str:
+    return UNKNOWN if row.nodes is None else str(row.nodes)
+
+
+def _way(row: RevisionRow) -> str:
+    return NONE if row.way is None else IN_PLACE if isinstance(row.way, InPlaceChange) else RECREATE
+
+
+STYLES: Final = {"-": "red", "+": "green", " ": "cyan"}
+"""By the first character of a line."""
+
+
+def comparison_text(comparison: Comparison, *, now: float, only_ascii: bool) -> Text:
+    """The whole comparison; where nothing differs, one line that says so. It is data: do not cut its lines."""
+    lines = _comparison_lines(comparison, now, only_ascii) if comparison.changes else [_no_difference(comparison)]
+    return Text("\n").join(clean(line, only_ascii) for line in lines)
+
+
+def _comparison_lines(comparison: Comparison, now: float, only_ascii: bool) -> Iterator[Cell]:
+    for sign, side in (("---", comparison.old), ("+++", comparison.new)):
+        yield Text(f"{sign} {_side(comparison.name, side, now)}", style="bold")
+    for line in change_lines(comparison.changes, only_ascii=only_ascii):
+        yield Text(line, style=STYLES[line[0]])
+    yield comparison.verdict
+
+
+def _no_difference(comparison: Comparison) -> str:
+    old, new = comparison.old.called, comparison.new.called
+    if old == new:
+        return f"{comparison.name}: no difference, both are {new}"
+    return f"{comparison.name}: no difference between {old} and {new}"
+
+
+def _side(name: str, side: ComparedSide, now: float) -> str:
+    """Such as `node-agent revision 7 (6d9c8b7f4d) 6m12s ago, 6 nodes, live`."""
+    if side.file:
+        return f"{name} {side.file}"
+    if side.revision is None:
+        return f"{name} live" + ", not stored as a revision yet" * side.unstored
+    revision = side.revision.revision
+    words = [f"{name} revision {revision.number} ({revision.hash}) {short_duration(now - side.revision.created)} ago"]
+    if side.nodes is not None:
+        words.append(counted(side.nodes, "node"))
+    return ", ".join([*words, "live"] if side.live else words)
+
+
+INDENT: Final = 6
+"""Columns for the level."""
+BETWEEN: Final = 3
+"""Fewest columns between two checks on one line."""
+CHECK_STYLES: Final = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "bold red"}
+
+
+def checks_text(checks: Sequence[DoctorCheck], *, width: int | None, only_ascii: bool) -> Text:
+    """All checks in their order. `width`: None for one line each; else no line is wider."""
+    lines = [line for check in checks for line in _long_lines(check)] if width is None else _fitted(checks, width)
+    return Text("\n").join(clean(line, only_ascii) for line in lines)
+
+
+def _long_lines(check: DoctorCheck) -> list[Text]:
+    return [_level(check).append(check.message, style=""), *(Text(f"{' ' * INDENT}hint: {it}") for it in check.hints)]
+
+
+def _fitted(checks: Sequence[DoctorCheck], width: int) -> list[Text]:
+    rows = _rows(checks, width)
+    column = max((len(row[0].message) for row in rows if len(row) == 2), default=0)
+    lines: list[Text] = []
+    for row in rows:
+        if len(row) == 2 and _pair_width(column, row[1]) <= width:
+            left = _level(row[0]).append(row[0].message.ljust(column + BETWEEN), style="")
+            lines.append(left.append_text(_level(row[1]).append(row[1].message, style="")))
+        else:
+            for check in row:
+                lines += _wrapped(check, width)
+    return lines
+
+
+def _rows(checks: Sequence[DoctorCheck], width: int) -> list[tuple[DoctorCheck, ...]]:
+    """Pairs of neighbours that are both fine and fit on one line; the others alone."""
+    rows: list[tuple[DoctorCheck, ...]] = []
+    for check in checks:
+        alone = rows[-1] if rows and len(rows[-1]) == 1 else None
+        if alone and _is_fine(alone[0]) and _is_fine(check) and _pair_width(len(alone[0].message), check) <= width:
+            rows[-1] = (alone[0], check)
+        else:
+            rows.append((check,))
+    return rows
+
+
+def _is_fine(check: DoctorCheck) -> bool:
+    return check.level is Level.OK and not check.hints
+
+
+def _pair_width(left: int, right: DoctorCheck) -> int:
+    return INDENT + left + BETWEEN + INDENT + len(right.message)
+
+
+def _level(check: DoctorCheck) -> Text:
+    return Text(check.level.ljust(INDENT), style=CHECK_STYLES[check.level])
+
+
+def _wrapped(check: DoctorCheck, width: int) -> list[Text]:
+    first, *rest = textwrap.wrap(check.message, width - INDENT, break_on_hyphens=False)
+    indent = " " * len("hint: ")
+    for hint in check.hints:
+        rest += textwrap.wrap(f"hint: {hint}", width - INDENT, subsequent_indent=indent, break_on_hyphens=False)
+    return [_level(check).append(first, style=""), *(Text(" " * INDENT + line) for line in rest)]

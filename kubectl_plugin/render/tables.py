@@ -1,0 +1,258 @@
+"""Icons, colours and bars. A colour only repeats what an icon or a word says already.
+
+Tables as kubectl prints them: headers in capitals, two spaces between columns, one line for each row.
+
+A block of lines on a terminal that is redrawn in place. The last one stays on the screen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
+
+from rich.cells import cell_len
+from rich.live import Live
+from rich.text import Text
+
+from controller.api.daemonset import Phase
+from controller.planner.explanation import NodeState
+from kubectl_plugin.terminal import Terminal
+from kubectl_plugin.wording import visible
+
+
+class Icon(NamedTuple):
+    """A sign of one column, and its substitute in ASCII."""
+
+    sign: str
+    plain: str
+    """The sign where only ASCII can be shown."""
+    style: str
+    """rich's name of the colour."""
+
+    def shown(self, only_ascii: bool) -> str:
+        return self.plain if only_ascii else self.sign
+
+
+DIM: Final = "dim"
+BAD: Final = "red"
+LABEL: Final = "bold"
+
+PHASES: Final[Mapping[Phase, Icon]] = {
+    Phase.PENDING: Icon("…", "?", "yellow"),
+    Phase.PROGRESSING: Icon("▶", ">", "yellow"),
+    Phase.HELD: Icon("▪", "=", "green"),
+    Phase.PAUSED: Icon("‖", "|", "yellow"),
+    Phase.STALLED: Icon("✗", "X", "red"),
+    Phase.MANUAL: Icon("□", "o", "yellow"),
+    Phase.DEGRADED: Icon("!", "!", "red"),
+    Phase.HEALTHY: Icon("✓", "#", "green"),
+    Phase.TERMINATING: Icon("\N{MULTIPLICATION SIGN}", "x", "dim"),
+}
+
+STATES: Final[Mapping[NodeState, Icon]] = {
+    NodeState.UPDATED: Icon("●", "#", "green"),
+    NodeState.UNPLANNED: Icon("◉", "+", "green"),
+    NodeState.UPDATING: Icon("◐", "~", "yellow"),
+    NodeState.FAILING: Icon("✗", "X", "red"),
+    NodeState.MISSING: Icon("◌", "o", "red"),
+    NodeState.DELETING: Icon("◒", "<", "yellow"),
+    NodeState.NEXT: Icon("◇", ">", ""),
+    NodeState.OLD: Icon("○", ".", "dim"),
+    NodeState.EXCLUDED: Icon("-", "-", "dim"),
+}
+"""From done to not wanted: the order of bars and legends."""
+
+_CELLS: Final[Mapping[NodeState, tuple[str, str]]] = {
+    NodeState.UPDATED: ("█", "#"),
+    NodeState.UNPLANNED: ("█", "#"),
+    NodeState.UPDATING: ("▓", "~"),
+    NodeState.FAILING: ("✗", "X"),
+    NodeState.MISSING: ("◌", "o"),
+    NodeState.DELETING: ("▒", "<"),
+    NodeState.NEXT: ("░", ">"),
+    NodeState.OLD: ("·", "."),
+    NodeState.EXCLUDED: ("-", "-"),
+}
+"""The characters of a bar; nodes in trouble are shown by their icons."""
+
+
+def phase(name: Phase, only_ascii: bool) -> Text:
+    """`▶ Progressing`."""
+    icon = PHASES[name]
+    return Text(f"{icon.shown(only_ascii)} {name.value}", style=icon.style)
+
+
+def state_icon(state: NodeState, only_ascii: bool) -> Text:
+    """`●`."""
+    icon = STATES[state]
+    return Text(icon.shown(only_ascii), style=icon.style)
+
+
+def bar(done: int, total: int, width: int, only_ascii: bool) -> Text:
+    """Such as `█████░░░░░`: full only when all is done, empty only when nothing is."""
+    full, _ = _apportioned((done, max(total - done, 0)), width)
+    filled = bar_cell(NodeState.UPDATED, only_ascii)
+    rest = ("." if only_ascii else "░") * (width - full)
+    return Text.assemble((filled.plain * full, filled.style), (rest, DIM))
+
+
+def stacked(parts: Sequence[tuple[NodeState, int]], width: int, only_ascii: bool) -> Text:
+    """Numbers of nodes side by side, in `width` columns. A number that is not 0 is visible as long
+    as there is room."""
+    text = Text()
+    for (state, _), cells in zip(parts, _apportioned([count for _, count in parts], width), strict=True):
+        cell = bar_cell(state, only_ascii)
+        text.append(cell.plain * cells, style=cell.style)
+    return text
+
+
+def bar_cell(state: NodeState, only_ascii: bool) -> Text:
+    """The character of a bar for nodes in this state."""
+    sign, plain = _CELLS[state]
+    return Text(plain if only_ascii else sign, style=DIM if state is NodeState.NEXT else STATES[state].style)
+
+
+def _apportioned(counts: Sequence[int], width: int) -> list[int]:
+    """`width` divided in proportion. Each count that is not 0 gets at least 1; what is left goes to the largest
+    remainders."""
+    total = sum(counts)
+    if total == 0:
+        return [0] * len(counts[:-1]) + [width] if counts else []
+    cells = [0] * len(counts)
+    for index in sorted(range(len(counts)), key=lambda one: -counts[one])[:width]:
+        cells[index] = 1 if counts[index] else 0
+    for _ in range(width - sum(cells)):
+        neediest = max(range(len(counts)), key=lambda one: counts[one] * width / total - cells[one])
+        cells[neediest] += 1
+    return cells
+
+
+Cell: TypeAlias = str | Text
+"""A Text has colours. In either kind, line breaks and control characters become spaces."""
+
+GAP: Final = "  "
+
+
+Row = TypeVar("Row")
+
+
+@dataclass(frozen=True)
+class Column(Generic[Row]):
+    """One column: its header, its cells, and how they are aligned."""
+
+    header: str
+    cell: Callable[[Row], Cell]
+    right: bool = False
+    """For numbers: aligned to the right."""
+    fixed: int = 0
+    """The least width in any case, so that rows printed later line up with the first ones."""
+    least: int | None = None
+    """The width to which it may be cut where the table is too wide; None: never. The last such
+    column is cut first."""
+    expendable: int = 0
+    """Its turn to be left out, 1 first, where the last column would have too little room; 0: it always stays."""
+
+
+def table(
+    columns: Iterable[Column[Row]], rows: Sequence[Row], *, width: int | None, only_ascii: bool = False, room: int = 0
+) -> Text:
+    """The whole table; nothing stands behind the last word of a line.
+
+    `width`: columns of the terminal; None for a table that is never cut, as with `-o wide` (print that one with
+    `soft_wrap=True`). Where the columns that must not be cut are too wide already, the terminal cuts the line.
+    `only_ascii`: everything else becomes a question mark. `room`: for the last column, before which expendable ones
+    give way.
+    """
+    cells = {column: [column.cell(row) for row in rows] for column in columns}
+    if width is not None:
+        cells = _without_the_expendable(cells, width, room)
+    lines = [[Text(one.header, style="bold") for one in cells]]
+    lines += [[clean(cell, only_ascii) for cell in row] for row in zip(*cells.values(), strict=True)]
+    widths = [_needed(column, its) for column, its in zip(cells, zip(*lines, strict=True), strict=True)]
+    if width is not None:
+        widths = _narrowed([*cells], widths, width)
+    return Text("\n").join(_line([*cells], line, widths, only_ascii) for line in lines)
+
+
+def _without_the_expendable(
+    cells: Mapping[Column[Row], list[Cell]], width: int, room: int
+) -> dict[Column[Row], list[Cell]]:
+    """The last column gives the reason, which matters more than columns that other verbs also show."""
+    needed = {column: _needed(column, its) for column, its in cells.items()}
+    *kept, last = cells
+    for column in sorted((one for one in kept if one.expendable), key=lambda one: one.expendable):
+        if sum(needed[one] + len(GAP) for one in kept) + min(needed[last], room) <= width:
+            break
+        kept.remove(column)
+    return {column: cells[column] for column in (*kept, last)}
+
+
+def _needed(column: Column[Row], cells: Sequence[Cell]) -> int:
+    widest = max((cell_len(cell) if isinstance(cell, str) else cell.cell_len for cell in cells), default=0)
+    return max(len(column.header), column.fixed, widest)
+
+
+def clean(cell: Cell, only_ascii: bool) -> Text:
+    """`cell` on one line, without invisible characters; its colours stay."""
+    text = cell.copy() if isinstance(cell, Text) else Text(cell)
+    text.plain = "".join(_shown(character, only_ascii) for character in visible(text.plain))
+    return text
+
+
+def cut(text: Text, width: int, only_ascii: bool) -> Text:
+    """`text`, or its beginning and a sign that it goes on."""
+    if text.cell_len <= width:
+        return text
+    sign = ("..." if only_ascii else "…")[:width]
+    beginning = text.copy()
+    beginning.truncate(width - len(sign))
+    beginning.rstrip()
+    return beginning.append(sign)
+
+
+def _shown(character: str, only_ascii: bool) -> str:
+    if not character.isprintable():
+        return " "
+    return "?" if only_ascii and not character.isascii() else character
+
+
+def _narrowed(columns: Sequence[Column[Row]], widths: Sequence[int], width: int) -> list[int]:
+    """The widths at which all columns fit; the last column that may be cut is cut first."""
+    result = list(widths)
+    excess = sum(widths) + len(GAP) * (len(columns) - 1) - width
+    for index, column in reversed(list(enumerate(columns))):
+        if column.least is not None and excess > 0:
+            given = min(excess, max(result[index] - max(column.least, len(column.header)), 0))
+            result[index] -= given
+            excess -= given
+    return result
+
+
+def _line(columns: Sequence[Column[Row]], cells: Sequence[Text], widths: Sequence[int], only_ascii: bool) -> Text:
+    line = Text()
+    for index, (column, cell, width) in enumerate(zip(columns, cells, widths, strict=True)):
+        shown = cut(cell, width, only_ascii)
+        padding = " " * (width - shown.cell_len)
+        line.append(GAP if index else "").append(padding if column.right else "")
+        line.append_text(shown).append("" if column.right else padding)
+    line.rstrip()
+    return line
+
+
+class LiveBlock(Live):
+    """Lines are cut, never wrapped. If a block is taller than the terminal, its end is left out, except in the last
+    drawing.
+    """
+
+    def __init__(self, terminal: Terminal) -> None:
+        super().__init__(console=terminal.console, auto_refresh=False, redirect_stdout=False, redirect_stderr=False)
+        self._terminal = terminal
+
+    def start(self, refresh: bool = False) -> None:
+        super().start(refresh)
+        self.console.show_cursor(True)  # keep it visible: a signal may end the process at once
+
+    def draw(self, lines: Sequence[Text]) -> None:
+        self.console.width = self._terminal.columns  # the window may have been resized
+        self.update(Text("\n", no_wrap=True, overflow="crop").join(lines), refresh=True)

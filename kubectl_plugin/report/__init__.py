@@ -1,1 +1,0 @@
-"""What is shown of a rollout, as values: no I/O, no clock, no colours."""

@@ -1,1 +1,0 @@
-"""What is installed: CRD, controller, versions and rights."""

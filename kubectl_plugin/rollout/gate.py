@@ -1,0 +1,158 @@
+"""What a smaller partition would do for a rollout that is held.
+
+Whether a rollout may go on: the present step is finished, nothing fails, and it has been quiet for long enough.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+from msgspec.structs import replace
+
+from controller.api.daemonset import DaemonSet, Phase
+from controller.api.formats import IntOrPercent, counted
+from controller.api.objects import Value, epoch
+from controller.planner.explanation import NodeState
+from controller.planner.rollout_state import rollout_state
+from kubectl_plugin.rollout.reasons import awaited_nodes_words, reason_of
+from kubectl_plugin.rollout.status import is_certain, is_degraded_for_long
+from kubectl_plugin.rollout.steps import Steps
+from kubectl_plugin.rollout.survey import Survey
+from kubectl_plugin.rollout.world_of import world_of
+from kubectl_plugin.units import short_duration
+
+
+class Release(Value):
+    """Which nodes get the new revision when the partition is lowered from one value to another."""
+
+    before: int
+    """The partition now, in nodes, as is `keeps`."""
+    keeps: int
+    after: IntOrPercent
+    """The lower partition as it would be written."""
+    is_step: bool
+    """Whether it is the next of the steps, which `promote` takes."""
+    nodes: tuple[str, ...]
+    """The nodes that would get the revision, in update order."""
+
+
+def release_of(survey: Survey, steps: Steps | None) -> Release | None:
+    """None if lowering the partition frees no node: rollingUpdate.selector leaves out all old ones."""
+    before = survey.rollout.budget.partition
+    if not before:
+        return None
+    step = steps.next if steps is not None else None
+    after = 0 if step is None else step
+    rollout = rollout_state(world_of(survey.snapshot, with_partition(survey.daemonset, after)))
+    freed = tuple(node.name for node in rollout.target if node.current is None)
+    if not freed:
+        return None
+    return Release(before=before, keeps=rollout.budget.partition, after=after, is_step=step is not None, nodes=freed)
+
+
+def with_partition(daemonset: DaemonSet, partition: IntOrPercent) -> DaemonSet:
+    strategy, rolling = daemonset.spec.update_strategy, daemonset.rolling_update
+    if rolling is None:
+        return daemonset
+    strategy = replace(strategy, rolling_update=replace(rolling, partition=partition))
+    return replace(daemonset, spec=replace(daemonset.spec, update_strategy=strategy))
+
+
+_NAMED: Final = 3
+"""How many failing nodes are listed by name."""
+
+
+class PromotionBlockReason(StrEnum):
+    """Why a gate is closed."""
+
+    BLIND = "blind"
+    """The user may not read what the decision needs."""
+    UNSEEN = "unseen"
+    PAUSED = "paused"
+    STALLED = "stalled"
+    UNFINISHED = "unfinished"
+    FAILING = "failing"
+    SOAKING = "soaking"
+
+
+class PromotionBlock(Value):
+    """Why the rollout may not go on: the first condition that is not met."""
+
+    why: PromotionBlockReason
+    text: str
+
+
+def why_blocked(seen: Survey, steps: Steps | None, *, soak: float) -> PromotionBlock | None:
+    """Why the next step may not be taken; None if it may. It stays closed when something that matters is
+    unreadable.
+
+    `soak`: seconds without an update that are required.
+    """
+    name, counts, done = seen.snapshot.key.name, seen.counts, seen.standing.done
+    step = f"step {steps.index}" if steps is not None and steps.index else "the update"
+    failing = _failing(seen)
+    if seen.snapshot.unread:
+        return PromotionBlock(
+            why=PromotionBlockReason.BLIND, text=f"cannot see whether {step} is finished: {_missing(seen)}"
+        )
+    nodes = f"{counted(done, 'node', of=counts.target)} updated"
+    waits = filter(None, (seen.standing.refused, awaited_nodes_words(seen.snapshot, seen)))
+    unfinished = f"{step} is not finished: {', '.join((nodes, *failing, *waits))}"
+    if not seen.standing.observed:
+        return PromotionBlock(
+            why=PromotionBlockReason.UNSEEN, text=f"the controller has not acted on the newest change of {name} yet"
+        )
+    if seen.phase is Phase.STALLED and (seen.standing.refused or is_certain(seen)):
+        return PromotionBlock(why=PromotionBlockReason.STALLED, text=unfinished)
+    if seen.phase is Phase.DEGRADED and is_degraded_for_long(seen.snapshot):
+        waited = short_duration(seen.daemonset.progress_deadline)
+        text = f"{step} is not finished: {nodes}, {reason_of(seen).text} for longer than {waited}"
+        return PromotionBlock(why=PromotionBlockReason.STALLED, text=text)
+    if seen.daemonset.paused:
+        return PromotionBlock(why=PromotionBlockReason.PAUSED, text=f"{name} is paused: {nodes}")
+    if done < counts.target or seen.standing.outdated:
+        return PromotionBlock(why=PromotionBlockReason.UNFINISHED, text=unfinished)
+    if failing:
+        return PromotionBlock(
+            why=PromotionBlockReason.FAILING, text=f"{step} is finished, but not well: {', '.join(failing)}"
+        )
+    if not seen.controller_agrees:
+        return PromotionBlock(
+            why=PromotionBlockReason.UNFINISHED, text=f"{step} looks finished, but the controller does not say so yet"
+        )
+    quiet = seen.snapshot.now - quiet_since(seen)
+    if quiet < soak:
+        return PromotionBlock(
+            why=PromotionBlockReason.SOAKING,
+            text=f"{step} is finished, and quiet for {short_duration(quiet)} of {short_duration(soak)}",
+        )
+    return None
+
+
+def _missing(seen: Survey) -> str:
+    """Such as `no right to list nodes and pods`."""
+    *others, last = (one.what for one in seen.snapshot.unread)
+    return "no right to list " + " and ".join((*([", ".join(others)] if others else []), last))
+
+
+def quiet_since(seen: Survey) -> float:
+    """Seconds since 1970 of the last progress, or when an updated pod last got ready, if that was later.
+
+    A restarted pod that gets ready again is no progress, but it ends the quiet time.
+    """
+    progress = epoch(seen.record.last_progress_time) or 0.0
+    ready = (one.current.ready_since for one in seen.rollout.nodes if one.current is not None)
+    return max(progress, *(moment or 0.0 for moment in ready), 0.0)
+
+
+def _failing(seen: Survey) -> tuple[str, ...]:
+    """`c-04 CrashLoopBackOff` for each failing node that has, or is to have, the current revision."""
+    target = {node.name for node in seen.rollout.target}
+    told = [
+        f"{row.node} {row.why if row.trouble is None else row.trouble.reason}"
+        for row in seen.in_update_order
+        if row.state is NodeState.FAILING and (row.revision == seen.current or row.node in target)
+    ]
+    more = len(told) - _NAMED
+    return (*told[:_NAMED], *([f"{more} more failing"] if more > 0 else []))

@@ -1,0 +1,180 @@
+"""Who else writes this object: Argo CD, Flux, Helm or an operator may revert a change that is made by hand.
+
+The last change by this plugin: who made which change and why, recorded in an annotation of the object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import msgspec
+
+from controller.api.objects import (
+    JSON,
+    JSONObject,
+    ManagedFields,
+    OwnerReference,
+    Value,
+    epoch,
+    fields_of,
+    items_of,
+    rfc3339,
+    value_at,
+)
+from kubectl_plugin.rollout.snapshot import Snapshot
+
+ARGO_TRACKING = "argocd.argoproj.io/tracking-id"
+INSTANCE = "app.kubernetes.io/instance"
+FLUX_KUSTOMIZATION = "kustomize.toolkit.fluxcd.io/name"
+FLUX_RELEASE = "helm.toolkit.fluxcd.io/name"
+MANAGED_BY = "app.kubernetes.io/managed-by"
+HELM_RELEASE = "meta.helm.sh/release-name"
+
+
+class _Manager(Value):
+    text: str
+    """Such as `Argo CD app "agents"`."""
+    risk: str
+    """What the manager may do to a change made by hand."""
+    where: str
+    """Where the change should be made as well."""
+
+
+def caution_of(name: str, document: JSONObject, owners: Iterable[OwnerReference]) -> str | None:
+    """Who manages the object `name`, what that may do to a change, and where else to make it; None if no manager
+    is recognised. `document`: the object as the server sent it.
+    """
+    manager = _manager(document, owners)
+    if manager is None:
+        return None
+    return f"{name} is managed by {manager.text} ({manager.risk}); change it {manager.where} as well"
+
+
+def restorer_of(document: JSONObject, owners: Iterable[OwnerReference]) -> str | None:
+    """The manager that would create the object again when it is deleted, such as Argo CD, Flux or an operator; None
+    without one."""
+    manager = _manager(document, owners)
+    return None if manager is None or manager.text.startswith("Helm") else manager.text
+
+
+def _manager(document: JSONObject, owners: Iterable[OwnerReference]) -> _Manager | None:
+    """The outermost manager: Argo CD and Flux render Helm charts, and Helm's labels stay on what they apply."""
+    fields = fields_of(document.get("metadata"))
+    labels, annotations = texts_in(fields.get("labels")), texts_in(fields.get("annotations"))
+    if (found := _git(labels, annotations, fields.get("managedFields"))) is not None:
+        return found
+    release = annotations.get(HELM_RELEASE, "")
+    if release or labels.get(MANAGED_BY) == "Helm":
+        text = f'Helm release "{release}"' if release else "Helm"
+        return _Manager(text=text, risk="the next upgrade may revert this", where="in the chart's values")
+    listed = sorted(filter(_may_manage, owners), key=lambda one: not one.controller)
+    if not listed:
+        return None
+    owner = f'{listed[0].kind} "{listed[0].name}"'
+    return _Manager(text=owner, risk="its controller may revert this", where="there")
+
+
+def _may_manage(owner: OwnerReference) -> bool:
+    """Whether a controller of this kind of owner may write DaemonSets. Kubernetes' own kinds, such as ConfigMap, own
+    them only so that they are deleted together. Their groups have no dot or end in `.k8s.io`; so do the groups of
+    some custom resources, which then have to be the controller."""
+    return "." in owner.group and (bool(owner.controller) or not owner.group.endswith(".k8s.io"))
+
+
+def _git(labels: Mapping[str, str], annotations: Mapping[str, str], managed_fields: JSON) -> _Manager | None:
+    app = annotations.get(ARGO_TRACKING, "").partition(":")[0]
+    if not app and any(str(one.get("manager")).startswith("argocd") for one in items_of(managed_fields)):
+        app = labels.get(INSTANCE, "")
+    if app:
+        return _Manager(text=f'Argo CD app "{app}"', risk="self-heal may revert this", where="in Git")
+    for key, kind in ((FLUX_KUSTOMIZATION, "Kustomization"), (FLUX_RELEASE, "HelmRelease")):
+        if labels.get(key):
+            text = f'Flux {kind} "{labels[key]}"'
+            return _Manager(text=text, risk="its next reconciliation may revert this", where="in Git")
+    return None
+
+
+def texts_in(value: JSON) -> dict[str, str]:
+    """The labels or annotations in `value`; the server allows only texts there."""
+    return {key: one for key, one in fields_of(value).items() if isinstance(one, str)}
+
+
+LAST_ACTION: Final = "kruise-ds/last-action"
+"""Compact JSON of a `LastAction`. Only the newest one is kept, with the pause that is still in force."""
+PAUSE: Final = "pause"
+"""Value of `LastAction.verb` for a pause."""
+LATE: Final = 30.0
+"""Seconds at most between the time recorded and the write: a write may be tried many times."""
+_PAUSED: Final = ("f:spec", "f:updateStrategy", "f:rollingUpdate", "f:paused")
+
+
+class LastAction(Value, kw_only=True, omit_defaults=True):
+    """One change by an acting verb."""
+
+    verb: str
+    by: str = ""
+    """The user name as the server knows it; empty if the server did not say."""
+    at: str
+    """RFC 3339."""
+    reason: str = ""
+    client: str
+    """Program and version."""
+    template: str = ""
+    """After a rollback: the identity (`canonical.identity`) of the template that it went back to."""
+    pause: LastAction | None = None
+    """The earlier `pause` by which the rollout is still paused; None if it is not paused."""
+
+
+def action(verb: str, *, by: str, now: float, reason: str | None, client: str) -> LastAction:
+    return LastAction(verb=verb, by=by, at=rfc3339(now), reason=reason or "", client=client)
+
+
+def last_action(annotations: Mapping[str, str]) -> LastAction | None:
+    """The newest recorded action; None without one, and for an annotation that cannot be read, even if only its time
+    is invalid."""
+    try:
+        found = msgspec.json.decode(annotations.get(LAST_ACTION, ""), type=LastAction)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return None
+    readable = all(epoch(one.at) is not None for one in (found, found.pause) if one is not None and one.at)
+    return found if readable else None
+
+
+def pause_of(snapshot: Snapshot) -> LastAction | None:
+    """The `pause` that is in force; None if the rollout is not paused, or nobody recorded the pause."""
+    return noted_pause(snapshot.document) if snapshot.daemonset.paused else None
+
+
+def noted_pause(document: JSONObject) -> LastAction | None:
+    """The `pause` that is in force, for a DaemonSet that is known to be paused; None if nobody recorded it.
+
+    The record stays when somebody resumes by other means, such as kubectl edit. When the rollout is paused again
+    later, the old record is about another pause and is not returned.
+    """
+    meta = fields_of(document.get("metadata"))
+    last = last_action(texts_in(meta.get("annotations")))
+    if last is None or _pause_written(meta) > (epoch(last.at) or 0.0) + LATE:
+        return None
+    return last if last.verb == PAUSE else last.pause
+
+
+def _pause_written(meta: JSONObject) -> float:
+    """When `paused` was written at the latest, in seconds since 1970: the last write of any field by a manager that
+    owns it. 0 where no manager does."""
+    try:
+        entries = msgspec.convert(meta.get("managedFields") or (), tuple[ManagedFields, ...])
+        owners = (one for one in entries if value_at(one.fields_v1, *_PAUSED) is not None)
+        return max((epoch(one.time) or 0.0 for one in owners), default=0.0)
+    except msgspec.ValidationError:
+        return 0.0
+
+
+def paused_words(snapshot: Snapshot) -> str:
+    """Such as `paused by alice: "CVE triage"`; empty if it is not paused."""
+    if not snapshot.daemonset.paused:
+        return ""
+    pause = pause_of(snapshot)
+    if pause is None:
+        return "paused"
+    return f"paused by {pause.by or 'somebody'}" + (f': "{pause.reason}"' if pause.reason else "")

@@ -1,0 +1,378 @@
+"""Differences in a few words, for one cell of a table.
+
+The kept revisions of a DaemonSet: where they run, what each changed, and why.
+
+Two pod templates side by side: where each comes from, and how they differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import Final
+
+from controller.api.formats import counted
+from controller.api.names import GROUP, KIND, RESTARTED_AT
+from controller.api.objects import JSON, JSONObject, Key, Value, fields_of, rfc3339, value_at
+from controller.api.revision import Revision
+from controller.inplace.change import InPlaceChange, NotPossible
+from kubectl_plugin.errors import CommandError
+from kubectl_plugin.rollout import images
+from kubectl_plugin.rollout.diff import (
+    CONTAINERS,
+    ChangeKind,
+    Difference,
+    Path,
+    PathStep,
+    PlaceKind,
+    differences,
+    image_only,
+    verdict,
+)
+from kubectl_plugin.rollout.document import document
+from kubectl_plugin.rollout.images import images_of
+from kubectl_plugin.rollout.in_place import way_between, way_in_words
+from kubectl_plugin.rollout.secrets import is_hidden, without_secrets
+from kubectl_plugin.rollout.snapshot import CHANGE_CAUSE, RevisionDetail, Snapshot
+from kubectl_plugin.wording import visible
+
+_NOUNS: Final[Mapping[str, str]] = {
+    "containers": "container",
+    "initContainers": "init container",
+    "volumes": "volume",
+    "volumeMounts": "volume mount",
+    "ports": "port",
+    "labels": "label",
+    "annotations": "annotation",
+    "tolerations": "toleration",
+    "nodeSelector": "node selector",
+    "imagePullSecrets": "image pull secret",
+    "hostAliases": "host alias",
+    "envFrom": "env from",
+}
+_LONGEST: Final = 24
+"""Characters: a longer value is not shown, only that it changed."""
+
+
+def summary(found: Sequence[Difference], *, only_ascii: bool = False) -> str:
+    """`image agent 1.8.2 → 1.8.4, + volume certs`: images first, the others in their order; empty for no difference.
+    `found`: of two templates."""
+    arrow = "->" if only_ascii else "→"
+    told = [one for one in found if not _is_implied(one, found)]
+    ordered = sorted(told, key=lambda one: one.path[-1].field != "image")
+    return ", ".join(dict.fromkeys(_phrase(one, arrow) for one in ordered))
+
+
+def _is_implied(one: Difference, found: Sequence[Difference]) -> bool:
+    """Whether it is the mount of a volume that was added or removed with it."""
+    mount = one.new if one.change is ChangeKind.ADDED else one.old
+    if one.path[-1].field != "volumeMounts" or not isinstance(mount, dict):
+        return False
+    volume = PathStep(field="volumes", key=str(mount.get("name")), kind=PlaceKind.MEMBER)
+    return any(other.change is one.change and other.path[-1] == volume for other in found)
+
+
+def _phrase(one: Difference, arrow: str) -> str:
+    container, rest = _split(one.path)
+    if rest[-1].key == RESTARTED_AT and one.change is not ChangeKind.REMOVED:
+        return "restart"
+    if one.change is ChangeKind.ORDER:
+        return f"{_joined(rest[-1].field, container)} reordered"
+    held = next((index for index, step in enumerate(rest) if step.kind is PlaceKind.POSITION), None)
+    if held is not None:
+        return f"{_subject(container, (*rest[:held], PathStep(field=rest[held].field)))} changed"
+    if rest[-1].field == "image" and one.change is ChangeKind.CHANGED:
+        old, new = images.change(str(one.old), str(one.new))
+        return f"image {container} {old} {arrow} {new}"
+    if rest[0].field == "env" and len(rest) > 1:
+        subject = _subject(container, rest[:1])
+        literal = one.change is ChangeKind.CHANGED and rest[-1].field == "value"  # else it comes from elsewhere now
+        return _told(one, subject, arrow) if literal else f"{subject} changed"
+    return _told(one, _subject(container, rest), arrow)
+
+
+def _told(one: Difference, subject: str, arrow: str) -> str:
+    old, new = _word(one.old), _word(one.new)
+    match one.change:
+        case ChangeKind.ADDED:
+            return f"+ {_joined(subject, new)}"
+        case ChangeKind.REMOVED:
+            return f"- {_joined(subject, old)}"
+        case ChangeKind.CHANGED | ChangeKind.ORDER:
+            return f"{subject} {old} {arrow} {new}" if old and new else f"{subject} changed"
+
+
+def _split(path: Path) -> tuple[str, Path]:
+    """The name of the container that the path goes through, and the rest of the path; the name is empty outside of
+    containers."""
+    inner = path[2:]  # of the template
+    inner = inner[1:] if inner[0].field in ("spec", "metadata") and len(inner) > 1 else inner
+    if len(inner) > 1 and inner[0].field in CONTAINERS and inner[0].kind is PlaceKind.MEMBER:
+        return inner[0].key, inner[1:]
+    return "", inner
+
+
+def _subject(container: str, rest: Path) -> str:
+    """`env agent LOG_LEVEL`, `volume certs`, `resources agent limits.cpu`."""
+    first = rest[0]
+    return _joined(_NOUNS.get(first.field, first.field), container, first.key, ".".join(one.text for one in rest[1:]))
+
+
+def _word(value: JSON) -> str:
+    """The value as text if it is short enough; else empty."""
+    if value is None or isinstance(value, dict | list) or is_hidden(value):
+        return ""
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    fits = 0 < len(text) <= _LONGEST and text.isprintable() and visible(text) == text
+    return text if fits else ""
+
+
+def _joined(*words: str) -> str:
+    return " ".join(word for word in words if word)
+
+
+class RevisionRow(Value):
+    """One row of the history."""
+
+    revision: Revision
+    created: float
+    """Seconds since 1970."""
+    live: bool
+    """Whether it is the template that the DaemonSet asks for now."""
+    nodes: int | None
+    """How many nodes have a pod of it that is not being deleted; None if pods could not be read."""
+    images: dict[str, str]
+    """The image of each container, by its name."""
+    differing: tuple[str, ...]
+    """Names of the containers whose image differs between kept revisions; all of them where none does."""
+    changes: tuple[Difference, ...]
+    """The differences from the next older revision; empty for the oldest."""
+    way: InPlaceChange | NotPossible | None
+    """How pods of the live template would get it; None for the live one, and where updates in place are not asked
+    for."""
+    oldest: bool
+    limit: int
+    """revisionHistoryLimit."""
+    cause: str
+    """The change-cause annotation; empty without one."""
+
+    def change(self, *, only_ascii: bool = False) -> str:
+        """What it changed, in a few words."""
+        if self.oldest:
+            return f"oldest kept (revisionHistoryLimit {self.limit})"
+        return summary(self.changes, only_ascii=only_ascii) or "no difference"
+
+    @property
+    def document(self) -> JSONObject:
+        return {
+            "revision": self.revision.number,
+            "controllerRevision": self.revision.name,
+            "hash": self.revision.hash,
+            "createdAt": rfc3339(self.created),
+            "live": self.live,
+            "nodes": self.nodes,
+            "images": {**self.images},
+            "change": self.change(),
+            "changes": [one.document for one in self.changes],
+            "inPlace": None if self.way is None else isinstance(self.way, InPlaceChange),
+            "way": None if self.way is None else way_in_words(self.way),
+            "oldest": self.oldest,
+            "revisionHistoryLimit": self.limit,
+            "cause": self.cause or None,
+        }
+
+
+def history_document(namespace: str, name: str, rows: Iterable[RevisionRow]) -> JSONObject:
+    """What `history -o json` prints."""
+    return document("RevisionList", namespace=namespace, name=name, items=[row.document for row in rows])
+
+
+def revision_document(namespace: str, name: str, row: RevisionRow, *, show_values: bool) -> JSONObject:
+    """What `history --revision N -o json` prints: the same, and the whole template."""
+    template = row.revision.template if show_values else without_secrets(row.revision.template)[0]
+    return document("Revision", namespace=namespace, name=name, **row.document, template=template)
+
+
+def history(snapshot: Snapshot, *, show_values: bool = False) -> tuple[RevisionRow, ...]:
+    """A row for each kept revision, the newest first. A revision that is being deleted is not kept."""
+    kept = kept_revisions(snapshot)
+    templates = [one.revision.template for one in kept]
+    changes = [differences(old, new, show_values=show_values) for new, old in pairwise(templates)]
+    images = [images_of(one) for one in templates]
+    names = frozenset(name for one in images for name in one)
+    differing = frozenset(name for name in names if len({one.get(name) for one in images}) > 1) or names
+    current = live_revision(snapshot)
+    daemonset = snapshot.daemonset
+    own_cause = daemonset.annotations.get(CHANGE_CAUSE, "")  # perhaps written after the revision was stored
+    return tuple(
+        RevisionRow(
+            revision=one.revision,
+            created=one.created,
+            live=one is current,
+            nodes=nodes_with(snapshot, one.revision),
+            images=its_images,
+            differing=tuple(name for name in its_images if name in differing),
+            changes=its_changes,
+            way=None if one is current else way_between(daemonset, daemonset.spec.template, one.revision.template),
+            oldest=one is kept[-1],
+            limit=daemonset.spec.history_limit,
+            cause=one.change_cause or (own_cause if one is current else ""),
+        )
+        for one, its_changes, its_images in zip(kept, [*changes, ()], images, strict=False)
+    )
+
+
+def kept_revisions(snapshot: Snapshot) -> list[RevisionDetail]:
+    """The stored revisions that are not being deleted, the newest first."""
+    return [one for one in snapshot.revisions if not one.revision.terminating]
+
+
+def live_revision(snapshot: Snapshot) -> RevisionDetail | None:
+    """The stored revision of the live template; None while the controller has not stored it yet."""
+    identity = snapshot.daemonset.identity
+    return next((one for one in kept_revisions(snapshot) if one.revision.identity == identity), None)
+
+
+def nodes_with(snapshot: Snapshot, revision: Revision) -> int | None:
+    """How many nodes have a pod of `revision` that stays; None if pods could not be read."""
+    if not snapshot.pods_readable:
+        return None
+    staying = (one.pod for one in snapshot.pods if not one.pod.terminating and not one.pod.ended)
+    return len({pod.node for pod in staying if pod.hash == revision.hash})
+
+
+_GROUPS: Final = (GROUP, "apps")
+"""A native DaemonSet of the same name counts: its template has the same form."""
+
+
+class ComparedSide(Value):
+    """One of the two templates, and where it comes from."""
+
+    template: JSONObject
+    live: bool = False
+    revision: RevisionDetail | None = None
+    nodes: int | None = None
+    """How many nodes have a pod of that revision; None if it is not known."""
+    unstored: bool = False
+    """The controller has not stored a revision for it yet."""
+    file: str = ""
+    """Name of the file that it was read from; empty for one from the cluster."""
+
+    @property
+    def called(self) -> str:
+        if self.file:
+            return self.file
+        return f"revision {self.revision.revision.number}" if self.revision else "the live template"
+
+    @property
+    def document(self) -> JSONObject:
+        detail = self.revision
+        return {
+            "live": self.live,
+            "file": self.file or None,
+            "revision": detail.revision.number if detail else None,
+            "hash": detail.revision.hash if detail else None,
+            "createdAt": rfc3339(detail.created) if detail else None,
+            "nodes": self.nodes,
+        }
+
+
+class Comparison(Value):
+    name: str
+    old: ComparedSide
+    new: ComparedSide
+    changes: tuple[Difference, ...]
+    verdict: str
+    """What the changes mean for running pods."""
+
+    def document(self, namespace: str) -> JSONObject:
+        """What `diff -o json` prints."""
+        return document(
+            "RevisionDifference",
+            namespace=namespace,
+            name=self.name,
+            old=self.old.document,
+            new=self.new.document,
+            changes=[one.document for one in self.changes],
+            imageOnly=image_only(self.changes),
+            verdict=self.verdict,
+        )
+
+
+def compare(snapshot: Snapshot, old: ComparedSide, new: ComparedSide, *, show_values: bool) -> Comparison:
+    found = differences(old.template, new.template, show_values=show_values)
+    way = way_between(snapshot.daemonset, old.template, new.template)
+    how = "pods are re-created" if way is None else way_in_words(way)
+    return Comparison(
+        name=snapshot.daemonset.name,
+        old=old,
+        new=new,
+        changes=found,
+        verdict=verdict(found, how=how, on_delete=snapshot.daemonset.rolling_update is None),
+    )
+
+
+def live_side(snapshot: Snapshot) -> ComparedSide:
+    """The template that the DaemonSet asks for now, and its stored revision if there is one."""
+    revision = live_revision(snapshot)
+    if revision is None:
+        return ComparedSide(
+            template=snapshot.daemonset.spec.template, live=True, unstored=snapshot.revisions_readable
+        )
+    return revision_side(snapshot, revision)
+
+
+def revision_side(snapshot: Snapshot, detail: RevisionDetail) -> ComparedSide:
+    revision = detail.revision
+    return ComparedSide(
+        template=revision.template,
+        live=revision.identity == snapshot.daemonset.identity,
+        revision=detail,
+        nodes=nodes_with(snapshot, revision),
+    )
+
+
+def file_side(snapshot: Snapshot, file: str, objects: Sequence[JSONObject]) -> ComparedSide:
+    """`objects`: those in `file`. Raises CommandError where none, or more than one, is this DaemonSet."""
+    return ComparedSide(template=template_among(objects, snapshot.key, called(file)), file=called(file))
+
+
+def called(file: str) -> str:
+    """The name of a file in sentences."""
+    return "standard input" if file == "-" else file
+
+
+def template_among(objects: Sequence[JSONObject], key: Key, source: str) -> JSONObject:
+    """The pod template of `daemonset_among`."""
+    return fields_of(value_at(daemonset_among(objects, key, source), "spec", "template"))
+
+
+def daemonset_among(objects: Sequence[JSONObject], key: Key, source: str) -> JSONObject:
+    """The DaemonSet `key` among `objects`, which has a pod template; an object without a namespace matches any.
+
+    `source`: where the objects were read, for errors. Raises CommandError where no object matches, or more than one.
+    """
+    wanted = f'DaemonSet "{key.name}" for namespace "{key.namespace}"'
+    found = [one for one in objects if _is(one, key)]
+    if not found:
+        others = ", ".join(dict.fromkeys(map(_described, objects))) or "nothing"
+        raise CommandError(f"{source} has no {wanted}; it has: {others}")
+    if len(found) > 1:
+        raise CommandError(f"{source} has {wanted} {counted(len(found), 'time')}")
+    if not isinstance(value_at(found[0], "spec", "template"), dict):
+        raise CommandError(f"{wanted} in {source} has no spec.template")
+    return found[0]
+
+
+def _is(one: JSONObject, key: Key) -> bool:
+    group = str(one.get("apiVersion") or "").rpartition("/")[0]
+    metadata = fields_of(one.get("metadata"))
+    if one.get("kind") != KIND or group not in _GROUPS:
+        return False
+    return metadata.get("name") == key.name and metadata.get("namespace") in (None, "", key.namespace)
+
+
+def _described(one: JSONObject) -> str:
+    fields = fields_of(one.get("metadata"))
+    name = "/".join(str(fields[part]) for part in ("namespace", "name") if fields.get(part))
+    return f"{one.get('kind') or 'something without a kind'} {name}".strip()

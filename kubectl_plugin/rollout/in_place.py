@@ -1,0 +1,166 @@
+"""How the old pods of a DaemonSet get its newest revision: in place, or why not.
+
+What another template does to each node: which are updated and in which order, which stay, and which cannot be
+updated.
+
+The controller's own planner answers that, asked about the DaemonSet as it would be.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from controller.api.daemonset import DaemonSet
+from controller.api.formats import counted
+from controller.api.names import ENV_GATE, RESIZE_GATE
+from controller.api.objects import JSONObject, Value
+from controller.inplace.change import InPlaceChange, NotPossible, change_between
+from controller.planner.blocker_texts import Blocker
+from controller.planner.blockers import in_place_change_of
+from controller.planner.explanation import Explainer
+from controller.planner.nodes import NodeInfo
+from controller.planner.rollout_state import RolloutState
+from kubectl_plugin.rollout.snapshot import Snapshot
+
+IN_PLACE, RECREATE, SURGE = "in place", "re-create", "surge"
+
+
+class Ways(Value):
+    """How old pods get the new revision; both are empty if updates in place are not asked for."""
+
+    details: Mapping[str, int] = {}
+    """How many pods an update in place restarts, by what it restarts."""
+    hindrances: Mapping[str, int] = {}
+    """How many pods are re-created instead, by what speaks against an update in place."""
+
+    @property
+    def in_place(self) -> int:
+        return sum(self.details.values())
+
+    def words(self) -> Iterator[str]:
+        """`in place, restarts agent`, `re-create: spec.volumes added`; with counts where the pods differ."""
+        alike = len(self.details) + len(self.hindrances) == 1
+        for lead, found in ((f"{IN_PLACE}, ", self.details), (f"{RECREATE}: ", self.hindrances)):
+            for what, count in found.items():
+                yield f"{lead}{what}" + ("" if alike else f" ({counted(count, 'pod')})")
+
+
+def ways_of(rollout: RolloutState, concerns: Callable[[NodeInfo], bool] = bool) -> Ways:
+    """How the old pods get the new revision, in the nodes for which `concerns` holds."""
+    details: Counter[str] = Counter()
+    hindrances: Counter[str] = Counter()
+    for node in rollout.outdated if rollout.in_place else ():
+        if node.old is not None and concerns(node):
+            change = in_place_change_of(rollout, node.old)
+            if isinstance(change, NotPossible):
+                hindrances[change.why] += 1
+            else:
+                details[what_it_restarts(change)] += 1
+    return Ways(details=details, hindrances=hindrances)
+
+
+def what_it_restarts(change: InPlaceChange) -> str:
+    """What an update in place restarts, in words. A container with changed metadata in its environment is restarted
+    by OpenKruise's node agent, if that runs and its feature gate is on; neither can be seen from here."""
+    if not change.restarts:
+        return "restarts nothing"
+    by_agent = f", which takes OpenKruise's node agent and the feature gate {ENV_GATE}" if change.rereads else ""
+    return f"restarts {', '.join(change.restarts)}{by_agent}"
+
+
+def unasked_words(snapshot: Snapshot) -> Iterator[str]:
+    """What is not known of pods that admission has changed."""
+    if count := len(snapshot.unasked):
+        have, they = ("has", "it") if count == 1 else ("have", "they")
+        yield (
+            f"{counted(count, 'pod')} {have} an image, cpu or memory that admission changed: whether {they} can be"
+            " updated in place is only known when the controller asks"
+        )
+
+
+def way_between(daemonset: DaemonSet, old: JSONObject, new: JSONObject) -> InPlaceChange | NotPossible | None:
+    """How pods of the template `old` get `new`; None if updates in place are not asked for.
+
+    The controller's feature gate for cpu and memory cannot be known here; it is taken to be on.
+    """
+    return change_between(old, new, resizable=True) if daemonset.in_place else None
+
+
+def way_in_words(found: InPlaceChange | NotPossible) -> str:
+    if isinstance(found, NotPossible):
+        return f"{RECREATE}: {found.why}"
+    gate = f" (cpu and memory: with the feature gate {RESIZE_GATE})" if found.resources else ""
+    return f"{IN_PLACE}, {what_it_restarts(found)}{gate}"
+
+
+class Moves(Value):
+    """Names of nodes, in the order in which the controller takes them."""
+
+    at_once: tuple[str, ...]
+    """Nodes whose pod is not available: it is replaced whatever the budget allows."""
+    later: tuple[str, ...]
+    """Nodes whose pod is available: it is replaced as the budget allows."""
+    wave: int
+    """How many of `later` are updated at a time; 0 while the nodes in `spent_by` use up the budget."""
+    starting: tuple[str, ...]
+    """Nodes without a pod, which get one of the wanted revision."""
+    staying: tuple[str, ...]
+    """Nodes that have a pod of the wanted revision already."""
+    held: dict[Blocker, tuple[str, ...]]
+    """Nodes that are not updated, by the blocker."""
+    spent_by: tuple[str, ...]
+    """Nodes without an available pod that are not updated, but count against maxUnavailable."""
+    surging: bool
+    """Whether a new pod is created beside the old one, instead of after it."""
+
+    in_place: bool
+    """Whether pods are updated in place where possible; `in_place.ways_of` tells for which it is."""
+
+    @property
+    def how(self) -> str:
+        """How all nodes are updated; empty if it may differ from node to node."""
+        return SURGE if self.surging else "" if self.in_place else RECREATE
+
+    @property
+    def moving(self) -> tuple[str, ...]:
+        return self.at_once + self.later
+
+    @property
+    def waves(self) -> tuple[tuple[str, ...], ...]:
+        """`later` in groups of `wave` nodes; empty when none can be updated."""
+        if not self.wave:
+            return ()
+        return tuple(self.later[start : start + self.wave] for start in range(0, len(self.later), self.wave))
+
+
+def planned_moves(rollout: RolloutState) -> Moves:
+    """`rollout`: of the DaemonSet with the wanted template and its present pods."""
+    explainer = Explainer(rollout)
+    going = explainer.in_turn
+    in_turn = {node.name for node in going}
+    held: dict[Blocker, list[str]] = {}
+    for node in reversed(rollout.nodes):
+        blocker = explainer.blocker(node) if node.only_old else None
+        if blocker is not None and node.name not in in_turn:
+            held.setdefault(blocker, []).append(node.name)
+    at_once = _names([node for node in going if not node.old_ready])
+    starting = _names([node for node in rollout.may_hold_current if node.current is None and node.old is None])
+    cared_for = {*at_once, *starting}
+    spent_by = tuple([node for node in rollout.unavailable_nodes if node not in cared_for])
+    limit = rollout.budget.max_surge if rollout.surging else max(rollout.budget.max_unavailable - len(spent_by), 0)
+    return Moves(
+        at_once=at_once,
+        later=_names([node for node in going if node.old_ready]),
+        wave=limit,
+        starting=starting,
+        staying=_names([node for node in reversed(rollout.eligible) if node.current is not None]),
+        held={blocker: tuple(nodes) for blocker, nodes in held.items()},
+        spent_by=spent_by,
+        surging=rollout.surging,
+        in_place=rollout.in_place,
+    )
+
+
+def _names(nodes: Sequence[NodeInfo]) -> tuple[str, ...]:
+    return tuple(node.name for node in nodes)

@@ -1,0 +1,275 @@
+"""Why a rollout is in its phase: a word for programs, and a sentence for people."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final, Literal, TypeAlias
+
+from controller.api import formats
+from controller.api.daemonset import DaemonSet, DaemonSetStatus, Phase
+from controller.api.formats import counted, parts_of
+from controller.api.names import (
+    DEGRADED,
+    INVALID_SPEC,
+    PODS_UNAVAILABLE,
+    PROGRESS_DEADLINE_EXCEEDED,
+    PROGRESSING,
+    ROLLOUT_COMPLETE,
+    WRITES_FAIL,
+)
+from controller.api.objects import Value
+from controller.planner.blocker_texts import Blocker, WaitReason
+from controller.planner.conditions import WAITS_FOR, awaiting, keeper_of, limit_in_use, some, staying_empty, wait_of
+from controller.planner.explanation import NodeState
+from kubectl_plugin.errors import CommandError
+from kubectl_plugin.rollout.gitops import pause_of, paused_words
+from kubectl_plugin.rollout.nodes import NodeRow
+from kubectl_plugin.rollout.snapshot import Snapshot
+from kubectl_plugin.rollout.steps import steps_of
+from kubectl_plugin.rollout.survey import (
+    Survey,
+    UnreadableSpecError,
+    condition,
+    is_unusable,
+    phase_in,
+    refusal_of,
+    stated_rollout,
+    survey,
+)
+from kubectl_plugin.units import short_duration
+
+_REFUSED_POD: Final = re.compile(r'^(?:Pod|pods) "[^"]*" is (?:forbidden|invalid): ')
+"""The name of the dry run's pod, which does not exist."""
+_PlainPhase: TypeAlias = Literal[Phase.PENDING, Phase.PAUSED, Phase.MANUAL, Phase.HEALTHY, Phase.TERMINATING]
+
+
+class PhaseReason(Value):
+    word: str
+    """As the reason of the conditions, where they say the same."""
+    text: str
+
+
+def reason_of(survey: Survey) -> PhaseReason:
+    standing = survey.standing
+    match survey.phase:
+        case Phase.STALLED if standing.refused:
+            return _refusal_reason(survey.daemonset, standing.refused)
+        case Phase.STALLED:
+            waited = f"no progress for {short_duration(survey.daemonset.progress_deadline)}"
+            text = ", ".join(part for part in (waited, _waiting_words(survey)) if part)
+            return PhaseReason(word=PROGRESS_DEADLINE_EXCEEDED, text=text)
+        case Phase.HELD:
+            rollout, kept = survey.rollout, standing.kept
+            word, held = WaitReason.PARTITION, partition_hold_words(rollout.budget.partition, kept)
+            if keeper_of(rollout) is Blocker.SELECTOR:
+                word, held = WaitReason.SELECTOR, selector_hold_words(kept)
+            return PhaseReason(word=word, text="; ".join(filter(None, (held, staying_empty(rollout)))))
+        case Phase.DEGRADED:
+            return PhaseReason(word=PODS_UNAVAILABLE, text=_waiting_words(survey))
+        case Phase.PROGRESSING:
+            return _progressing_reason(survey)
+        case Phase.PENDING | Phase.PAUSED | Phase.MANUAL | Phase.HEALTHY | Phase.TERMINATING as phase:
+            return _plain_reason(phase, survey.daemonset, standing.outdated)
+
+
+def stated_reason_words(snapshot: Snapshot) -> str:
+    """Why the rollout is in its phase, in brief, from the status alone, for callers that have not read the nodes.
+
+    Empty if nothing is waited for.
+    """
+    daemonset = snapshot.daemonset
+    rollout, status = stated_rollout(daemonset), daemonset.status or DaemonSetStatus()
+    match phase_in(rollout):
+        case Phase.PROGRESSING | Phase.STALLED | Phase.DEGRADED as phase:
+            return _stated_trouble_words(snapshot, phase, status)
+        case Phase.PAUSED as phase if pause_of(snapshot) is None:
+            return _plain_reason(phase, daemonset, max(rollout.target - status.updated_number_scheduled, 0)).text
+        case Phase.PAUSED:
+            return paused_words(snapshot).removeprefix("paused ")
+        case Phase.HELD | Phase.HEALTHY if words := paused_words(snapshot):
+            return words
+        case Phase.HELD:
+            return _stated_hold_words(daemonset, status)
+        case phase:
+            left = max(status.desired_number_scheduled - status.updated_number_scheduled, 0)
+            return _plain_reason(phase, daemonset, left).text
+
+
+def without_pod_name(words: str) -> str:
+    """The server's words for a pod that it refuses, without the name of the one that was tried."""
+    return _REFUSED_POD.sub("", words)
+
+
+def refused_writes_words(daemonset: DaemonSet) -> str:
+    """Why the server refuses the controller's writes; empty while they succeed."""
+    found = condition(daemonset, DEGRADED)
+    if found.status != "True" or found.reason != WRITES_FAIL:
+        return ""
+    return found.message or "the server refuses what the controller writes"
+
+
+def awaited_nodes_words(snapshot: Snapshot, survey: Survey | None = None) -> str:
+    """`waits for 3 unreachable nodes: c-02, c-01, c-00` if nothing else is left of a rollout that goes on. Without
+    the nodes, in the words of the controller."""
+    if survey is not None and snapshot.nodes is not None:
+        names = survey.standing.awaited if survey.phase is Phase.PROGRESSING else ()
+        return awaiting(names) if names else ""
+    stated = condition(snapshot.daemonset, PROGRESSING)
+    goes_on = phase_in(stated_rollout(snapshot.daemonset)) is Phase.PROGRESSING
+    if not goes_on or stated.reason != WaitReason.UNREACHABLE:
+        return ""
+    return next((part for part in parts_of(stated.message) if part.startswith(WAITS_FOR)), "")
+
+
+def waits_for_words(survey: Survey) -> str:
+    """What the rollout waits for: pods that may become ready by themselves, then the nodes that are next; where only
+    a person can end it, what to do."""
+    coming = [row.node for row in survey.rows_in(NodeState.NEXT)]
+    if survey.phase is Phase.MANUAL:
+        return f"the old pods of {some(coming)} to be deleted"
+    if words := awaited_nodes_words(survey.snapshot, survey):
+        return words.removeprefix(WAITS_FOR)
+    pending = survey.rows_in(NodeState.UPDATING) or survey.rows_in(NodeState.FAILING)
+    if survey.phase is not Phase.PROGRESSING or not pending:
+        return ""
+    words = f"{some(row.node for row in pending)} to become available"
+    if not coming:
+        return words
+    more = f" and {len(coming) - 2} more" if len(coming) > 2 else ""
+    return f"{words}; {', '.join(f'then {name}' for name in coming[:2])}{more}"
+
+
+def selector_hold_words(kept: int) -> str:
+    """The words for a rollout that is held although no partition would free a node."""
+    return f"rollingUpdate.selector leaves out {kept} old ones"
+
+
+def partition_hold_words(partition: int, kept: int) -> str:
+    """The words for a rollout that is held by its partition. `kept`: how many old pods that keeps."""
+    return f"partition {partition} keeps {kept} old"
+
+
+def new_pods_words(survey: Survey) -> str:
+    """Which revision new pods get during a pause."""
+    words = f"lost pods come back as they were; new nodes get revision {survey.rollout.fallback.usual.number}"
+    return "; ".join(filter(None, (words, staying_empty(survey.rollout))))
+
+
+def nodes_without_available_pod(survey: Survey) -> list[str]:
+    """The nodes that have no available pod though they should, in update order."""
+    return [node.name for node in reversed(survey.rollout.eligible) if not node.available]
+
+
+def failing_words(rows: Sequence[NodeRow]) -> str:
+    """`c-04 CrashLoopBackOff`."""
+    return some(f"{row.node} {row.trouble.reason}" if row.trouble else row.node for row in rows)
+
+
+def _plain_reason(phase: _PlainPhase, daemonset: DaemonSet, left: int) -> PhaseReason:
+    """The reason for a phase that explains itself. `left`: how many nodes are still to be updated."""
+    match phase:
+        case Phase.TERMINATING:
+            return PhaseReason(word="Deleting", text="it is being deleted")
+        case Phase.PENDING:
+            seen = daemonset.status.observed_generation if daemonset.status else 0
+            if (rival := _rival_reason(daemonset)) is not None:
+                return PhaseReason(word=rival.word, text=f"{rival.text}; last seen: generation {seen or 'none'}")
+            text = f"waiting for a controller to see generation {daemonset.generation} (last seen: {seen or 'none'})"
+            return PhaseReason(word="NotObserved", text=text)
+        case Phase.MANUAL:
+            return PhaseReason(word=WaitReason.ON_DELETE, text=f"{counted(left, 'old pod', 'changes')} when deleted")
+        case Phase.PAUSED:
+            return PhaseReason(word=WaitReason.PAUSED, text=f"{counted(left, 'node', 'waits')} for resume")
+        case Phase.HEALTHY:
+            return PhaseReason(word=ROLLOUT_COMPLETE, text="")
+
+
+def _rival_reason(daemonset: DaemonSet) -> PhaseReason | None:
+    """The reason where another controller has written the status: ours then leaves the DaemonSet
+    alone for minutes."""
+    if not daemonset.status_writers.other_controller_wrote:
+        return None
+    text = f"waiting for {daemonset.status_writers.other} to stop writing the status"
+    return PhaseReason(word="AnotherController", text=text)
+
+
+def _refusal_reason(daemonset: DaemonSet, words: str) -> PhaseReason:
+    if is_unusable(daemonset):
+        return PhaseReason(word=INVALID_SPEC, text=f"unusable spec: {words}")
+    return PhaseReason(
+        word=WaitReason.TEMPLATE_REFUSED, text=f"server dry-run of the new pod: {without_pod_name(words)}"
+    )
+
+
+def _progressing_reason(survey: Survey) -> PhaseReason:
+    stopped = wait_of(survey.explainer, survey.standing)
+    if stopped is not None:
+        return PhaseReason(word=stopped.reason, text=stopped.text)
+    if words := awaited_nodes_words(survey.snapshot, survey):
+        return PhaseReason(word=WaitReason.UNREACHABLE, text=words)
+    if (rival := _rival_reason(survey.daemonset)) is not None:
+        return rival
+    text = _waiting_words(survey)
+    if text and text == refused_writes_words(survey.daemonset):
+        return PhaseReason(word=WRITES_FAIL, text=text)
+    if not survey.counts.next:
+        return PhaseReason(word="PodsStarting" if survey.counts.missing == 0 else "PodsMissing", text=text)
+    return PhaseReason(word=limit_in_use(survey.rollout) or WaitReason.UPDATING, text=text)
+
+
+def _waiting_words(survey: Survey) -> str:
+    """What keeps nodes without an available pod: pods that may become ready by themselves, then failing ones."""
+    starting = survey.rows_in(NodeState.UPDATING)
+    if starting:
+        return f"waiting for {some(row.node for row in starting)}"
+    failed = survey.rows_in(NodeState.FAILING)
+    if failed:
+        return failing_words(failed)
+    if words := refused_writes_words(survey.daemonset):
+        return words
+    lacking = survey.rows_in(NodeState.MISSING, NodeState.DELETING)
+    if lacking:
+        return f"waiting for a pod on {some(row.node for row in lacking)}"
+    without = nodes_without_available_pod(survey)
+    return f"waiting for {some(without)}" if without else ""
+
+
+def _stated_trouble_words(snapshot: Snapshot, phase: Phase, status: DaemonSetStatus) -> str:
+    """What is wrong for certain, the surest first."""
+    daemonset = snapshot.daemonset
+    if phase is Phase.STALLED and (words := refusal_of(daemonset)):
+        return _refusal_reason(daemonset, words).text
+    if words := refused_writes_words(daemonset) or awaited_nodes_words(snapshot) or _pods_trouble_words(snapshot):
+        return words
+    parts = parts_of(condition(daemonset, PROGRESSING).message)
+    if phase is not Phase.DEGRADED and len(parts) > 1:
+        return parts[-1]
+    lacking = status.desired_number_scheduled - status.number_available
+    return (
+        f"{counted(lacking, 'node', 'has', of=status.desired_number_scheduled)} no available pod"
+        if lacking > 0
+        else ""
+    )
+
+
+def _pods_trouble_words(snapshot: Snapshot) -> str:
+    try:
+        surveyed = survey(snapshot)
+    except UnreadableSpecError:
+        return ""
+    return failing_words([row for row in surveyed.in_update_order if row.trouble]) or _waiting_words(surveyed)
+
+
+def _stated_hold_words(daemonset: DaemonSet, status: DaemonSetStatus) -> str:
+    rolling, desired = daemonset.rolling_update, status.desired_number_scheduled
+    written, left = rolling.partition if rolling else None, desired - status.updated_number_scheduled
+    if not written or condition(daemonset, PROGRESSING).reason == WaitReason.SELECTOR:
+        return selector_hold_words(left)
+    try:
+        steps = steps_of(daemonset.annotations, written, desired)
+    except CommandError as error:
+        return error.message
+    if steps is not None and steps.next is not None:
+        return "waiting for promote"
+    return partition_hold_words(formats.scaled(written, desired, round_up=False), left)

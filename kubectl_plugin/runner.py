@@ -1,0 +1,214 @@
+"""Every verb: its place in the help, its options, and the function that carries it out.
+
+Runs one verb from its flags to its exit code. Whatever goes wrong is printed as one line, never as a traceback.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import KW_ONLY, dataclass
+from functools import partial
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from kubectl_plugin import options
+from kubectl_plugin.errors import CommandError, ExitCode, UsageError
+from kubectl_plugin.flags import GlobalFlags, Options, Output, Timed
+from kubectl_plugin.host import Host
+from kubectl_plugin.terminal import Terminal
+from kubectl_plugin.units import seconds_of
+
+if TYPE_CHECKING:
+    from kubectl_plugin.cluster.session import Invocation
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One verb, and its line in the help."""
+
+    name: str
+    function: str
+    """`module.name` below `commands`: a function that takes the invocation and the options and returns the exit
+    code. It is imported only when the verb is called, because `--help` and <TAB> must not wait for an HTTP client.
+    """
+    options: type[Options]
+    """Its docstring is the help of the verb."""
+    _: KW_ONLY
+    section: str
+    outputs: tuple[Output, ...]
+    """The formats that the verb accepts after `-o`; any other is refused."""
+    offline: str = ""
+    """Used instead of `function` where the options need no cluster; it takes the host, terminal, `-o` and the
+    options."""
+    hidden: bool = False
+
+    @property
+    def summary(self) -> str:
+        """The first sentence of the help."""
+        line = (self.options.__doc__ or "").partition("\n")[0]
+        return line.partition(". ")[0].removesuffix(".")
+
+
+def imported_function(function: str) -> Callable[..., Any]:
+    """The function that carries out a verb or looks up candidates. `function`: `module.name` below `commands`."""
+    module, _, name = function.partition(".")
+    found: Callable[..., Any] = getattr(import_module(f"kubectl_plugin.commands.{module}"), name)
+    return found
+
+
+_DOCUMENTS = (Output.JSON, Output.YAML)
+_look = partial(Entry, section="Look", outputs=tuple(Output))
+_act = partial(Entry, section="Act", outputs=(*_DOCUMENTS, Output.NAME))
+_set_up = partial(Entry, section="Set up", outputs=_DOCUMENTS)
+
+ENTRIES = (
+    _look("status", "status.status", options.StatusOptions),
+    _look("list", "list.list_", options.ListOptions),
+    _look("nodes", "nodes.nodes", options.NodesOptions),
+    _look("plan", "plan.plan", options.PlanOptions, outputs=(*_DOCUMENTS, Output.WIDE)),
+    _look("history", "history.history", options.HistoryOptions),
+    _look("diff", "diff.diff", options.DiffOptions, outputs=_DOCUMENTS),
+    _act("pause", "changes.pause", options.PauseOptions),
+    _act("resume", "changes.resume", options.ResumeOptions),
+    _act("set-partition", "partition.set_partition", options.SetPartitionOptions),
+    _act("promote", "promote.promote", options.PromoteOptions),
+    _act("rollback", "rollback.rollback", options.RollbackOptions),
+    _act("undo", "rollback.rollback", options.RollbackOptions, hidden=True),
+    _act("restart", "changes.restart", options.RestartOptions),
+    _act("set-image", "changes.set_image", options.SetImageOptions),
+    _act("apply", "apply.apply", options.ApplyOptions),
+    _act("pull", "pull.pull", options.PullOptions),
+    _act("migrate", "migrate.migrate", options.MigrateOptions, outputs=()),
+    _set_up("doctor", "doctor.doctor", options.DoctorOptions),
+    _set_up("completion", "", options.CompletionOptions, outputs=(), offline="completion.completion"),
+    _set_up("version", "version.version", options.VersionOptions, offline="version.client_version"),
+)
+SHOWN = tuple(entry for entry in ENTRIES if not entry.hidden)
+
+
+class Runner:
+    """Runs verbs on one host. typer passes it to each verb."""
+
+    def __init__(self, host: Host) -> None:
+        self.host = host
+
+    def run(self, flags: GlobalFlags, entry: Entry, asked: Options) -> None:
+        """Run a verb and end the process with the exit code that it returns.
+
+        Mistakes in the flags themselves are reported before a kubeconfig is read.
+        """
+
+        def body(terminal: Terminal) -> int:
+            asked.check()
+            function = imported_function(entry.offline if asked.offline else entry.function)
+            if asked.offline:
+                return int(function(self.host, terminal, flags.output, asked))
+            import asyncio  # imported late: `--help` must not wait for it
+
+            try:
+                return self.host.run(self._in_session(flags, terminal, function, asked))
+            except asyncio.CancelledError:  # SIGTERM during a write; Ctrl-C raises KeyboardInterrupt
+                return ExitCode.TERMINATED
+
+        self.run_guarded(flags, body, outputs=entry.outputs)
+
+    def run_guarded(self, flags: GlobalFlags, body: Callable[[Terminal], int], *, outputs: Sequence[Output]) -> None:
+        """Run `body` and end the process. What it raises is printed, and becomes the exit code. `outputs`: the
+        formats that the verb accepts after `-o`; any other is refused.
+        """
+        terminal = Terminal(flags, self.host)
+        try:
+            terminal.check_environment()
+            _check_output(flags.output, outputs)
+            code = body(terminal)
+            terminal.flush()
+        except CommandError as error:
+            code = _print_failure(terminal, error)
+        except KeyboardInterrupt:
+            code = ExitCode.INTERRUPTED
+        except BrokenPipeError:  # the reader of stdout, such as `head`, has closed it
+            code = ExitCode.UNREAD
+        except typer.Exit:
+            raise
+        except UnicodeEncodeError as error:
+            code = _print_failure(terminal, _not_utf8(error))
+        except Exception as error:  # a bug of ours is one line for users, too
+            code = _print_failure(terminal, _unexpected_error(error))
+        terminal.outlive_the_reader()
+        terminal.flush()
+        raise typer.Exit(code)
+
+    async def _in_session(
+        self,
+        flags: GlobalFlags,
+        terminal: Terminal,
+        verb: Callable[[Invocation, Any], Awaitable[int]],
+        asked: Options,
+    ) -> int:
+        import asyncio
+
+        from controller.kube.errors import ApiError, ConfigError
+        from kubectl_plugin.cluster.api_errors import explained_error
+        from kubectl_plugin.cluster.session import Invocation, access_of, open_session
+
+        began = asyncio.get_running_loop().time()
+        request_timeout = seconds_of(flags.request_timeout, "--request-timeout") if flags.request_timeout else None
+        timeout = asked.timeout if isinstance(asked, Timed) else "0"
+        session = None
+        opening = open_session(
+            self.host,
+            access_of(flags),
+            namespace=flags.namespace,
+            controller_namespace=flags.controller_namespace,
+            request_timeout=request_timeout,
+            trace=terminal.trace if flags.verbose else None,
+            clock=terminal.clock,
+            warn=terminal.warn_for_server,
+        )
+        try:
+            async with AsyncExitStack() as stack:
+                try:
+                    async with asyncio.timeout(seconds_of(timeout, "--timeout") or None):
+                        session = await stack.enter_async_context(opening)
+                except TimeoutError as error:
+                    words = f"timed out after {timeout}: the login has not ended"
+                    raise CommandError(words, exit_code=ExitCode.TIMED_OUT) from error
+                invocation = Invocation(session, terminal, flags.output, self.host, flags.namespace, began)
+                return await verb(invocation, asked)
+        except (ApiError, ConfigError) as error:
+            raise explained_error(error, session) from error
+
+
+def _check_output(output: Output | None, known: Sequence[Output]) -> None:
+    if output is not None and output not in known:
+        can = f"use {', '.join(known)}" if known else "it has none"
+        raise UsageError(f'this verb has no output format "{output}": {can}')
+
+
+def _unexpected_error(error: Exception) -> CommandError:
+    words = " ".join(str(error).split()) or "no further words"
+    mistake = CommandError(
+        f"{type(error).__name__}: {words}", hints=("this is a bug in kruise-ds; -vv shows the traceback",)
+    )
+    mistake.__cause__ = error
+    return mistake
+
+
+def _not_utf8(error: UnicodeEncodeError) -> CommandError:
+    """Such a word comes from the command line: our streams escape every character, and the server sends UTF-8."""
+    word = next((word for word in sys.argv if word.encode(errors="ignore").decode() != word), str(error.object))
+    return UsageError(f"not UTF-8: {word.encode(errors='backslashreplace').decode()}")
+
+
+def _print_failure(terminal: Terminal, error: CommandError) -> int:
+    terminal.outlive_the_reader()
+    terminal.flush()
+    terminal.fail(error)
+    if terminal.verbose > 1:
+        terminal.trace("".join(traceback.format_exception(error.__cause__ or error)))
+    return error.exit_code

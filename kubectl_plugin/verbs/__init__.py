@@ -1,1 +1,0 @@
-"""What each verb does, step by step: read, decide, print or write."""

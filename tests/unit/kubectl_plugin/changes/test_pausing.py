@@ -1,0 +1,125 @@
+"""Pause and resume: one field, whatever is there around it, and what goes on all the same."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from controller.api.daemonset import DaemonSetView, project
+from controller.api.objects import JSONObject, fields_of, value_at
+from controller.api.pod import Pod
+from kubectl_plugin.changes.edit import ROLLING, Edit, with_operations
+from kubectl_plugin.changes.pausing import pause, resume, what_stops
+from kubectl_plugin.errors import CommandError
+from kubectl_plugin.rollout.snapshot import Snapshot, Unread
+from tests.beds.worlds import pending, pod, served
+from tests.unit.kubectl_plugin.changes.documents import NO_PARENTS, ON_DELETE, live, rolling, seen
+
+HALF = (*served("node-3", "node-2", rev="v2"), *served("node-1", "node-0"))
+
+
+def test_resume_of_what_never_paused_writes_nothing() -> None:
+    for strategy in NO_PARENTS:
+        assert resume(seen(live(strategy))) == Edit(result="not paused", operations=()), strategy
+
+
+@pytest.mark.parametrize("strategy", NO_PARENTS)
+def test_pause_needs_no_parents(strategy: JSONObject | None) -> None:
+    document = live(strategy)
+    edit = pause(seen(document))
+    assert edit.result == "paused"
+    assert value_at(with_operations(document, edit.operations), *ROLLING, "paused") is True
+
+
+@pytest.mark.parametrize("strategy", NO_PARENTS)
+def test_pause_touches_nothing_else(strategy: JSONObject | None) -> None:
+    (operation,) = pause(seen(live(strategy))).operations
+    assert str(operation["path"]).startswith("/spec/updateStrategy")
+    settings = {**fields_of((strategy or {}).get("rollingUpdate")), "paused": True}
+    assert value_at(with_operations(live(strategy), (operation,)), *ROLLING) == settings
+
+
+def test_paused_already_is_no_change() -> None:
+    assert pause(seen(live(rolling(paused=True)))) == Edit(result="already paused", operations=())
+
+
+def test_resume_is_one_field() -> None:
+    edit = resume(seen(live(rolling(paused=True, partition=1))))
+    assert (edit.result, edit.operations) == (
+        "resumed",
+        ({"op": "add", "path": "/spec/updateStrategy/rollingUpdate/paused", "value": False},),
+    )
+
+
+@pytest.mark.parametrize(("verb", "word"), [(pause, "pause"), (resume, "resume")])
+def test_on_delete_knows_no_pause(verb: object, word: str) -> None:
+    assert callable(verb)
+    with pytest.raises(CommandError) as refused:
+        verb(seen(live(ON_DELETE)))
+    assert (refused.value.message, refused.value.hints, refused.value.exit_code) == (
+        f"cannot {word} demo: updateStrategy is OnDelete, pods change only when you delete them",
+        ("kubectl kruise-ds nodes demo -n default --only old",),
+        6,
+    )
+
+
+def details(snapshot: Snapshot) -> tuple[str, ...]:
+    """Of a pause, before and after it is written."""
+    operations = pause(snapshot).operations
+    paused = with_operations(snapshot.document, operations)
+    after = replace(snapshot, document=paused, daemonset=project(msgspec.convert(paused, DaemonSetView)))
+    assert what_stops(after) == what_stops(snapshot, operations)
+    return what_stops(after)
+
+
+def test_it_says_who_is_updated_and_what_goes_on() -> None:
+    assert details(seen(pods=HALF)) == (
+        "2 of 4 nodes are on revision 2; no more will be updated",
+        "not stopped: lost pods (they come back as they were), new nodes (they get revision 1)",
+    )
+
+
+@pytest.mark.parametrize(
+    "moving", [pending("node-3", "v2"), pod("node-3", "v1", terminating=True)], ids=["starts", "goes"]
+)
+def test_nodes_in_the_middle_of_it_go_on(moving: Pod) -> None:
+    pods = (moving, *served("node-2", "node-1", "node-0"))
+    assert details(seen(live(rolling(maxUnavailable=1)), pods=pods))[1].startswith(
+        "not stopped: node-3 (already updating), lost pods"
+    )
+
+
+def test_with_every_node_updated_it_is_for_the_next_one() -> None:
+    assert details(seen(pods=served("node-3", "node-2", "node-1", "node-0", rev="v2"))) == (
+        "4 of 4 nodes are on revision 2; a later one is not rolled out before resume",
+    )
+
+
+def test_during_a_first_deployment_new_nodes_get_what_there_is() -> None:
+    pods = served("node-3", rev="v2")
+    assert details(seen(pods=pods, revisions=("v2",)))[1] == (
+        "not stopped: lost pods (they come back as they were), new nodes"
+    )
+
+
+def test_a_template_not_seen_by_the_controller_is_the_next_revision() -> None:
+    assert details(seen(live(rev="v3"), pods=HALF))[0] == "0 of 4 nodes are on revision 3; no more will be updated"
+
+
+@pytest.mark.parametrize(
+    "snapshot",
+    [seen(unread=(Unread(what="pods"),)), seen(live(rolling(maxUnavailable="many")))],
+    ids=["rights", "spec"],
+)
+def test_where_nothing_can_be_told_it_is_done_all_the_same(snapshot: Snapshot) -> None:
+    assert pause(snapshot).operations
+    assert what_stops(snapshot) == ()
+
+
+def test_resume_tells_who_is_next() -> None:
+    snapshot = seen(live(rolling(paused=True, partition=1, maxUnavailable=1)), pods=HALF)
+    assert resume(snapshot).details == (
+        "1 of 4 nodes gets revision 2: node-1",
+        "partition 1 keeps 1 node (node-0) old",
+    )

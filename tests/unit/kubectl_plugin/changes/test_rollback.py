@@ -1,0 +1,246 @@
+"""Which revision a rollback goes to, and what one write it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import pytest
+
+from controller.api.names import RESTARTED_AT
+from controller.api.objects import JSONObject, fields_of
+from controller.api.pod import Pod
+from controller.api.revision import Revision
+from kubectl_plugin.changes.edit import with_operations
+from kubectl_plugin.changes.rollback import RollbackWish, choice_explained, roll_back, target_of
+from kubectl_plugin.errors import CommandError
+from kubectl_plugin.rollout.snapshot import Snapshot
+from tests.beds.snapshots import detail
+from tests.beds.worlds import OURS, numbered, pod, revision, template
+from tests.unit.kubectl_plugin.changes.documents import seen
+
+
+def live(rev: str = "v7", *, history: int | None = None, on_delete: bool = False, **rolling: Any) -> JSONObject:
+    """The DaemonSet as the server sends it."""
+    strategy: JSONObject = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 2, **rolling}}
+    spec: JSONObject = {
+        "selector": {"matchLabels": {"app": "demo"}},
+        "template": template(rev),
+        "updateStrategy": {"type": "OnDelete"} if on_delete else strategy,
+    }
+    if history is not None:
+        spec["revisionHistoryLimit"] = history
+    return {"metadata": {"name": "demo", "namespace": "default", "uid": OURS, "resourceVersion": "9"}, "spec": spec}
+
+
+def snapshot(
+    document: JSONObject | None = None, *revisions: Revision | str, stable: str = "v6", previous: str = ""
+) -> Snapshot:
+    """With revisions 5, 6 and 7 unless told; `v6` is the sixth, and the stable one."""
+    found = revisions or ("v7", "v6", "v5")
+    return seen(document or live(), nodes=0, revisions=found, stable=stable, previous=previous)
+
+
+def target(seen: Snapshot, to_revision: int | None = None) -> int:
+    return target_of(seen, to_revision).revision.number
+
+
+def written(seen: Snapshot, wish: RollbackWish | None = None) -> JSONObject:
+    """The object after the write."""
+    wish = wish or RollbackWish()
+    return with_operations(seen.document, roll_back(seen, target_of(seen, wish.to_revision), wish).operations)
+
+
+def rolling_of(document: JSONObject) -> JSONObject:
+    strategy: Any = document["spec"]
+    return dict(strategy["updateStrategy"]["rollingUpdate"])
+
+
+# which revision
+
+
+def restarted(*revisions: str, stable: str) -> Snapshot:
+    """A restart of v6 is live, as revision 8."""
+    again: Any = template("v6")
+    again["metadata"]["annotations"] = {RESTARTED_AT: "2027-01-15T08:00:00Z"}
+    document = {**live(), "spec": {**fields_of(live()["spec"]), "template": again}}
+    return snapshot(document, revision("v8", of=again), *revisions, stable=stable, previous="v5")
+
+
+NOT_KEPT = "the last revision that was rolled out completely is not kept"
+UNKNOWN = "no revision is known to have been rolled out completely"
+NONE_BEFORE = "none is known to have been rolled out before revision {}"
+ON_THE_WAY = "nodes are on their way back to revision {}"
+
+
+@pytest.mark.parametrize(
+    ("found", "wanted"),
+    [
+        pytest.param(snapshot(), 6, id="the stable one"),
+        pytest.param(snapshot(live("v8")), 6, id="from a template that is not stored yet"),
+        pytest.param(snapshot(stable="v5"), 5, id="though another is newer"),
+        pytest.param(snapshot(stable="v7", previous="v5"), 5, id="from the stable one the one before"),
+        pytest.param(snapshot(stable="v7"), NONE_BEFORE.format(7), id="none is recorded before"),
+        pytest.param(snapshot(stable="v7", previous="v1"), NONE_BEFORE.format(7), id="the one before is not kept"),
+        pytest.param(snapshot(live("v5"), stable="v6", previous="v5"), ON_THE_WAY.format(5), id="being reverted"),
+        pytest.param(snapshot(live("v6"), stable="v6"), NONE_BEFORE.format(6), id="reverted"),
+        pytest.param(snapshot(stable="", previous="v5"), 5, id="none is stable, and one stands in"),
+        pytest.param(snapshot(stable="", previous="v7"), UNKNOWN, id="none is stable, and the live one stands in"),
+        pytest.param(snapshot(stable=""), UNKNOWN, id="no record"),
+        pytest.param(snapshot(live(), "v7", "v6", stable=""), UNKNOWN, id="no record, and only one other"),
+        pytest.param(snapshot(stable="v1"), NOT_KEPT, id="the stable one is not kept"),
+        pytest.param(restarted("v6", "v5", stable="v6"), 5, id="from a restart of the stable one"),
+        pytest.param(restarted("v6", "v5", stable="v8"), 5, id="from a restart that is stable"),
+        pytest.param(
+            restarted("v7", "v6", "v5", stable="v6"), ON_THE_WAY.format(6), id="a restart that leaves another one"
+        ),
+    ],
+)
+def test_left_out_it_is_one_that_was_stable(found: Snapshot, wanted: int | str) -> None:
+    if isinstance(wanted, int):
+        assert target(found) == wanted
+        return
+    with pytest.raises(CommandError) as refused:
+        target(found)
+    name = "it cannot be told which revision demo is to go back to"
+    assert (refused.value.message, refused.value.exit_code) == (f"{name}: {wanted}", 6)
+    assert refused.value.hints, "the revisions to choose from"
+
+
+def test_a_revision_that_means_the_same_pod_is_none_to_go_back_to() -> None:
+    """Revision 6 only spells out what the API server fills in."""
+    spelled = revision("v6", of=template("v7", restartPolicy="Always", dnsPolicy="ClusterFirst"))
+    assert target(snapshot(live("v7"), "v7", spelled, "v5", stable="v7", previous="v5")) == 5
+
+
+def test_a_revision_may_be_named() -> None:
+    assert target(snapshot(), 5) == 5
+
+
+def test_a_revision_that_is_being_deleted_is_none() -> None:
+    with pytest.raises(CommandError, match="is not kept"):
+        target(snapshot(live(), "v7", revision("v6", terminating=True), "v5"))
+    with pytest.raises(CommandError, match="revision 6 of demo is not kept"):
+        target(snapshot(live(), "v7", revision("v6", terminating=True), "v5"), 6)
+
+
+@pytest.mark.parametrize(
+    ("history", "words"),
+    [
+        (None, "demo has only revision 7; there is no earlier revision"),
+        (3, "demo has only revision 7; there is no earlier revision"),
+        (0, "demo has only revision 7; there is no earlier revision (revisionHistoryLimit 0)"),
+    ],
+)
+def test_nothing_to_go_back_to(history: int | None, words: str) -> None:
+    with pytest.raises(CommandError) as refused:
+        target(snapshot(live(history=history), "v7"))
+    assert (refused.value.message, refused.value.exit_code) == (words, 1)
+
+
+def test_before_the_controller_has_seen_it_there_is_nothing_to_go_back_to() -> None:
+    fresh = msgspec.structs.replace(snapshot(), revisions=())
+    with pytest.raises(CommandError, match=r"^demo has no revision yet; there is no earlier one$"):
+        target(fresh)
+
+
+@pytest.mark.parametrize(("history", "limit"), [(3, 3), (None, 10)])
+def test_a_revision_that_is_not_kept(history: int | None, limit: int) -> None:
+    with pytest.raises(CommandError) as refused:
+        target(snapshot(live(history=history), "v7", "v6", "v5", "v4"), 3)
+    words = f"revision 3 of demo is not kept; kept: 4, 5, 6, 7 (revisionHistoryLimit {limit})"
+    assert (refused.value.message, refused.value.exit_code) == (words, 1)
+
+
+def test_why_it_is_this_one_is_told_where_another_might_be_expected() -> None:
+    def why(stable: str, previous: str = "", pods: Sequence[Pod] = ()) -> str:
+        fleet = numbered(len(pods)) if pods else ()
+        found = snapshot(live("v3"), "v3", "v2", "v1", stable=stable, previous=previous)
+        found = msgspec.structs.replace(found, pods=tuple(detail(one) for one in pods), nodes=fleet)
+        return choice_explained(found, target_of(found, None))
+
+    assert why("v1") == "it is the last one that was rolled out completely; revision 2 was not"
+    assert why("v3", "v1") == "it is the one before that was rolled out completely; revision 2 was not"
+    assert (
+        why("v2", pods=(pod("node-0", "v1"), pod("node-1", "v2"))) == "it is the one before; 1 node runs an older one"
+    )
+    assert why("v2", pods=(pod("node-0", "v2"),)) == ""
+
+
+# what is written
+
+
+def test_the_template_is_replaced_as_a_whole() -> None:
+    """A label that was added since is gone, and the stored `$patch` is nobody's field."""
+    document = live()
+    document["spec"] = {**fields_of(document["spec"]), "template": {**template("v7"), "$patch": "replace"}}
+    changed = written(snapshot(document))
+    assert fields_of(changed["spec"])["template"] == template("v6")
+
+
+def test_partition_and_pause_are_lifted_in_the_same_write() -> None:
+    seen = snapshot(live(partition=16, paused=True))
+    edit = roll_back(seen, target_of(seen, None), RollbackWish())
+    assert edit.operations == (
+        {"op": "add", "path": "/spec/template", "value": template("v6")},
+        {"op": "add", "path": "/spec/updateStrategy/rollingUpdate/partition", "value": 0},
+        {"op": "add", "path": "/spec/updateStrategy/rollingUpdate/paused", "value": False},
+    )
+
+
+@pytest.mark.parametrize("partition", [16, "30%", "0%"])
+def test_every_partition_but_none_becomes_0(partition: int | str) -> None:
+    assert rolling_of(written(snapshot(live(partition=partition))))["partition"] == 0
+
+
+@pytest.mark.parametrize("rolling", [{}, {"partition": 0}, {"paused": False}, {"partition": 0, "paused": False}])
+def test_what_holds_nobody_is_left_as_it_is(rolling: dict[str, Any]) -> None:
+    seen = snapshot(live(**rolling))
+    assert len(roll_back(seen, target_of(seen, None), RollbackWish()).operations) == 1
+
+
+def test_what_is_to_be_kept_is_kept() -> None:
+    held: dict[str, Any] = {
+        "maxUnavailable": 2,
+        "partition": 16,
+        "paused": True,
+        "selector": {"matchLabels": {"track": "canary"}},
+    }
+    kept = written(snapshot(live(**held)), RollbackWish(keep_partition=True, keep_paused=True))
+    assert rolling_of(kept) == held
+
+
+def test_the_selector_goes_only_when_asked() -> None:
+    held: dict[str, Any] = {"selector": {"matchLabels": {"track": "canary"}}}
+    assert "selector" in rolling_of(written(snapshot(live(**held))))
+    assert "selector" not in rolling_of(written(snapshot(live(**held)), RollbackWish(drop_selector=True)))
+    assert rolling_of(written(snapshot(live()), RollbackWish(drop_selector=True))) == {"maxUnavailable": 2}
+
+
+def test_with_an_equal_live_template_nothing_is_written() -> None:
+    same = revision("v6", 6, of=template("v7", restartPolicy="Always"))
+    seen = snapshot(live(partition=16, paused=True), "v7", same)
+    edit = roll_back(seen, target_of(seen, 6), RollbackWish(drop_selector=True))
+    assert (edit.result, edit.operations) == ("skipped (template already equals revision 6)", ())
+
+
+def test_with_on_delete_only_the_template_is_written_with_a_caution() -> None:
+    seen = snapshot(live(on_delete=True))
+    edit = roll_back(seen, target_of(seen, None), RollbackWish())
+    assert [one["path"] for one in edit.operations] == ["/spec/template"]
+    (caution,) = edit.warnings
+    assert caution.text == "updateStrategy of demo is OnDelete: pods change only when you delete them"
+    assert caution.hints == ("kubectl kruise-ds nodes demo -n default --only old",)
+
+
+@pytest.mark.parametrize(
+    ("seen", "to_revision", "result"),
+    [
+        pytest.param(snapshot(), None, "rolled back to revision 6 (now revision 8)", id="renumbered"),
+        pytest.param(snapshot(), 5, "rolled back to revision 5 (now revision 8)", id="further-back"),
+        pytest.param(snapshot(live("v8"), stable="v7"), None, "rolled back to revision 7", id="newest"),
+    ],
+)
+def test_the_number_that_the_controller_will_give_it(seen: Snapshot, to_revision: int | None, result: str) -> None:
+    assert roll_back(seen, target_of(seen, to_revision), RollbackWish()).result == result

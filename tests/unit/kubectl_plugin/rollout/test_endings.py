@@ -1,0 +1,161 @@
+"""What ends a wait, who else writes the status, and that metrics say the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from controller.api.containers import PodProblem
+from controller.api.daemonset import DaemonSetStatus, Phase, Rollout
+from controller.api.formats import IntOrPercent
+from controller.api.objects import StatusWriters, rfc3339
+from controller.planner.summary import ZoneState
+from controller.planner.world import World
+from kubectl_plugin.errors import ExitCode
+from kubectl_plugin.rollout.reasons import reason_of, stated_reason_words
+from kubectl_plugin.rollout.snapshot import PodDetail
+from kubectl_plugin.rollout.status import Awaited, brief_of, ending_of
+from kubectl_plugin.rollout.survey import Survey, phase_in, stated_rollout, survey
+from tests.beds.snapshots import container, crashing, detail, of_world
+from tests.beds.worlds import ago, ds, pod, served, world
+from tests.unit.controller.planner.summed_up import summary
+from tests.unit.controller.planner.test_summary import TABLE
+
+DEADLINE = 600.0
+
+
+def overdue(seconds: float, *, told: Phase = Phase.PROGRESSING) -> Survey:
+    """node-1 has had its new pod for long and it is not ready; the deadline passed `seconds` ago."""
+    record = Rollout(
+        phase=told,
+        start_time=rfc3339(ago(3000)),
+        last_transition_time=rfc3339(ago(seconds if told is Phase.STALLED else 3000)),
+        last_progress_time=rfc3339(ago(DEADLINE + seconds)),
+        most_updated=1,
+        target=2,
+    )
+    status = DaemonSetStatus(observed_generation=1, update_revision="v2", rollout=record)
+    pods = (*served("node-0"), pod("node-1", "v2", ready=None, created=ago(2000)))
+    return survey(of_world(world(replace(ds("v2"), status=status), pods=pods, nodes=2)))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "given", "code"),
+    [
+        (-1.0, {}, None),
+        (1.0, {}, None),
+        (59.0, {}, None),
+        (60.0, {}, ExitCode.STUCK),
+        (61.0, {}, ExitCode.STUCK),
+        (1.0, {"told": Phase.STALLED}, ExitCode.STUCK),
+    ],
+)
+def test_the_clock_of_this_machine_alone_is_not_trusted_for_a_minute(
+    seconds: float, given: dict[str, Any], code: int | None
+) -> None:
+    seen = overdue(seconds, **given)
+    assert seen.phase is (Phase.STALLED if seconds >= 0 else Phase.PROGRESSING)
+    ending = ending_of(brief_of(seen), Awaited())
+    assert (ending and ending.code) == code
+
+
+NOBODY = "waiting for a controller to see generation 1 (last seen: none)"
+
+
+@pytest.mark.parametrize(
+    ("writers", "why"),
+    [
+        (StatusWriters(), NOBODY),
+        (StatusWriters(ours=100.0), NOBODY),
+        (StatusWriters(ours=101.0, theirs=100.0, other="kruise-manager"), NOBODY),
+        (
+            StatusWriters(ours=100.0, theirs=101.0, other="kruise-manager"),
+            "waiting for kruise-manager to stop writing the status; last seen: generation none",
+        ),
+    ],
+)
+def test_another_controller_that_wrote_the_status_after_ours_is_named(writers: StatusWriters, why: str) -> None:
+    daemonset = replace(ds(), status=DaemonSetStatus(), status_writers=writers)
+    assert stated_reason_words(of_world(world(daemonset))) == why
+
+
+def test_it_is_named_in_the_middle_of_a_rollout_too() -> None:
+    status = DaemonSetStatus(observed_generation=1)
+
+    def looked_at(**fields: Any) -> Survey:
+        daemonset = replace(ds("v2"), status=status, **fields)
+        return survey(of_world(world(daemonset, nodes=2, pods=(pod("node-0"), pod("node-1")))))
+
+    seen = looked_at(status_writers=StatusWriters(ours=100.0, theirs=101.0, other="kruise-manager"))
+    assert seen.phase is Phase.PROGRESSING
+    assert reason_of(seen).text == "waiting for kruise-manager to stop writing the status"
+    assert "kruise-manager" not in reason_of(looked_at()).text
+
+
+@pytest.mark.parametrize(
+    ("partition", "counts", "phase", "progress"),
+    [
+        (16, (24, 24, 8, 24), "Held", (8, 8)),
+        ("67%", (24, 24, 8, 24), "Held", (8, 8)),
+        (16, (24, 24, 8, 23), "Held", (8, 8)),
+        (16, (24, 24, 5, 24), "Progressing", (5, 8)),
+        (16, (24, 24, 24, 24), "Healthy", (8, 8)),
+        (16, (24, 9, 9, 8), "Progressing", (8, 24)),
+        (40, (24, 24, 0, 24), "Held", (0, 0)),
+        (0, (24, 24, 24, 24), "Healthy", (24, 24)),
+        (0, (24, 24, 24, 20), "Degraded", (20, 24)),
+        ("most", (24, 24, 8, 24), "Progressing", (8, 24)),
+    ],
+)
+def test_the_partition_is_no_part_of_the_target(
+    partition: IntOrPercent, counts: tuple[int, int, int, int], phase: str, progress: tuple[int, int]
+) -> None:
+    desired, scheduled, updated, available = counts
+    status = DaemonSetStatus(
+        observed_generation=1,
+        desired_number_scheduled=desired,
+        current_number_scheduled=scheduled,
+        updated_number_scheduled=updated,
+        number_available=available,
+    )
+    told = stated_rollout(msgspec.structs.replace(ds(partition=partition), status=status))
+    assert (told.phase, (told.done, told.target)) == (phase, progress)
+
+
+@pytest.mark.parametrize("phase", Phase)
+def test_a_phase_that_the_record_names_is_taken_at_its_word(phase: Phase) -> None:
+    assert phase_in(Rollout(phase=phase.value)) is phase
+
+
+def test_a_phase_of_a_later_controller_is_neither_an_end_nor_a_failure() -> None:
+    assert phase_in(Rollout(phase="Verifying")) is Phase.PROGRESSING
+
+
+WAITING = {PodProblem.IMAGE_PULL: "ErrImagePull", PodProblem.CONFIG: "CreateContainerConfigError"}
+
+
+def as_read(of: World) -> dict[str, PodDetail]:
+    """By node: what the plugin reads of a pod that ails."""
+    found = {}
+    for one in of.pods:
+        match one.problem:
+            case PodProblem.CRASH_LOOP:
+                found[one.node] = detail(one, crashing())
+            case PodProblem.UNSCHEDULABLE:
+                found[one.node] = detail(one, unschedulable="0/5 nodes are available")
+            case PodProblem.IMAGE_PULL | PodProblem.CONFIG as problem:
+                found[one.node] = detail(one, container(ready=False, waiting=WAITING[problem]))
+    return found
+
+
+@pytest.mark.parametrize("of", [row[1] for row in TABLE], ids=[row[0] for row in TABLE])
+def test_both_say_the_same_of_the_same_world(of: World) -> None:
+    seen, counts = summary(of), survey(of_world(of, as_read(of))).counts
+    numbers = {state: sum(zone[state] for zone in seen.zones.values()) for state in ZoneState}
+    assert (numbers[ZoneState.UPDATED], numbers[ZoneState.FAILED]) == (counts.updated, counts.failing)
+    assert (sum(numbers.values()), seen.unplanned) == (counts.desired, counts.unplanned)
+    assert counts.updating <= numbers[ZoneState.UPDATING] <= counts.updating + counts.missing
+    assert counts.next + counts.old <= numbers[ZoneState.OLD] <= counts.next + counts.old + counts.missing

@@ -1,0 +1,264 @@
+"""Each node in one word: the state, the reason, and that the numbers add up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from controller.api.daemonset import DaemonSetStatus, LifecycleHook, Phase
+from controller.api.names import LIFECYCLE_STATE_LABEL, PREPARING_DELETE, TAINT_UNREACHABLE
+from controller.planner.explanation import NodeState
+from kubectl_plugin.rollout.snapshot import PodDetail, Snapshot, Unread
+from kubectl_plugin.rollout.survey import Survey, choice_of, chosen_rows, is_unusable, survey
+from tests.beds.snapshots import container, crashing, detail, observed, of_world, snapshot
+from tests.beds.worlds import ago, ds, everywhere, failed, node, pod, prepared, served, taint, world
+
+
+def row(surveyed: Survey, name: str) -> tuple[NodeState, str]:
+    found = next(one for one in surveyed.rows if one.node == name)
+    return found.state, found.why
+
+
+def canary(**changes: Any) -> Snapshot:
+    """Five nodes on the way from v1 to v2 with partition 2: node-4 and node-3 have it, node-2 is next."""
+    pods = (*served("node-0", "node-1", "node-2"), *served("node-3", "node-4", rev="v2"))
+    return snapshot(ds("v2", partition=2, **changes), pods=pods)
+
+
+def test_of_a_canary_each_node_has_its_word() -> None:
+    surveyed = survey(canary())
+    assert [(one.node, str(one.state), one.revision) for one in surveyed.rows] == [
+        ("node-0", "old", 1),
+        ("node-1", "old", 1),
+        ("node-2", "next", 1),
+        ("node-3", "updated", 2),
+        ("node-4", "updated", 2),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "name", "state", "why"),
+    [
+        ({}, "node-2", NodeState.NEXT, "waits for budget"),
+        ({"paused": True}, "node-2", NodeState.NEXT, "paused"),
+        ({}, "node-1", NodeState.OLD, "kept by partition 2"),
+        ({"selector": {"track": "canary"}}, "node-2", NodeState.OLD, "rollingUpdate.selector leaves it out"),
+    ],
+)
+def test_what_an_old_pod_waits_for(changes: dict[str, Any], name: str, state: NodeState, why: str) -> None:
+    found, words = row(survey(canary(**changes)), name)
+    assert found is state
+    assert words.startswith(why)
+
+
+def test_with_on_delete_old_pods_wait_for_somebody() -> None:
+    surveyed = survey(snapshot(ds("v2", on_delete=True), pods=everywhere(2), nodes=2))
+    assert row(surveyed, "node-0") == (NodeState.NEXT, "OnDelete: when its pod is deleted")
+    assert surveyed.phase is Phase.MANUAL
+
+
+@pytest.mark.parametrize(
+    ("new", "state", "why"),
+    [
+        (detail(pod("node-0", "v2", ready=None), crashing()), NodeState.FAILING, "CrashLoopBackOff, exit 1"),
+        (
+            detail(pod("node-0", "v2", ready=None), container(ready=False, waiting="ImagePullBackOff")),
+            NodeState.FAILING,
+            "ImagePullBackOff",
+        ),
+        (detail(failed("node-0", "v2"), reason="Evicted"), NodeState.FAILING, "Evicted"),
+        (
+            detail(pod("node-0", "v2", ready=None, created=ago(9)), container(ready=False)),
+            NodeState.UPDATING,
+            "main not ready, 9s",
+        ),
+        (
+            detail(
+                pod("node-0", "v2", ready=None, created=ago(9)), container(ready=False, waiting="ContainerCreating")
+            ),
+            NodeState.UPDATING,
+            "main ContainerCreating, 9s",
+        ),
+        (detail(pod("node-0", "v1", terminating=True)), NodeState.UPDATING, "old pod is terminating"),
+        (
+            detail(pod("node-0", "v1", ready=None), crashing()),
+            NodeState.NEXT,
+            "at once: its old pod is not available; CrashLoopBackOff, exit 1",
+        ),
+    ],
+)
+def test_what_the_pod_of_a_node_tells(new: PodDetail, state: NodeState, why: str) -> None:
+    surveyed = survey(snapshot(ds("v2"), pods=(new.pod, pod("node-1")), details={"node-0": new}, nodes=2))
+    assert row(surveyed, "node-0") == (state, why)
+
+
+def test_a_new_pod_waits_for_min_ready_seconds() -> None:
+    surveyed = survey(snapshot(ds("v2", min_ready=30), pods=served("node-0", rev="v2", ready=ago(9)), nodes=1))
+    assert row(surveyed, "node-0") == (NodeState.UPDATING, "ready for 9s of 30s")
+
+
+def test_while_surging_a_node_is_updated_once_its_old_pod_is_gone() -> None:
+    surveyed = survey(snapshot(ds("v2", max_surge=1), pods=(pod("node-0", "v1"), pod("node-0", "v2")), nodes=1))
+    assert row(surveyed, "node-0") == (NodeState.UPDATING, "its old pod goes now")
+
+
+def test_a_pod_that_the_partition_would_have_kept_old_is_unplanned() -> None:
+    surveyed = survey(snapshot(ds("v2", partition=4), pods=(*everywhere(3), *served("node-3", "node-4", rev="v2"))))
+    assert row(surveyed, "node-3") == (NodeState.UNPLANNED, "newer than the partition allows")
+    assert (surveyed.counts.updated, surveyed.counts.unplanned) == (2, 1)
+
+
+def test_an_unreachable_node_is_not_waited_for_in_vain() -> None:
+    silent = node("node-1", taint(TAINT_UNREACHABLE, "NoExecute"))
+    surveyed = survey(snapshot(ds("v2"), pods=everywhere(2), nodes=(node("node-0"), silent)))
+    assert row(surveyed, "node-1") == (NodeState.NEXT, "the node is unreachable")
+
+
+HELD = "held by label hook=yes; goes without it"
+
+
+@pytest.mark.parametrize(
+    ("limit", "state", "why"),
+    [
+        ({"max_unavailable": 1}, {LIFECYCLE_STATE_LABEL: PREPARING_DELETE}, HELD),
+        ({"max_surge": 1}, {}, "waits for budget"),
+    ],
+)
+def test_a_hook_holds_the_pod_to_be_deleted_and_not_its_successor(
+    limit: dict[str, Any], state: dict[str, str], why: str
+) -> None:
+    hook = LifecycleHook(labels_handler={"hook": "yes"})
+    held = pod("node-0", labels={"hook": "yes", **state})
+    surveyed = survey(snapshot(ds("v2", hook=hook, **limit), pods=(held,), nodes=1))
+    assert row(surveyed, "node-0") == (NodeState.NEXT, why)
+
+
+def test_beside_its_new_pod_the_hook_holds_the_old_one() -> None:
+    hook = LifecycleHook(labels_handler={"hook": "yes"})
+    pods = (pod("node-0", labels={"hook": "yes", LIFECYCLE_STATE_LABEL: PREPARING_DELETE}), pod("node-0", "v2"))
+    surveyed = survey(snapshot(ds("v2", hook=hook, max_surge=1), pods=pods, nodes=1))
+    assert row(surveyed, "node-0") == (NodeState.UPDATING, f"node-0-v1 {HELD}")
+
+
+def test_only_preparing_shows_nodes_with_held_pods_whatever_they_are() -> None:
+    hook = LifecycleHook(labels_handler={"hook": "yes"})
+    excluded = node("node-1", taint("gpu", "NoExecute"))
+    pods = [prepared(pod(f"node-{number}", labels={"hook": "yes"})) for number in range(2)]
+    nodes = ("node-0", excluded, "node-2")
+    surveyed = survey(snapshot(ds("v2", hook=hook), pods=(*pods, pod("node-2")), nodes=nodes))
+    shown = chosen_rows(surveyed, choice_of("preparing", excluded=False, group=None, sort="name"))
+    assert [one.node for one in shown] == ["node-0", "node-1"]
+    held = "held for 60s by label hook=yes; goes without it"
+    assert shown[1].why == f"taint gpu:NoExecute; its pod must go; {held}"
+    assert not any(one.preparing for one in surveyed.rows if one.node == "node-2")
+
+
+def test_why_a_node_is_left_out() -> None:
+    daemonset = ds("v1", nodeSelector={"disk": "ssd"})
+    nodes = (
+        node("node-0", labels={"disk": "ssd"}),
+        node("node-1"),
+        node("node-2", taint("gpu", value="yes"), labels={"disk": "ssd"}),
+    )
+    surveyed = survey(snapshot(daemonset, nodes=nodes, pods=served("node-0", "node-2")))
+    assert row(surveyed, "node-1") == (NodeState.EXCLUDED, "node selector")
+    assert row(surveyed, "node-2") == (NodeState.EXCLUDED, "taint gpu=yes:NoSchedule; its pod may stay")
+    assert surveyed.counts.desired == 1
+
+
+def test_a_node_without_a_pod_is_missing() -> None:
+    surveyed = survey(snapshot(ds("v1"), nodes=2, pods=everywhere(1)))
+    assert row(surveyed, "node-1") == (NodeState.MISSING, "no pod yet")
+
+
+def test_the_numbers_add_up_to_all_nodes() -> None:
+    pods = (*served("node-0", "node-1"), *served("node-3", rev="v2"), pod("node-4", "v2", ready=None))
+    counts = survey(snapshot(ds("v2", partition=2), pods=pods)).counts
+    parts = (counts.updated, counts.updating, counts.failing, counts.next, counts.old, counts.missing)
+    assert parts == (1, 1, 0, 0, 2, 1)
+    assert sum(parts) == counts.desired == 5
+
+
+def test_without_the_right_to_list_nodes_those_with_pods_stand_for_all() -> None:
+    surveyed = survey(
+        of_world(world(observed(ds("v1", nodeSelector={"disk": "ssd"})), pods=everywhere(3)), nodes_readable=False)
+    )
+    assert [one.state for one in surveyed.rows] == [NodeState.UPDATED] * 3
+
+
+def test_a_refused_template_is_believed_although_only_the_controller_asked() -> None:
+    condition = {
+        "type": "Degraded",
+        "status": "True",
+        "reason": "TemplateRefused",
+        "message": "no privileged pods here",
+        "observedGeneration": 1,
+    }
+    daemonset = observed(ds("v2"), conditions=(condition,))
+    surveyed = survey(of_world(world(daemonset, pods=everywhere(2), nodes=2)))
+    assert surveyed.phase is Phase.STALLED
+    assert surveyed.standing.refused == "no privileged pods here"
+    edited = replace(daemonset, generation=2)
+    assert survey(of_world(world(edited, pods=everywhere(2), nodes=2))).phase is Phase.PENDING
+
+
+@pytest.mark.parametrize(("reason", "phase"), [("TemplateRefused", Phase.HELD), ("InvalidSpec", Phase.STALLED)])
+def test_a_refused_template_stops_nothing_that_does_not_wait_for_it(reason: str, phase: Phase) -> None:
+    condition = {"type": "Degraded", "status": "True", "reason": reason, "message": "no", "observedGeneration": 1}
+    kept = observed(ds("v2", partition=2), conditions=(condition,))
+    assert survey(of_world(world(kept, pods=everywhere(2), nodes=2))).phase is phase
+
+
+@pytest.mark.parametrize(("kind", "generation"), [("TheirOwn", 1), ("Degraded", 0)])
+def test_only_what_the_controller_says_of_this_very_spec_makes_it_unusable(kind: str, generation: int) -> None:
+    refused = {"type": "Degraded", "status": "True", "reason": "TemplateRefused", "observedGeneration": 1}
+    other = {"type": kind, "status": "True", "reason": "InvalidSpec", "observedGeneration": generation}
+    conditions = (refused, other) if kind != "Degraded" else (other,)
+    assert not is_unusable(observed(ds("v2"), conditions=conditions))
+
+
+def test_revisions_that_are_told_of() -> None:
+    surveyed = survey(canary())
+    assert (surveyed.current, surveyed.previous_number) == (2, 1)
+
+
+def test_the_update_order_is_by_name_descending_excluded_nodes_last() -> None:
+    nodes = (node("node-0"), node("node-1", taint("gpu")), node("node-2"))
+    surveyed = survey(snapshot(ds("v1"), nodes=nodes, pods=served("node-0", "node-2")))
+    assert [one.node for one in surveyed.in_update_order] == ["node-2", "node-0", "node-1"]
+
+
+def blinded(partition: int) -> tuple[Snapshot, Snapshot]:
+    """Three old pods and two new ones, whose hashes are another controller's: with the revisions and without."""
+    pods = (*served("node-0", "node-1", "node-2"), *served("node-3", "node-4", rev="v2"))
+    seen = DaemonSetStatus(observed_generation=1, update_revision="v2")
+    whole = of_world(world(replace(ds("v2", partition=partition), status=seen), pods=pods))
+    blind = replace(whole, revisions=(), unread=(Unread(what="controllerrevisions"),))
+    return whole, blind
+
+
+@pytest.mark.parametrize(("partition", "phase"), [(3, Phase.HELD), (2, Phase.PROGRESSING)])
+def test_nodes_stand_as_they_do_with_the_revisions(partition: int, phase: Phase) -> None:
+    whole, blind = (survey(one) for one in blinded(partition))
+    assert [(one.node, one.state, one.why) for one in blind.rows] == [
+        (one.node, one.state, one.why) for one in whole.rows
+    ]
+    assert blind.phase is whole.phase is phase
+    assert blind.rollout.revision.hash == "v2"
+
+
+def test_no_number_is_made_up() -> None:
+    whole, blind = (survey(one) for one in blinded(3))
+    assert (whole.current, whole.previous_number) == (2, 1)
+    assert (blind.current, blind.previous_number) == (None, None)
+    assert {one.revision for one in blind.rows} == {None}
+
+
+def test_a_hash_of_an_earlier_spec_is_not_taken_for_this_ones() -> None:
+    _, blind = blinded(3)
+    edited = replace(blind, daemonset=replace(blind.daemonset, generation=2))
+    surveyed = survey(edited)
+    assert surveyed.phase is Phase.PENDING
+    assert surveyed.rollout.revision.hash != "v2"
