@@ -81,11 +81,7 @@ class Client:
     async def get(self, resource: Resource[W, T], target: Target) -> T | None:
         """The object as the server has it now, not a cache. None: it exists but is not ours (`Resource.project`)."""
         call = Call(verb="get", what=resource.describe(target))
-        response = await self._sender.send(call, Request(method="GET", path=resource.path(target)))
-        try:
-            return self.decoder(resource).single(response.body)
-        except UNREADABLE as error:
-            raise _unreadable(call, error) from error
+        return await self._single(call, Request(method="GET", path=resource.path(target)), resource)
 
     async def page(
         self, resource: Resource[W, T], namespace: str = "", *, limit: int = 0, token: str = "", query: Query = ()
@@ -149,31 +145,13 @@ class Client:
         dry_run: bool = False,
     ) -> Written:
         """Send a JSON Patch with its own guard (`api.patch`). An outdated version or another uid raises Conflict."""
-        call = Call(verb="patch", what=resource.describe(target, sub))
-        request = Request(
-            method="PATCH",
-            path=resource.path(target, sub),
-            query=(DRY_RUN,) if dry_run else (),
-            body=_bytes(patch),
-            content_type=JSON_PATCH,
-        )
+        call, request = _patch(resource, target, patch, sub, dry_run=dry_run)
         return (await self._sender.answer(call, request, _WrittenView, stores=True)).metadata
 
     async def preview(self, resource: Resource[W, T], target: Target, patch: Body, *, sub: str = "") -> T | None:
         """The object as a patch would leave it, admission included; nothing is stored. Raises as `patch` does."""
-        call = Call(verb="patch", what=resource.describe(target, sub))
-        request = Request(
-            method="PATCH",
-            path=resource.path(target, sub),
-            query=(DRY_RUN,),
-            body=_bytes(patch),
-            content_type=JSON_PATCH,
-        )
-        response = await self._sender.send(call, request)
-        try:
-            return self.decoder(resource).single(response.body)
-        except UNREADABLE as error:
-            raise _unreadable(call, error) from error
+        call, request = _patch(resource, target, patch, sub, dry_run=True)
+        return await self._single(call, request, resource)
 
     async def delete(
         self, resource: GroupVersionResource, ref: Ref, *, version: str = "", propagation: str = ""
@@ -215,6 +193,13 @@ class Client:
             async with aclosing(events):
                 yield events
 
+    async def _single(self, call: Call, request: Request, resource: Resource[W, T]) -> T | None:
+        response = await self._sender.send(call, request)
+        try:
+            return self.decoder(resource).single(response.body)
+        except UNREADABLE as error:
+            raise _unreadable(call, error) from error
+
     def _decoded(self, call: Call, lines: list[bytes], decoder: Decoder[W, T]) -> Events[T]:
         for line in lines:
             try:
@@ -224,6 +209,20 @@ class Client:
             if isinstance(event, ErrorEvent):
                 raise response_error(call.verb, call.what, Response(status=event.status, body=event.body))
             yield event
+
+
+def _patch(
+    resource: GroupVersionResource, target: Target, patch: Body, sub: str, *, dry_run: bool
+) -> tuple[Call, Request]:
+    call = Call(verb="patch", what=resource.describe(target, sub))
+    request = Request(
+        method="PATCH",
+        path=resource.path(target, sub),
+        query=(DRY_RUN,) if dry_run else (),
+        body=_bytes(patch),
+        content_type=JSON_PATCH,
+    )
+    return call, request
 
 
 def _delete_options(uid: str, version: str, propagation: str) -> JSONObject:

@@ -1,17 +1,16 @@
-"""The errors of requests, and the one place where answers become errors.
+"""The errors of requests, and the one table of what they mean for the request, for a write and for a watch.
 
 ApiError
 ├─ NotFound  AlreadyExists  Conflict  Gone             about this object
-├─ MutatedByWebhook  Invalid  Forbidden  Unauthorized           about this request
-│           │        ├─ NamespaceTerminating           about its namespace
-│           │        └─ QuotaExceeded
-│           └─ UnknownFields
-├─ Busy  ServerError  Unreadable                       about the server
+├─ MutatedByWebhook  Invalid  Forbidden  Unauthorized  about this request
+│                    │        ├─ NamespaceTerminating  about its namespace
+│                    │        └─ QuotaExceeded
+│                    └─ UnknownFields
+├─ TooManyRequests  ServerError  Unreadable            about the server
 ├─ Unreachable                                         nothing was done
-└─ Unknown                                             nobody knows whether it was done
+└─ UnknownOutcome                                      it may have been done
 
-Maps each class of error to what its caller has to do. All code that handles such an error asks here. The same as a
-table: docs/design/life-of-an-event.md#when-a-write-fails.
+The table is also in docs/design/life-of-an-event.md#when-a-write-fails.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from controller.api.objects import Value, View
 from controller.kube.requests import NotConnected, Response
 
 LONGEST_MESSAGE = 512
-"""Characters of a message that are kept: enough for a sentence, too few to copy a whole object into events."""
+"""Characters of a message that are kept: too few to copy a whole object into events."""
 
 _QUOTATION = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+("|\\?\Z)')
 """A quotation. If its closing quote is missing, it extends to the end of the text."""
@@ -70,7 +69,7 @@ _status = msgspec.json.Decoder(_Status)
 
 
 class ConfigError(Exception):
-    """The settings do not say how to reach the server, or as whom: one line that names the file or context."""
+    """Server or credentials cannot be read from the settings: one line that names the file or context."""
 
     def __init__(self, words: str, *, quoting: str = "", hint: str = "") -> None:
         """`quoting`: what the line also says of the contents of a file or the output of a program."""
@@ -118,7 +117,7 @@ class AlreadyExists(ApiError):
 
 
 class Conflict(ApiError):
-    """409, or 422 from the uid guard or for a path that does not exist: the object has changed since we looked."""
+    """409, or 422 from the uid guard or for a path that does not exist: the object has changed since it was read."""
 
 
 class Gone(ApiError):
@@ -133,8 +132,7 @@ class MutatedByWebhook(ApiError):
 
 
 class Invalid(ApiError):
-    """400, 405, 406, 413, 415, 422: the server understood the request and refuses it. Sent again, it is refused
-    again."""
+    """400, 405, 406, 413, 415, 422: the same request will be refused again."""
 
 
 class UnknownFields(Invalid):
@@ -176,6 +174,127 @@ class Unreachable(ApiError):
 
 class UnknownOutcome(ApiError):
     """A write was sent and got no answer, or a timeout inside the server: it may or may not have been done."""
+
+
+class Resend(Enum):
+    """Whether the call itself sends its request again, before it raises the error."""
+
+    NEVER = auto()
+    AFTER_DELAY = auto()
+    """While the call may last, each time after the seconds that the server asks for."""
+    WITH_NEW_CREDENTIALS = auto()
+    """Once."""
+
+
+class WriteVerdict(Enum):
+    """The result of a failed write, and when it is tried again. One that is in back-off is retried at growing
+    intervals, and only its own key (node, pod, revision) waits."""
+
+    NOT_FOUND = auto()
+    """No such object. A delete is done already; otherwise the next pass decides anew."""
+    ALREADY_EXISTS = auto()
+    """The name is taken. If the object is ours, the create is done already; the next pass decides anew."""
+    CONFLICT = auto()
+    """Another writer has changed the object. The next pass decides anew."""
+    INVALID = auto()
+    """The server will refuse the request again: reported, in back-off."""
+    FORBIDDEN = auto()
+    """The same, but perhaps only here: a policy may allow it on another node."""
+    MUTATED = auto()
+    """Done, but a webhook has made it useless: reported, in back-off."""
+    NAMESPACE_TERMINATING = auto()
+    """The namespace is being deleted, and so will the DaemonSet be: not reported, in back-off."""
+    QUOTA_EXCEEDED = auto()
+    """Refused until something is deleted: reported. A create of a pod puts all creates in back-off, another write its
+    own key."""
+    FAILED = auto()
+    """Not done, for a reason outside of the request: reported, in back-off."""
+    UNAVAILABLE = auto()
+    """Not done, because the server is busy or away; any other write fails too. Reported, and retried soon."""
+    UNKNOWN_OUTCOME = auto()
+    """It may have been done, or may yet be. Until that is known, plans allow for both."""
+
+    @property
+    def of_the_place(self) -> bool:
+        """Whether the cause is this node or object. If the server is away or busy, writes fail everywhere; if an
+        object has changed meanwhile, the next try fails nowhere."""
+        return self.refused or self is WriteVerdict.FAILED
+
+    @property
+    def refused(self) -> bool:
+        """Whether the server does not do what was asked for, and will not."""
+        return self in (
+            WriteVerdict.INVALID,
+            WriteVerdict.FORBIDDEN,
+            WriteVerdict.MUTATED,
+            WriteVerdict.NAMESPACE_TERMINATING,
+            WriteVerdict.QUOTA_EXCEEDED,
+        )
+
+    @property
+    def settles_itself(self) -> bool:
+        """Whether the next pass nearly always settles it, so that it is reported only when it happens again and
+        again."""
+        return self in (WriteVerdict.ALREADY_EXISTS, WriteVerdict.CONFLICT, WriteVerdict.UNKNOWN_OUTCOME)
+
+    @property
+    def undecided(self) -> bool:
+        """Whether the server has not said yet if it accepts the write."""
+        return self in (WriteVerdict.UNAVAILABLE, WriteVerdict.UNKNOWN_OUTCOME)
+
+
+class WatchVerdict(Enum):
+    """How a list or watch, which never gives up, goes on after an error."""
+
+    EXPIRED = auto()
+    """List again: the version or the page token is too old."""
+    NOT_SERVED = auto()
+    """The server does not serve the kind. Ask every few seconds until its CRD is installed; then list."""
+    INVALID = auto()
+    """The server refuses this form of the request. List again in another form, at growing intervals."""
+    FORBIDDEN = auto()
+    """Try at growing intervals until an administrator allows it; another form of the request may be allowed."""
+    UNAUTHORIZED = auto()
+    """Try at growing intervals until an administrator changes the credentials."""
+    SERVER_ERROR = auto()
+    """Try at growing intervals; after several failures list again, as our request may be the cause."""
+    UNREACHABLE = auto()
+    """Try every second or two: that costs the server nothing."""
+    OTHER = auto()
+    """Try at growing intervals."""
+
+
+class RetryVerdict(Value):
+    write: WriteVerdict
+    watch: WatchVerdict = WatchVerdict.OTHER
+    resend: Resend = Resend.NEVER
+
+
+RETRY_VERDICTS: Final[Mapping[type[ApiError], RetryVerdict]] = {
+    NotFound: RetryVerdict(write=WriteVerdict.NOT_FOUND, watch=WatchVerdict.NOT_SERVED),
+    AlreadyExists: RetryVerdict(write=WriteVerdict.ALREADY_EXISTS),
+    Conflict: RetryVerdict(write=WriteVerdict.CONFLICT),
+    Gone: RetryVerdict(write=WriteVerdict.FAILED, watch=WatchVerdict.EXPIRED),
+    MutatedByWebhook: RetryVerdict(write=WriteVerdict.MUTATED),
+    Invalid: RetryVerdict(write=WriteVerdict.INVALID, watch=WatchVerdict.INVALID),
+    UnknownFields: RetryVerdict(write=WriteVerdict.INVALID, watch=WatchVerdict.INVALID),
+    Forbidden: RetryVerdict(write=WriteVerdict.FORBIDDEN, watch=WatchVerdict.FORBIDDEN),
+    NamespaceTerminating: RetryVerdict(write=WriteVerdict.NAMESPACE_TERMINATING, watch=WatchVerdict.FORBIDDEN),
+    QuotaExceeded: RetryVerdict(write=WriteVerdict.QUOTA_EXCEEDED, watch=WatchVerdict.FORBIDDEN),
+    Unauthorized: RetryVerdict(
+        write=WriteVerdict.FAILED, watch=WatchVerdict.UNAUTHORIZED, resend=Resend.WITH_NEW_CREDENTIALS
+    ),
+    TooManyRequests: RetryVerdict(write=WriteVerdict.UNAVAILABLE, resend=Resend.AFTER_DELAY),
+    ServerError: RetryVerdict(write=WriteVerdict.FAILED, watch=WatchVerdict.SERVER_ERROR),
+    Unreadable: RetryVerdict(write=WriteVerdict.FAILED, watch=WatchVerdict.SERVER_ERROR),
+    Unreachable: RetryVerdict(write=WriteVerdict.UNAVAILABLE, watch=WatchVerdict.UNREACHABLE),
+    UnknownOutcome: RetryVerdict(write=WriteVerdict.UNKNOWN_OUTCOME),
+}
+
+
+def classify(error: ApiError) -> RetryVerdict:
+    """The row of the class of `error`, or of its nearest base class that has one."""
+    return next(RETRY_VERDICTS[kind] for kind in type(error).__mro__ if kind in RETRY_VERDICTS)
 
 
 _CLASSES: dict[int, type[ApiError]] = {
@@ -295,128 +414,3 @@ def _shorten(words: str) -> str:
             begin = end
     kept += line[end : end + LONGEST_MESSAGE + 1]
     return kept if len(kept) <= LONGEST_MESSAGE else kept[: LONGEST_MESSAGE - 1] + "…"
-
-
-class Resend(Enum):
-    """Whether the call itself sends its request again, before it raises the error."""
-
-    NEVER = auto()
-    AFTER_DELAY = auto()
-    """Send it again while the call may last, each time after the seconds that the server asks for."""
-    WITH_NEW_CREDENTIALS = auto()
-    """Send it again once, with fresh credentials."""
-
-
-class WriteVerdict(Enum):
-    """The result of a failed write, and when it is tried again."""
-
-    NOT_FOUND = auto()
-    """There is no such object. A delete is done already; otherwise the next pass decides anew."""
-    ALREADY_EXISTS = auto()
-    """The name is taken. If the object is ours, the create is done already; the next pass decides anew."""
-    CONFLICT = auto()
-    """Somebody else has changed the object. The next pass decides anew from what is there."""
-    INVALID = auto()
-    """The server refuses the request, and will refuse it again: reported, held back at its place, retried at growing
-    intervals."""
-    FORBIDDEN = auto()
-    """The same, but perhaps only here: a policy may allow it on another node."""
-    MUTATED = auto()
-    """Done, but a webhook has made something else of it, that is of no use: reported, held back at its place, retried
-    at growing intervals."""
-    NAMESPACE_TERMINATING = auto()
-    """The namespace is being deleted, and so will the DaemonSet be: not reported, held back at its place."""
-    QUOTA_EXCEEDED = auto()
-    """Refused although it is valid, until something is deleted: reported. A create of a pod holds back all creates,
-    another write its place."""
-    FAILED = auto()
-    """Not done, for a reason outside of the request: reported, held back at its place, retried at growing
-    intervals."""
-    UNAVAILABLE = auto()
-    """Not done, because the server is busy or away; any other write fails too. Reported, and retried soon."""
-    UNKNOWN_OUTCOME = auto()
-    """In doubt: it may have been done, or may yet be. Until that is known, plans allow for both."""
-
-    @property
-    def of_the_place(self) -> bool:
-        """Whether the cause is this node or object. If the server is away or busy, writes fail everywhere; if an
-        object has changed meanwhile, the next try fails nowhere."""
-        return self.refused or self is WriteVerdict.FAILED
-
-    @property
-    def refused(self) -> bool:
-        """Whether the server does not do what was asked for, and will not."""
-        return self in (
-            WriteVerdict.INVALID,
-            WriteVerdict.FORBIDDEN,
-            WriteVerdict.MUTATED,
-            WriteVerdict.NAMESPACE_TERMINATING,
-            WriteVerdict.QUOTA_EXCEEDED,
-        )
-
-    @property
-    def settles_itself(self) -> bool:
-        """Whether the next pass nearly always settles it, so that it is reported only when it happens again and
-        again."""
-        return self in (WriteVerdict.ALREADY_EXISTS, WriteVerdict.CONFLICT, WriteVerdict.UNKNOWN_OUTCOME)
-
-    @property
-    def undecided(self) -> bool:
-        """Whether the server has not said yet if it accepts the write."""
-        return self in (WriteVerdict.UNAVAILABLE, WriteVerdict.UNKNOWN_OUTCOME)
-
-
-class WatchVerdict(Enum):
-    """How a list or watch, which has to go on for ever, goes on after an error."""
-
-    EXPIRED = auto()
-    """List again: the version or the page token is too old."""
-    NOT_SERVED = auto()
-    """The server does not know the kind. Ask at long intervals until somebody installs its CRD; then list."""
-    INVALID = auto()
-    """The server refuses this form of the request. List again in another form, at growing intervals."""
-    FORBIDDEN = auto()
-    """Access is denied, and only an administrator can change that. Try at growing intervals; another form of the
-    request may be allowed."""
-    UNAUTHORIZED = auto()
-    """The credentials are refused, and only an administrator can change that. Try at growing intervals."""
-    SERVER_ERROR = auto()
-    """The server fails. Try at growing intervals; after several failures list again, as our request may be the
-    cause."""
-    UNREACHABLE = auto()
-    """The server cannot be reached. Try often: that costs it nothing."""
-    OTHER = auto()
-    """Any other failure. Try at growing intervals."""
-
-
-class RetryVerdict(Value):
-    write: WriteVerdict
-    watch: WatchVerdict = WatchVerdict.OTHER
-    resend: Resend = Resend.NEVER
-
-
-RETRY_VERDICTS: Final[Mapping[type[ApiError], RetryVerdict]] = {
-    NotFound: RetryVerdict(write=WriteVerdict.NOT_FOUND, watch=WatchVerdict.NOT_SERVED),
-    AlreadyExists: RetryVerdict(write=WriteVerdict.ALREADY_EXISTS),
-    Conflict: RetryVerdict(write=WriteVerdict.CONFLICT),
-    Gone: RetryVerdict(write=WriteVerdict.FAILED, watch=WatchVerdict.EXPIRED),
-    MutatedByWebhook: RetryVerdict(write=WriteVerdict.MUTATED),
-    Invalid: RetryVerdict(write=WriteVerdict.INVALID, watch=WatchVerdict.INVALID),
-    UnknownFields: RetryVerdict(write=WriteVerdict.INVALID, watch=WatchVerdict.INVALID),
-    Forbidden: RetryVerdict(write=WriteVerdict.FORBIDDEN, watch=WatchVerdict.FORBIDDEN),
-    NamespaceTerminating: RetryVerdict(write=WriteVerdict.NAMESPACE_TERMINATING, watch=WatchVerdict.FORBIDDEN),
-    QuotaExceeded: RetryVerdict(write=WriteVerdict.QUOTA_EXCEEDED, watch=WatchVerdict.FORBIDDEN),
-    Unauthorized: RetryVerdict(
-        write=WriteVerdict.FAILED, watch=WatchVerdict.UNAUTHORIZED, resend=Resend.WITH_NEW_CREDENTIALS
-    ),
-    TooManyRequests: RetryVerdict(write=WriteVerdict.UNAVAILABLE, resend=Resend.AFTER_DELAY),
-    ServerError: RetryVerdict(write=WriteVerdict.FAILED, watch=WatchVerdict.SERVER_ERROR),
-    Unreadable: RetryVerdict(write=WriteVerdict.FAILED, watch=WatchVerdict.SERVER_ERROR),
-    Unreachable: RetryVerdict(write=WriteVerdict.UNAVAILABLE, watch=WatchVerdict.UNREACHABLE),
-    UnknownOutcome: RetryVerdict(write=WriteVerdict.UNKNOWN_OUTCOME),
-}
-
-
-def classify(error: ApiError) -> RetryVerdict:
-    """The row of `error`'s class, or of the nearest base class that has one."""
-    return next(RETRY_VERDICTS[kind] for kind in type(error).__mro__ if kind in RETRY_VERDICTS)

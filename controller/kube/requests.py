@@ -1,12 +1,7 @@
-"""A kind of object as this project uses it: its path on the server, the fields that are read, the record that is
-kept.
+"""Requests to an API server as values, and the kinds that controller and plugin read.
 
-One HTTP exchange with an API server, as values.
-
-Whatever asks the server builds `Request` values, without I/O; whatever moves bytes implements `Transport`. The two
-methods of that protocol are the only seam between the product and the network.
-
-The kinds that controller and plugin read: where each is served, and which fields of it are kept.
+Code that asks the server builds `Request` values, without I/O; a `Transport` moves bytes. The two methods of that
+protocol are the only seam between the product and the network.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
-"""Bounds how many requests may be under way at once, and how many may start in a second.
-
-Sends requests: waits for a permit and for a busy server, renews credentials, and reports each exchange.
+"""Sends requests to one API server: each waits for a permit and for a busy server, renews credentials, and is
+reported. `Throttle` bounds how many are under way at once, and how many start in a second.
 """
 
 from __future__ import annotations
@@ -21,148 +20,17 @@ from controller.kube.decode import UNREADABLE, Lines
 from controller.kube.errors import ApiError, ConfigError, Resend, TooManyRequests, Unauthorized, classify
 from controller.kube.requests import Refresh, Request, Response, Stream, Transport
 
+T = TypeVar("T")
 
-class PermitTooLate(TimeoutError):
-    """The permit would come too late to be of use. None was taken."""
-
-
+CALL_SECONDS = 30.0
+"""Seconds within which a call ends, including the waits for its permit and for a busy server."""
+PERMIT_SHARE = 0.8
+"""Fraction of `CALL_SECONDS` within which a call must get its permit. A request that is sent at the last moment may
+be carried out although its answer comes too late; a call without a permit has certainly done nothing."""
 CEILING = 50
 """Shared permits at most. With more than some tens of requests, an API server only queues them."""
 STEP_SECONDS = 1.0
 """After so many seconds without a 429 there is one more permit; several 429s within that time count as one."""
-
-
-class Throttle:
-    """The permits for requests that all lanes share. A request comes to them by its `Lane`.
-
-    The number of permits follows the server: halved when it answers 429, one more for every second without a 429
-    (additive increase, multiplicative decrease), between 1 and `ceiling`. With `qps` > 0 there is also a token bucket
-    of `burst` tokens (at least 1), filled at `qps` a second; 0 means no such limit. Why there is none by default:
-    docs/design/decisions.md#the-process.
-
-    Watches take no permit, because they last. The Lease, which must never wait behind others, has a throttle of its
-    own.
-    """
-
-    def __init__(self, *, ceiling: int = CEILING, qps: float = 0.0, burst: int = 0) -> None:
-        self._ceiling = self.permits = ceiling
-        """Requests that may be under way now, besides one for every lane with a permit of its own."""
-        self.taken = 0
-        """Permits that are taken now."""
-        self._line: deque[RequestQueue] = deque()
-        """Lanes in which a request waits, each once; a lane in which none waits any more may be here too."""
-        self._changed = self._halved = float("-inf")
-        self._interval = 1.0 / qps if qps > 0 else 0.0
-        self._saved = self._interval * (max(burst, 1) - 1)
-        self._next_token = float("-inf")
-
-    def _answered(self, *, busy: bool) -> None:
-        now = asyncio.get_running_loop().time()
-        if busy:
-            if now - self._halved >= STEP_SECONDS:
-                self.permits = max(1, self.permits // 2)
-                self._halved = now
-            self._changed = now
-        elif self.permits < self._ceiling and now - self._changed >= STEP_SECONDS:
-            self.permits += 1
-            self._changed = now
-
-    def _admit(self) -> None:
-        """Give free permits to waiting requests: one to each lane, then again from the first."""
-        while self._line and self.taken < self.permits:
-            lane = self._line.popleft()
-            if lane._next_goes():
-                self._line.append(lane)
-            else:
-                lane._in_line = False
-
-    async def _take_token(self, within: float) -> None:
-        """Take the next token. Tokens are given out by the time at which each is due, so that order and rate need no
-        timer. Raises NoPermit if that is more than `within` seconds ahead."""
-        now = asyncio.get_running_loop().time()
-        due = max(self._next_token, now - self._saved)
-        if due - now > within:
-            raise PermitTooLate
-        self._next_token = due + self._interval
-        if due > now:
-            await asyncio.sleep(due - now)  # until the token is there
-
-
-class RequestQueue:
-    """One queue in front of a throttle; every `enter` needs its `leave`. Within a lane, requests go in the order of
-    arrival.
-
-    With a permit of its own (`own` is 1), a lane may always have one request under way, so that long waits for
-    answers in one lane delay no other lane. Its further requests wait for the shared permits, which the lanes get in
-    turn.
-    """
-
-    def __init__(self, throttle: Throttle, *, own: int = 0) -> None:
-        self._throttle, self._own = throttle, own
-        self._in_flight = 0
-        self._waiting: deque[asyncio.Future[None]] = deque()
-        self._in_line = False
-
-    async def enter(self, within: float = math.inf) -> None:
-        """Wait for a turn. When this is cancelled, no turn was taken and no `leave` is due.
-
-        Raises NoPermit at once if the rate alone delays the turn for more than `within` seconds; this bounds how many
-        requests wait for a token.
-        """
-        throttle = self._throttle
-        if throttle._interval:
-            await throttle._take_token(within)
-        if self._in_flight < self._own or throttle.taken < throttle.permits:  # then none waits: see `leave`
-            self._go()
-            return
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(turn)
-        if not self._in_line:
-            self._in_line = True
-            throttle._line.append(self)
-        try:
-            await turn
-        except asyncio.CancelledError:
-            if not turn.cancelled():  # the turn was given at the very moment of the cancellation
-                self._give_back()
-            raise
-
-    def leave(self, *, busy: bool = False) -> None:
-        """The request has ended. `busy`: the server answered 429."""
-        self._throttle._answered(busy=busy)
-        self._give_back()
-
-    def _go(self) -> None:
-        self._in_flight += 1
-        if self._in_flight > self._own:
-            self._throttle.taken += 1
-
-    def _give_back(self) -> None:
-        if self._in_flight > self._own:
-            self._throttle.taken -= 1
-        self._in_flight -= 1
-        if self._in_flight < self._own:
-            self._next_goes()
-        self._throttle._admit()
-
-    def _next_goes(self) -> bool:
-        """Let the request that has waited longest in this lane go. False: none waits."""
-        while self._waiting:
-            turn = self._waiting.popleft()
-            if not turn.done():  # else cancelled
-                self._go()
-                turn.set_result(None)
-                return True
-        return False
-
-
-T = TypeVar("T")
-
-CALL_SECONDS = 30.0
-"""Seconds within which a call ends, including the waits for its turn and for a busy server."""
-PERMIT_SHARE = 0.8
-"""Fraction of `CALL_SECONDS` within which a call must get its permit. A request that is sent at the last moment may
-be carried out although its answer comes too late; a call without a permit has certainly done nothing."""
 
 
 class Call(Value):
@@ -181,13 +49,13 @@ class Exchange(Value):
     request: Request
     status: int
     seconds: float
-    """Seconds of the exchange, without the wait for a turn; for a watch, until it is open."""
+    """Seconds of the exchange, without the wait for a permit; for a watch, until it is open."""
     date: str = ""
     """The `Date` header of the answer; empty for a watch."""
 
 
 class Sender:
-    """Puts requests on a transport, each in its turn.
+    """Sends requests through the throttle.
 
     While the call's `CALL_SECONDS` last, a busy server (429, or 503 with Retry-After) is waited for, whatever the
     verb, because it has done nothing yet. After a 401 the request is sent once more with fresh credentials. Every
@@ -207,54 +75,50 @@ class Sender:
         call_seconds: float = CALL_SECONDS,
         request_seconds: float | None = None,
     ) -> None:
-        """Without `refresh`, a 401 is final. `on_warning` is called with each text by which the server warns of a
-        write, or of the dry run of one. `permission` is called before each write, and again just before its
-        bytes are sent; what it raises is raised by the call, and nothing was sent.
+        """Without `refresh`, a 401 is final. `on_warning` is called with each warning of the server about a write or
+        its dry run. `permission` is called before each write, and again just before its bytes are sent; what it
+        raises is raised by the call, and nothing was sent.
 
         `request_seconds` bounds every exchange and the opening of every stream, whatever the request itself says. It
         and `call_seconds` may be `inf`.
         """
-        self._transport = transport
-        self._throttle = throttle or Throttle()
-        self._lane = RequestQueue(self._throttle)
-        self._on_response = on_response
-        self._on_warning = on_warning
-        self._refresh = refresh
-        self._permission = permission
-        self._call_seconds = call_seconds
-        self._request_seconds = request_seconds
+        self._transport, self._throttle = transport, throttle or Throttle()
+        self._queue = RequestQueue(self._throttle)
+        self._on_response, self._on_warning = on_response, on_warning
+        self._refresh, self._permission = refresh, permission
+        self._call_seconds, self._request_seconds = call_seconds, request_seconds
 
     def with_reserved_permit(self, on_warning: Callable[[str], None] | None = None) -> Sender:
         """A sender with a permit of its own, besides those that all senders share, and perhaps another listener."""
         other = copy(self)
         other._on_warning = on_warning or self._on_warning
-        other._lane = RequestQueue(self._throttle, own=1)
+        other._queue = RequestQueue(self._throttle, reserved=1)
         return other
 
     async def send(self, call: Call, request: Request) -> Response:
         """The answer if it is a 2xx; otherwise raises an ApiError."""
         loop = asyncio.get_running_loop()
         began = loop.time()
-        turn, deadline = began + PERMIT_SHARE * self._call_seconds, began + self._call_seconds
-        refreshed = False
+        permit_deadline, deadline = began + PERMIT_SHARE * self._call_seconds, began + self._call_seconds
+        is_renewed = False
         while True:
-            response = await self._exchange(call, request, turn, deadline)
+            response = await self._exchange(call, request, permit_deadline, deadline)
             if 200 <= response.status < 300:
                 return response
             error = errors.response_error(call.verb, call.what, response)
             resend = classify(error).resend
-            if resend is Resend.WITH_NEW_CREDENTIALS and self._refresh and not refreshed:
-                refreshed = True
+            if resend is Resend.WITH_NEW_CREDENTIALS and self._refresh and not is_renewed:
+                is_renewed = True
                 await self._renew(error)
                 continue
-            nap = error.retry_after if resend is Resend.AFTER_DELAY else None
-            if nap is None or loop.time() + nap >= deadline:
+            pause = error.retry_after if resend is Resend.AFTER_DELAY else None
+            if pause is None or loop.time() + pause >= deadline:
                 raise error
-            await asyncio.sleep(nap)  # as the server has asked
+            await asyncio.sleep(pause)
 
     async def answer(self, call: Call, request: Request, type_: type[T], *, stores: bool = False) -> T:
         """The fields of `type_` in the answer; others are ignored. Where it is unreadable, raises Unreadable, or
-        Unknown if the request `stores` something, because that may have been done."""
+        UnknownOutcome if the request `stores` something, because that may have been done."""
         body = (await self.send(call, request)).body
         try:
             return msgspec.json.decode(body, type=type_)
@@ -266,7 +130,7 @@ class Sender:
 
     @asynccontextmanager
     async def stream(self, call: Call, request: Request) -> AsyncIterator[AsyncIterator[list[bytes]]]:
-        """An open stream as an iterator over bunches of lines. It takes no turn at the throttle, because it lasts."""
+        """An open stream as an iterator over bunches of lines. Long-lived; bypasses the throttle."""
         began = asyncio.get_running_loop().time()
         async with AsyncExitStack() as stack:
             try:
@@ -277,12 +141,12 @@ class Sender:
                 raise errors.no_response_error(call.verb, call.what, error) from error
             self._report(call, request, stream.status, began)
             if stream.status != 200:
-                raise await self._refused_stream(call, stream)
+                raise await self._stream_error(call, stream)
             lines = _lines(call, stream)
             await stack.enter_async_context(aclosing(lines))
             yield lines
 
-    async def _refused_stream(self, call: Call, stream: Stream) -> ApiError:
+    async def _stream_error(self, call: Call, stream: Stream) -> ApiError:
         try:
             body = b"".join([chunk async for chunk in stream.chunks()])
         except (OSError, TimeoutError):
@@ -299,24 +163,21 @@ class Sender:
         try:
             await self._refresh()
         except ConfigError as why:
-            words = f"{error.message}; {why}"
-            raise Unauthorized(error.verb, error.what, words, status=error.status) from why
+            message = f"{error.message}; {why}"
+            raise Unauthorized(error.verb, error.what, message, status=error.status) from why
 
-    async def _exchange(self, call: Call, request: Request, turn: float, deadline: float) -> Response:
-        """One exchange, whose turn must come before `turn` and its answer before `deadline` (loop time)."""
+    async def _exchange(self, call: Call, request: Request, permit_deadline: float, deadline: float) -> Response:
+        """One exchange, which must get its permit and its answer before these moments (loop time)."""
         loop = asyncio.get_running_loop()
         try:
-            await self._lane.enter(within=max(0.0, turn - loop.time()))
+            await self._queue.acquire(within=max(0.0, permit_deadline - loop.time()))
         except PermitTooLate:
-            raise TooManyRequests(
-                call.verb, call.what, f"no turn within {PERMIT_SHARE * self._call_seconds:g} s"
-            ) from None
+            raise _no_permit(call, PERMIT_SHARE * self._call_seconds) from None
         began = loop.time()
         response = Response(status=0)
         try:
-            left = deadline - began
-            if left <= 0:
-                raise TooManyRequests(call.verb, call.what, f"no turn within {self._call_seconds:g} s")
+            if (left := deadline - began) <= 0:
+                raise _no_permit(call, self._call_seconds)
             own = request.timeout if self._request_seconds is None else self._request_seconds
             timeout = _finite(left if own is None else min(own, left))
             if timeout != request.timeout:
@@ -332,13 +193,17 @@ class Sender:
         except (OSError, TimeoutError) as error:
             raise errors.no_response_error(call.verb, call.what, error) from error
         finally:
-            self._lane.leave(busy=response.status == 429)
+            self._queue.release(busy=response.status == 429)
             self._report(call, request, response.status, began, response.date)
 
     def _report(self, call: Call, request: Request, status: int, began: float, date: str = "") -> None:
         if self._on_response:
             seconds = asyncio.get_running_loop().time() - began
             self._on_response(Exchange(call=call, request=request, status=status, seconds=seconds, date=date))
+
+
+def _no_permit(call: Call, seconds: float) -> TooManyRequests:
+    return TooManyRequests(call.verb, call.what, f"no permit within {seconds:g} s")
 
 
 def _finite(seconds: float | None) -> float | None:
@@ -358,3 +223,129 @@ async def _lines(call: Call, stream: Stream) -> AsyncGenerator[list[bytes]]:
     finally:
         if isinstance(chunks, AsyncGenerator):  # the garbage collector would close it outside of our tasks
             await chunks.aclose()
+
+
+class PermitTooLate(TimeoutError):
+    """The permit would come too late to be of use. None was taken."""
+
+
+class Throttle:
+    """The permits that all request queues share.
+
+    Their number follows the server: halved when it answers 429, one more for every second without a 429 (additive
+    increase, multiplicative decrease), between 1 and `ceiling`. With `qps` > 0 there is also a token bucket of
+    `burst` tokens (at least 1), filled at `qps` a second; 0 means no such limit. Why there is none by default:
+    docs/design/decisions.md#the-process.
+
+    Watches take no permit, because they last. The Lease has a throttle of its own, because it must never wait.
+    """
+
+    def __init__(self, *, ceiling: int = CEILING, qps: float = 0.0, burst: int = 0) -> None:
+        self._ceiling = self.permits = ceiling
+        """Requests that may be under way now, besides one for every queue with a reserved permit."""
+        self.taken = 0
+        """Permits that are taken now."""
+        self._queues: deque[RequestQueue] = deque()
+        """Queues in which a request waits, each once; some of them may have become empty."""
+        self._changed = self._halved = float("-inf")
+        self._interval = 1.0 / qps if qps > 0 else 0.0
+        self._saved = self._interval * (max(burst, 1) - 1)
+        self._next_token = float("-inf")
+
+    def _answered(self, *, busy: bool) -> None:
+        now = asyncio.get_running_loop().time()
+        if busy:
+            if now - self._halved >= STEP_SECONDS:
+                self.permits = max(1, self.permits // 2)
+                self._halved = now
+            self._changed = now
+        elif self.permits < self._ceiling and now - self._changed >= STEP_SECONDS:
+            self.permits += 1
+            self._changed = now
+
+    def _hand_out(self) -> None:
+        """Give free permits to waiting requests: one to each queue, then again from the first."""
+        while self._queues and self.taken < self.permits:
+            queue = self._queues.popleft()
+            if queue._admit_next():
+                self._queues.append(queue)
+            else:
+                queue._is_listed = False
+
+    async def _take_token(self, within: float) -> None:
+        """Take the next token. Tokens are given out by the time at which each is due, so that order and rate need no
+        timer. Raises PermitTooLate if that is more than `within` seconds ahead."""
+        now = asyncio.get_running_loop().time()
+        due = max(self._next_token, now - self._saved)
+        if due - now > within:
+            raise PermitTooLate
+        self._next_token = due + self._interval
+        if due > now:
+            await asyncio.sleep(due - now)
+
+
+class RequestQueue:
+    """One queue in front of a throttle; every `acquire` needs its `release`. Requests go in the order of arrival.
+
+    With a `reserved` permit, a queue may always have one request under way, so that long waits for answers in one
+    queue delay no other. Its further requests wait for the shared permits, which the queues get in turn.
+    """
+
+    def __init__(self, throttle: Throttle, *, reserved: int = 0) -> None:
+        self._throttle, self._reserved = throttle, reserved
+        self._in_flight = 0
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._is_listed = False
+        """Whether it is in `Throttle._queues`."""
+
+    async def acquire(self, within: float = math.inf) -> None:
+        """Wait for a permit. When this is cancelled, none was taken and no `release` is due.
+
+        Raises PermitTooLate at once if the rate alone delays it for more than `within` seconds; this bounds how many
+        requests wait for a token.
+        """
+        throttle = self._throttle
+        if throttle._interval:
+            await throttle._take_token(within)
+        if self._in_flight < self._reserved or throttle.taken < throttle.permits:  # then none waits: see `release`
+            self._admit()
+            return
+        admitted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(admitted)
+        if not self._is_listed:
+            self._is_listed = True
+            throttle._queues.append(self)
+        try:
+            await admitted
+        except asyncio.CancelledError:
+            if not admitted.cancelled():  # the permit was given at the very moment of the cancellation
+                self._give_back()
+            raise
+
+    def release(self, *, busy: bool = False) -> None:
+        """The request has ended. `busy`: the server answered 429."""
+        self._throttle._answered(busy=busy)
+        self._give_back()
+
+    def _admit(self) -> None:
+        self._in_flight += 1
+        if self._in_flight > self._reserved:
+            self._throttle.taken += 1
+
+    def _give_back(self) -> None:
+        if self._in_flight > self._reserved:
+            self._throttle.taken -= 1
+        self._in_flight -= 1
+        if self._in_flight < self._reserved:
+            self._admit_next()
+        self._throttle._hand_out()
+
+    def _admit_next(self) -> bool:
+        """Admit the request that has waited longest in this queue. False: none waits."""
+        while self._waiting:
+            admitted = self._waiting.popleft()
+            if not admitted.done():  # else cancelled
+                self._admit()
+                admitted.set_result(None)
+                return True
+        return False

@@ -136,7 +136,7 @@ async def test_a_call_that_gets_no_turn_in_time_is_refused_unsent() -> None:
     script = Script(ok())
     client = Client(Sender(script, throttle=throttle))
     await client.create(THINGS, "default", b"{}")
-    with pytest.raises(errors.TooManyRequests, match="no turn within 24 s"):
+    with pytest.raises(errors.TooManyRequests, match="no permit within 24 s"):
         await client.create(THINGS, "default", b"{}")
     assert len(script.requests) == 1
     assert throttle.taken == 0

@@ -8,19 +8,19 @@ from controller.kube.sender import RequestQueue, Throttle
 from tests.beds.virtual_time import now, virtual_time_from, virtually
 
 
-async def worked(lane: RequestQueue, seconds: float, *, busy: bool = False) -> float:
+async def worked(queue: RequestQueue, seconds: float, *, busy: bool = False) -> float:
     """When the turn came."""
-    await lane.enter()
+    await queue.acquire()
     came = now()
     await asyncio.sleep(seconds)
-    lane.leave(busy=busy)
+    queue.release(busy=busy)
     return came
 
 
-async def crowd(lane: RequestQueue, size: int, seconds: float = 10.0) -> list[float]:
+async def crowd(queue: RequestQueue, size: int, seconds: float = 10.0) -> list[float]:
     began = now()
     async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(worked(lane, seconds)) for _ in range(size)]
+        tasks = [group.create_task(worked(queue, seconds)) for _ in range(size)]
     return [task.result() - began for task in tasks]
 
 
@@ -31,25 +31,25 @@ def test_no_more_than_the_ceiling_are_in_flight_and_the_rest_wait_in_order() -> 
 @virtual_time_from(1000.0)
 async def test_halves_the_permits_and_a_burst_of_them_counts_once() -> None:
     throttle = Throttle(ceiling=8)
-    lane = RequestQueue(throttle)
+    queue = RequestQueue(throttle)
     async with asyncio.TaskGroup() as group:
         for _ in range(8):
-            group.create_task(worked(lane, 0.5, busy=True))
+            group.create_task(worked(queue, 0.5, busy=True))
     assert throttle.permits == 4
-    await worked(lane, 2.0, busy=True)
+    await worked(queue, 2.0, busy=True)
     assert throttle.permits == 2
 
 
 @virtual_time_from(1000.0)
 async def test_permits_never_fall_below_one_and_come_back_one_a_good_second() -> None:
     throttle = Throttle(ceiling=3)
-    lane = RequestQueue(throttle)
+    queue = RequestQueue(throttle)
     for _ in range(4):
-        await worked(lane, 2.0, busy=True)
+        await worked(queue, 2.0, busy=True)
     assert throttle.permits == 1
     for expected in (2, 3, 3):
-        await worked(lane, 0.2)
-        await worked(lane, 0.9)
+        await worked(queue, 0.2)
+        await worked(queue, 0.9)
         assert throttle.permits == expected
 
 
@@ -60,10 +60,10 @@ def test_a_bucket_lets_the_burst_through_and_then_its_rate() -> None:
 
 def test_an_idle_bucket_fills_no_higher_than_the_burst() -> None:
     async def main() -> list[float]:
-        lane = RequestQueue(Throttle(qps=10, burst=2))
-        await crowd(lane, 2, seconds=0.0)
+        queue = RequestQueue(Throttle(qps=10, burst=2))
+        await crowd(queue, 2, seconds=0.0)
         await asyncio.sleep(100)
-        return await crowd(lane, 3, seconds=0.0)
+        return await crowd(queue, 3, seconds=0.0)
 
     assert [round(moment, 6) for moment in virtually(main())] == [0, 0, 0.1]
 
@@ -71,15 +71,15 @@ def test_an_idle_bucket_fills_no_higher_than_the_burst() -> None:
 def test_whoever_is_cancelled_while_waiting_leaves_no_gap() -> None:
     async def main() -> list[float]:
         throttle = Throttle(ceiling=1)
-        lane = RequestQueue(throttle)
+        queue = RequestQueue(throttle)
         async with asyncio.TaskGroup() as group:
-            group.create_task(worked(lane, 5.0))
+            group.create_task(worked(queue, 5.0))
             await asyncio.sleep(0)
-            waiting = group.create_task(worked(lane, 5.0))
+            waiting = group.create_task(worked(queue, 5.0))
             await asyncio.sleep(1)
             waiting.cancel()
         assert throttle.taken == 0
-        return await crowd(lane, 2)
+        return await crowd(queue, 2)
 
     assert virtually(main()) == [0, 10]
 
@@ -87,13 +87,13 @@ def test_whoever_is_cancelled_while_waiting_leaves_no_gap() -> None:
 @virtual_time_from(1000.0)
 async def test_whoever_is_cancelled_at_its_turn_passes_it_on() -> None:
     throttle = Throttle(ceiling=1)
-    lane = RequestQueue(throttle)
-    await lane.enter()
+    queue = RequestQueue(throttle)
+    await queue.acquire()
     async with asyncio.TaskGroup() as group:
-        first = group.create_task(worked(lane, 5.0))
-        second = group.create_task(worked(lane, 5.0))
+        first = group.create_task(worked(queue, 5.0))
+        second = group.create_task(worked(queue, 5.0))
         await asyncio.sleep(0)
-        lane.leave()  # gives the turn to `first`, which …
+        queue.release()  # gives the turn to `first`, which …
         first.cancel()  # … is cancelled before it runs again
     assert first.cancelled()
     assert second.done()
@@ -101,9 +101,9 @@ async def test_whoever_is_cancelled_at_its_turn_passes_it_on() -> None:
     assert throttle.taken == 0
 
 
-async def stuck(lane: RequestQueue, size: int, group: asyncio.TaskGroup) -> list[asyncio.Task[float]]:
+async def stuck(queue: RequestQueue, size: int, group: asyncio.TaskGroup) -> list[asyncio.Task[float]]:
     """So many requests that nobody answers."""
-    tasks = [group.create_task(worked(lane, 1e6)) for _ in range(size)]
+    tasks = [group.create_task(worked(queue, 1e6)) for _ in range(size)]
     await asyncio.sleep(1)
     return tasks
 
@@ -112,8 +112,8 @@ def test_a_lane_with_its_own_permit_waits_for_no_others() -> None:
     async def main() -> tuple[list[float], int]:
         throttle = Throttle(ceiling=5)
         async with asyncio.TaskGroup() as group:
-            hanging = [task for _ in range(60) for task in await stuck(RequestQueue(throttle, own=1), 20, group)]
-            came = await crowd(RequestQueue(throttle, own=1), 4, seconds=0.02)
+            hanging = [task for _ in range(60) for task in await stuck(RequestQueue(throttle, reserved=1), 20, group)]
+            came = await crowd(RequestQueue(throttle, reserved=1), 4, seconds=0.02)
             taken = throttle.taken
             for task in hanging:
                 task.cancel()
@@ -127,20 +127,20 @@ def test_a_lane_with_its_own_permit_waits_for_no_others() -> None:
 def test_a_permit_of_its_own_is_one_more_and_is_given_back() -> None:
     async def main() -> list[float]:
         throttle = Throttle(ceiling=2)
-        lane = RequestQueue(throttle, own=1)
-        first = await crowd(lane, 4)
+        queue = RequestQueue(throttle, reserved=1)
+        first = await crowd(queue, 4)
         assert throttle.taken == 0
-        return [*first, *await crowd(lane, 3)]
+        return [*first, *await crowd(queue, 3)]
 
     assert virtually(main()) == [0, 0, 0, 10, 0, 0, 0]
 
 
 def test_what_goes_beyond_that_is_shared_in_turns() -> None:
-    """A lane with very many requests does not keep the one behind it waiting for all of them."""
+    """A queue with very many requests does not keep the one behind it waiting for all of them."""
 
     async def main() -> float:
         throttle = Throttle(ceiling=1)
-        many, few = RequestQueue(throttle, own=1), RequestQueue(throttle, own=1)
+        many, few = RequestQueue(throttle, reserved=1), RequestQueue(throttle, reserved=1)
         async with asyncio.TaskGroup() as group:
             group.create_task(worked(many, 1e6))
             for _ in range(50):
@@ -159,15 +159,15 @@ def test_what_goes_beyond_that_is_shared_in_turns() -> None:
 def test_a_request_that_is_cancelled_gives_the_lane_its_own_permit_back() -> None:
     async def main() -> list[float]:
         throttle = Throttle(ceiling=1)
-        other, lane = RequestQueue(throttle), RequestQueue(throttle, own=1)
-        await other.enter()
-        await lane.enter()
+        other, queue = RequestQueue(throttle), RequestQueue(throttle, reserved=1)
+        await other.acquire()
+        await queue.acquire()
         async with asyncio.TaskGroup() as group:
-            first, second = (group.create_task(worked(lane, 5.0)) for _ in range(2))
+            first, second = (group.create_task(worked(queue, 5.0)) for _ in range(2))
             await asyncio.sleep(1)
-            lane.leave()  # gives the turn to `first`, which …
+            queue.release()  # gives the turn to `first`, which …
             first.cancel()  # … is cancelled before it runs again
         assert (throttle.taken, second.result()) == (1, 1001.0)
-        return await crowd(lane, 2)
+        return await crowd(queue, 2)
 
     assert virtually(main())[0] == 0
