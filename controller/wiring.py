@@ -6,17 +6,12 @@ import os
 import secrets
 import socket
 from importlib.metadata import version
-from typing import Literal
 
-from controller.api.daemonset import DaemonSet, DaemonSetStatus
 from controller.api.names import LEASE_NAME
 from controller.api.objects import Key
-from controller.api.pod import Pod
 from controller.imagepull.wiring import ImagePullParts
 from controller.informers import Informers
 from controller.kube.client import Client
-from controller.kube.decode import Malformed
-from controller.kube.errors import ApiError
 from controller.kube.requests import (
     IMAGE_PULL_JOBS,
     Refresh,
@@ -28,77 +23,18 @@ from controller.observe.daemonset_gauges import sample_daemonsets
 from controller.observe.http import DelegatedAuth
 from controller.observe.instrumentation import Instrumentation
 from controller.observe.metrics import CONTROLLER, IMAGE_QUEUE, JOB_QUEUE, RESOURCES, Metrics
-from controller.planner.actions import Action, Note
-from controller.reconcile.dependencies import Dependencies, Observer
+from controller.reconcile.dependencies import Dependencies
 from controller.reconcile.events import Recorder
 from controller.reconcile.inputs import ImagePulls
 from controller.reconcile.reconcile import Reconciler
 from controller.reconcile.state import DaemonSetStates
-from controller.reconcile.status_writer import foreign_note
 from controller.reconcile.triggers import Triggers
 from controller.runtime.clock import Clock, system_clock
-from controller.runtime.expectations import Expectations, Stale
+from controller.runtime.expectations import Expectations
 from controller.runtime.leader_election import Leadership
 from controller.runtime.lease import LeaseLock
 from controller.runtime.pacing import PacedQueue
 from controller.settings import Settings
-
-
-class ProcessObserver(Observer):
-    """Reports to the log, the metrics and the events of this process."""
-
-    def __init__(
-        self,
-        instrumentation: Instrumentation,
-        metrics: Metrics,
-        recorder: Recorder,
-        informers: Informers,
-        leadership: Leadership,
-        clock: Clock,
-    ) -> None:
-        self._instrumentation, self._metrics, self._recorder = instrumentation, metrics, recorder
-        self._informers, self._leadership, self._clock = informers, leadership, clock
-
-    def event(self, daemonset: DaemonSet, note: Note) -> None:
-        self._instrumentation.event_recorded(daemonset, note)
-        self._recorder(daemonset, note)
-
-    def planned(self, seconds: float) -> None:
-        self._metrics.decision_seconds.observe(seconds)
-
-    def action_done(self, daemonset: DaemonSet, action: Action, error: ApiError | None) -> None:
-        self._instrumentation.action_done(daemonset, action, error)
-
-    def status_answered(self, result: Literal["success", "conflict", "error"]) -> None:
-        self._metrics.status_writes.labels(result).inc()
-
-    def status_written(self, daemonset: DaemonSet, before: DaemonSetStatus | None, after: DaemonSetStatus) -> None:
-        self._instrumentation.status_written(daemonset, before, after)
-
-    def stale(self, key: Key, stale: Stale) -> None:
-        self._instrumentation.stale(key, stale)
-        if stale.overdue:
-            self._instrumentation.overdue(key, stale)
-            self._informers.relist(stale.resource)
-
-    def pod_seen(self, daemonset: DaemonSet, pod: Pod) -> None:
-        self._instrumentation.pod_seen(daemonset, pod, self._clock())
-
-    def daemonset_gone(self, uid: str) -> None:
-        self._recorder.forget(uid)
-        self._metrics.daemonset_counters.forget(uid)
-
-    def node_gone(self, name: str) -> None:
-        self._metrics.daemonset_counters.updates.forget_node(name)
-
-    def foreign_status(self, daemonset: DaemonSet, manager: str) -> None:
-        if self._leadership.is_valid():
-            self._metrics.foreign_status_writes.inc()
-            self.event(daemonset, foreign_note(manager))
-
-    def malformed(self, plural: str, malformed: Malformed) -> None:
-        self._instrumentation.malformed(plural, malformed)
-
 
 REVIEWS_QPS = 10
 """Reviews of tokens per second, so that a flood of made-up tokens does not overload the API server."""
@@ -131,26 +67,34 @@ class Parts:
             resources=(*RESOURCES, IMAGE_PULL_JOBS.plural) if settings.gates.pre_download else RESOURCES,
         )
         self.informers = Informers(settings.namespaces)
-        self.instrumentation = Instrumentation(self.metrics, self.informers.caches, clock, process)
         self.leadership = Leadership()
         """The fence: checked before each write."""
         throttle = Throttle(qps=settings.qps, burst=settings.burst)
-        on_response = self.instrumentation.answered
         sender = Sender(
-            transport, throttle=throttle, on_response=on_response, refresh=refresh, permission=self.leadership.check
+            transport,
+            throttle=throttle,
+            on_response=self.metrics.request_answered,
+            refresh=refresh,
+            permission=self.leadership.check,
         )
         self.client = Client(sender)
         dropped = self.metrics.dropped_events.inc
         self.recorder = Recorder(self.client.with_reserved_permit(), clock, self.identity, dropped)
+        self.instrumentation = Instrumentation(
+            self.metrics,
+            self.informers.caches,
+            self.recorder,
+            self.leadership,
+            clock,
+            relist=self.informers.relist,
+            process=process,
+        )
         self.queue = PacedQueue[Key]()
         self._states = DaemonSetStates(settings.gates)
-        self._observer = ProcessObserver(
-            self.instrumentation, self.metrics, self.recorder, self.informers, self.leadership, clock
-        )
         self.pulls = self._image_pulls() if settings.gates.pre_download else None
         """None: ImagePullJobs are not enabled."""
         dependencies = Dependencies(
-            client=self.client, expectations=Expectations(), clock=clock, observer=self._observer
+            client=self.client, expectations=Expectations(), clock=clock, observer=self.instrumentation
         )
         self.reconciler = Reconciler(
             dependencies=dependencies,
@@ -191,8 +135,6 @@ class Parts:
             self.clock,
             self.metrics,
             self.instrumentation,
-            self.recorder,
-            say=self._observer.event,
             wake=lambda daemonset: self.queue.enqueue(daemonset.key, "soon", "images"),
             rules_of=lambda daemonset: self._states.of(daemonset.uid).compiled_for(daemonset).rules,
             relist=informers.relist_image_pulls,

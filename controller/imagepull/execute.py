@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
+from collections.abc import Collection, Coroutine, Iterable, Sequence
 from typing import Final, TypeAlias, assert_never
 
 from controller.api import patch
@@ -23,7 +23,7 @@ from controller.imagepull.state import STATUS, JobState
 from controller.kube.client import Client
 from controller.kube.errors import ApiError, WriteVerdict, classify
 from controller.kube.requests import IMAGE_PULL_JOBS, PULLERS
-from controller.observe.instrumentation import PassLog
+from controller.observe.instrumentation import Instrumentation, PassLog
 from controller.planner.actions import Note
 from controller.planner.pod_template import aimed, child_name
 from controller.runtime.clock import elapsed
@@ -44,10 +44,10 @@ class JobExecution:
         key: Key,
         state: JobState,
         requeue: Requeue,
-        say: Callable[[ImagePullJob, Note], None],
+        instrumentation: Instrumentation,
     ) -> None:
         self._client, self._expectations, self._key, self._state = client, expectations, key, state
-        self._requeue, self._say = requeue, say
+        self._requeue, self._instrumentation = requeue, instrumentation
         self.errors: list[ApiError] = []
 
     async def carry_out(self, actions: Sequence[JobAction], job: ImagePullJob | None = None) -> bool:
@@ -131,7 +131,8 @@ class JobExecution:
         if counts and not verdict.undecided:
             if verdict is not WriteVerdict.NAMESPACE_TERMINATING:
                 self._state.create_refused(str(error), elapsed())
-                self._say(job, Note(warning=True, reason=FAILED_CREATE, message=f"Error creating: {error.message}"))
+                note = Note(warning=True, reason=FAILED_CREATE, message=f"Error creating: {error.message}")
+                self._instrumentation.job_event(job, note)
         elif verdict is not WriteVerdict.ALREADY_EXISTS:
             self._state.create_unanswered(elapsed())
 

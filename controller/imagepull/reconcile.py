@@ -19,7 +19,6 @@ from controller.kube.errors import ApiError
 from controller.kube.requests import Resource
 from controller.kube.sender import CEILING
 from controller.observe.instrumentation import Instrumentation
-from controller.planner.actions import Note
 from controller.planner.world import Unpulled
 from controller.reconcile.caches import Caches
 from controller.runtime.clock import Clock, elapsed
@@ -77,7 +76,6 @@ class JobReconciler:
         pacer: Pacer[Key],
         instrumentation: Instrumentation,
         *,
-        say: Callable[[ImagePullJob, Note], None],
         attempted: Callable[[Literal["pulled", "failed"]], None],
         on_progress: Callable[[ImagePullJob], None],
         relist: Callable[[], None],
@@ -85,7 +83,7 @@ class JobReconciler:
         """`attempted` is called when an attempt on a node has ended, `on_progress` when a node has got the image or
         cannot get it. `relist` lists jobs and pullers again."""
         self._client, self._caches, self._clock, self._pacer = client, caches, clock, pacer
-        self._instrumentation, self._say, self._attempted = instrumentation, say, attempted
+        self._instrumentation, self._attempted = instrumentation, attempted
         self._on_progress, self._relist, self._expectations = on_progress, relist, Expectations()
         self._states: dict[Key, JobState] = {}
 
@@ -141,10 +139,9 @@ class JobReconciler:
         stale = self._expectations.check(str(key), reached, alive.__contains__, elapsed())
         if stale is None:
             return False
-        self._instrumentation.stale(key, stale)
+        self._instrumentation.own_writes_unseen(stale)
         if stale.overdue:
             self._expectations.forget(str(key))  # names and guards make a pass safe without it
-            self._instrumentation.overdue(key, stale)
             self._relist()
         return True
 
@@ -217,11 +214,11 @@ class JobReconciler:
         for _ in decided.attempts:
             self._attempted("failed")
         for note in decided.notes:
-            self._say(job, note)
+            self._instrumentation.job_event(job, note)
 
         def warned(text: str) -> None:
             if (note := state.server_warnings.note(job.name, text, elapsed())) is not None:
-                self._say(job, note)
+                self._instrumentation.job_event(job, note)
 
         execution = self._execution(job.key, state, requeue, warned)
         room = max(CEILING - len(state.in_flight), 0)
@@ -264,7 +261,7 @@ class JobReconciler:
         self, key: Key, state: JobState, requeue: Requeue, warned: Callable[[str], None] | None = None
     ) -> JobExecution:
         client = self._client.with_reserved_permit(warned)
-        return JobExecution(client, self._expectations, key, state, requeue, self._say)
+        return JobExecution(client, self._expectations, key, state, requeue, self._instrumentation)
 
     async def _write_status(
         self, job: ImagePullJob, state: JobState, wanted: ImagePullJobStatus, execution: JobExecution

@@ -43,6 +43,7 @@ from controller.planner.pod_template import owner_reference
 from controller.planner.revisions import of_template, stored_current
 from controller.planner.world import BeingPulled, Unpullable, Unpulled
 from controller.reconcile.caches import Cached, Caches, owner_key
+from controller.reconcile.dependencies import Observer
 from controller.runtime.clock import elapsed
 from controller.runtime.store import Store
 from controller.runtime.workers import Done, Outcome, Requeue, outcome
@@ -97,14 +98,14 @@ class RolloutJobs:
         caches: Caches,
         jobs: Store[ImagePullJob],
         reconciler: JobReconciler,
+        observer: Observer,
         *,
-        say: Callable[[DaemonSet, Note], None],
         wake: Callable[[DaemonSet], None],
         rules_of: Callable[[DaemonSet], Rules],
     ) -> None:
         """`wake` makes the rollout look again which nodes wait. `rules_of` returns the compiled rules of a
         DaemonSet."""
-        self._client, self._caches, self._jobs, self._say = client, caches, jobs, say
+        self._client, self._caches, self._jobs, self._observer = client, caches, jobs, observer
         self._wake, self._rules_of = wake, rules_of
         self._reconciler = reconciler
         self._by_owner = jobs.index(owner_key)
@@ -193,7 +194,7 @@ class RolloutJobs:
         missing = [job for job in wanted.jobs if job.image not in state.existed]
         if missing:
             for note in deferral_notes(daemonset, wanted) if wanted.deferred else annotation_notes(daemonset):
-                self._say(daemonset, note)
+                self._observer.event(daemonset, note)
         if wanted.deferred:
             return []
         errors: list[ApiError] = []
@@ -225,11 +226,13 @@ class RolloutJobs:
                 return  # our own, not seen yet
             if verdict is not WriteVerdict.NAMESPACE_TERMINATING:
                 message = f"Error creating ImagePullJob: {error.message}"
-                self._say(daemonset, Note(warning=True, reason=FAILED_CREATE_IMAGE_PULL_JOB, message=message))
+                self._observer.event(
+                    daemonset, Note(warning=True, reason=FAILED_CREATE_IMAGE_PULL_JOB, message=message)
+                )
             raise
         PassLog.count_write("CreateJob")
         message = f"Created ImagePullJob {job.name} for image {job.image}"
-        self._say(daemonset, Note(warning=False, reason=CREATED_IMAGE_PULL_JOB, message=message))
+        self._observer.event(daemonset, Note(warning=False, reason=CREATED_IMAGE_PULL_JOB, message=message))
 
     async def _remove(self, client: Client, daemonset: DaemonSet, job: ImagePullJob) -> list[ApiError]:
         """Delete a job; returns the error if it may still exist."""

@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from math import inf
 
 from controller.api.daemonset import DaemonSet
-from controller.api.image_pull_job import JOB_KIND, ImagePullJob, Puller
+from controller.api.image_pull_job import ImagePullJob, Puller
 from controller.api.node import Node
 from controller.api.objects import Key
 from controller.api.revision import Revision
@@ -17,11 +17,9 @@ from controller.imagepull.rollouts import RolloutJobs
 from controller.kube.client import Client
 from controller.observe.instrumentation import Instrumentation, PassLog
 from controller.observe.metrics import Metrics
-from controller.planner.actions import Note
 from controller.planner.node_fit import Rules
 from controller.planner.world import BeingPulled, Unpulled
 from controller.reconcile.caches import Cached, Caches
-from controller.reconcile.events import Recorder
 from controller.reconcile.inputs import ImagePulls
 from controller.runtime.clock import Clock, elapsed
 from controller.runtime.pacing import PacedQueue
@@ -51,9 +49,7 @@ class ImagePullParts(ImagePulls):
         clock: Clock,
         metrics: Metrics,
         instrumentation: Instrumentation,
-        recorder: Recorder,
         *,
-        say: Callable[[DaemonSet, Note], None],
         wake: Callable[[DaemonSet], None],
         rules_of: Callable[[DaemonSet], Rules],
         relist: Callable[[], None],
@@ -66,7 +62,7 @@ class ImagePullParts(ImagePulls):
         self.queue = PacedQueue[Key]()
         self.rollout_queue: WorkQueue[Key] = WorkQueue()
         """The keys of DaemonSets whose jobs have to be looked at."""
-        self._daemonsets, self._instrumentation, self._recorder = daemonsets, instrumentation, recorder
+        self._daemonsets, self._instrumentation = daemonsets, instrumentation
         self._wake = wake
         self._caught_up = False
         self._waits_until = inf
@@ -78,7 +74,6 @@ class ImagePullParts(ImagePulls):
             clock,
             self.queue.pacer,
             instrumentation,
-            say=self._say,
             attempted=lambda result: attempts.labels(result).inc(),
             on_progress=self._wake_owner,
             relist=relist,
@@ -88,7 +83,7 @@ class ImagePullParts(ImagePulls):
             daemonsets,
             self.jobs.store,
             self._reconciler,
-            say=say,
+            instrumentation,
             wake=wake,
             rules_of=rules_of,
         )
@@ -149,7 +144,7 @@ class ImagePullParts(ImagePulls):
     def on_job(self, change: Change[ImagePullJob]) -> None:
         old, new = change.old, change.new
         if old is not None and new is None:
-            self._recorder.forget(old.uid)
+            self._instrumentation.job_gone(old.uid)
             self._rollouts.job_gone(old)
         if new is not None:
             self._rollouts.job_seen(new)
@@ -195,10 +190,6 @@ class ImagePullParts(ImagePulls):
         daemonset = self._daemonsets.daemonset_of(job)
         if daemonset is not None and daemonset.waits_for_images:
             self._wake(daemonset)
-
-    def _say(self, job: ImagePullJob, note: Note) -> None:
-        self._instrumentation.event_recorded(job, note)
-        self._recorder(job, note, kind=JOB_KIND)
 
 
 def _working(queue: WorkQueue[Key], handle: Handle[Key], passes: PassLog) -> AbstractAsyncContextManager[object]:

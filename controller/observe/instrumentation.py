@@ -8,20 +8,19 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from math import inf
-from typing import Final, TypeAlias, assert_never
+from typing import Final, Literal, TypeAlias, assert_never
 
 import structlog
 from structlog.contextvars import bound_contextvars
 
 from controller.api.daemonset import DaemonSet, DaemonSetStatus
-from controller.api.image_pull_job import ImagePullJob
+from controller.api.image_pull_job import JOB_KIND, ImagePullJob
 from controller.api.names import LEASE_NAME
 from controller.api.objects import Key
 from controller.api.pod import Pod
 from controller.kube.decode import Malformed
 from controller.kube.errors import ApiError, WriteVerdict, classify
 from controller.kube.requests import DAEMONSETS, IMAGE_PULL_JOBS
-from controller.kube.sender import Exchange
 from controller.observe.daemonset_counters import OF_FALLBACKS, OF_OPERATIONS, Method
 from controller.observe.metrics import CONTROLLER, IMAGE_QUEUE, JOB_QUEUE, Metrics
 from controller.planner.actions import (
@@ -36,9 +35,13 @@ from controller.planner.actions import (
 )
 from controller.planner.world import TemplateRefused
 from controller.reconcile.caches import Caches
+from controller.reconcile.dependencies import Observer
+from controller.reconcile.events import Recorder
+from controller.reconcile.status_writer import foreign_note
 from controller.reconcile.write_outcomes import verdict_on_template
 from controller.runtime.clock import Clock
 from controller.runtime.expectations import Stale
+from controller.runtime.leader_election import Leadership
 from controller.runtime.watch import Connectivity, RestartReason
 from controller.runtime.workers import Done, Outcome, Pass, RequeueAfter, Retry
 from controller.runtime.workqueue import WorkItem
@@ -110,13 +113,25 @@ class PassLog:
         metrics.work_seconds.labels(queue).observe(done.work_seconds)
 
 
-class Instrumentation:
-    """Log and metrics of one process. Its caches say which DaemonSets and nodes exist."""
+class Instrumentation(Observer):
+    """Log, metrics and events of one process. Its caches say which DaemonSets and nodes exist."""
 
-    def __init__(self, metrics: Metrics, caches: Caches, clock: Clock, process: str = "") -> None:
-        """`process` is in the id of each pass, so that no other process has the same ids."""
+    def __init__(
+        self,
+        metrics: Metrics,
+        caches: Caches,
+        recorder: Recorder,
+        leadership: Leadership,
+        clock: Clock,
+        *,
+        relist: Callable[[str], None],
+        process: str = "",
+    ) -> None:
+        """`relist` lists a resource again. `process` is in the id of each pass, so that no other process has the same
+        ids."""
         self._log = structlog.get_logger()
-        self._metrics, self._caches, self._clock = metrics, caches, clock
+        self._metrics, self._caches, self._recorder = metrics, caches, recorder
+        self._leadership, self._clock, self._relist = leadership, clock, relist
         self._counters = metrics.daemonset_counters
         self._connectivity: dict[str, Connectivity] = {}
         ids = (f"{process}-{number:x}" for number in itertools.count(1))
@@ -124,11 +139,6 @@ class Instrumentation:
         self.job_passes = PassLog(metrics, ids, JOB_QUEUE, "image_pull_job")
         self.image_passes = PassLog(metrics, ids, IMAGE_QUEUE, "daemonset")
         """Passes over the ImagePullJobs that DaemonSets want."""
-
-    def answered(self, answer: Exchange) -> None:
-        requests, seconds = self._metrics.of_request(answer.call.verb, answer.status)
-        requests.inc()
-        seconds.observe(answer.seconds)
 
     def connectivity(self, resource: str, now: Connectivity) -> None:
         """Note whether a reflector reaches the server. A problem with one resource is logged for that resource. That
@@ -175,18 +185,48 @@ class Instrumentation:
         )
 
     def stale(self, key: Key, stale: Stale) -> None:
-        """Note a pass that waits for its own writes to be seen."""
+        self.own_writes_unseen(stale)
+        if stale.overdue:
+            self._relist(stale.resource)
+
+    def own_writes_unseen(self, stale: Stale) -> None:
+        """Note a pass that waits until the caches show its own writes."""
         self._metrics.stale.inc()
         self._log.debug("own writes not seen yet", waiting_for=stale.waiting_for)
+        if stale.overdue:
+            self._metrics.overdue.inc()
+            self._log.warning("own writes not seen for long, listing again", waiting_for=stale.waiting_for)
 
-    def overdue(self, key: Key, stale: Stale) -> None:
-        self._metrics.overdue.inc()
-        self._log.warning("own writes not seen for long, listing again", waiting_for=stale.waiting_for)
-
-    def event_recorded(self, subject: DaemonSet | ImagePullJob, note: Note) -> None:
+    def event(self, daemonset: DaemonSet, note: Note) -> None:
         if note.warning:
-            kind = "daemonset" if isinstance(subject, DaemonSet) else "image_pull_job"
-            self._log.warning("Event occurred", **{kind: str(subject.key)}, event_reason=note.reason)
+            self._log.warning("Event occurred", daemonset=str(daemonset.key), event_reason=note.reason)
+        self._recorder(daemonset, note)
+
+    def job_event(self, job: ImagePullJob, note: Note) -> None:
+        if note.warning:
+            self._log.warning("Event occurred", image_pull_job=str(job.key), event_reason=note.reason)
+        self._recorder(job, note, kind=JOB_KIND)
+
+    def foreign_status(self, daemonset: DaemonSet, manager: str) -> None:
+        if self._leadership.is_valid():
+            self._metrics.foreign_status_writes.inc()
+            self.event(daemonset, foreign_note(manager))
+
+    def daemonset_gone(self, uid: str) -> None:
+        self._recorder.forget(uid)
+        self._counters.forget(uid)
+
+    def job_gone(self, uid: str) -> None:
+        self._recorder.forget(uid)
+
+    def node_gone(self, name: str) -> None:
+        self._counters.updates.forget_node(name)
+
+    def planned(self, seconds: float) -> None:
+        self._metrics.decision_seconds.observe(seconds)
+
+    def status_answered(self, result: Literal["success", "conflict", "error"]) -> None:
+        self._metrics.status_writes.labels(result).inc()
 
     def status_written(self, daemonset: DaemonSet, before: DaemonSetStatus | None, after: DaemonSetStatus) -> None:
         self.passes.count_write("status_written")
@@ -250,10 +290,10 @@ class Instrumentation:
     def _pod_updated(self, daemonset: DaemonSet, action: CreatePod | UpdateInPlace, pod: str, now: float) -> None:
         self._counters.updates.created(daemonset.uid, action.node, pod, action.revision.hash)
         if (cached := self._caches.pods.get(Key(daemonset.namespace, pod))) is not None:
-            self.pod_seen(daemonset, cached, now)  # the cache was quicker than the answer
+            self.pod_seen(daemonset, cached)  # the cache was quicker than the answer
 
-    def pod_seen(self, daemonset: DaemonSet, pod: Pod, now: float) -> None:
-        """Note a pod of the DaemonSet that the cache shows."""
+    def pod_seen(self, daemonset: DaemonSet, pod: Pod) -> None:
+        now = self._clock()
         until = now if pod.in_progress is None else pod.in_progress.until
         ready = pod.ready and not pod.terminating and not pod.ended and until < inf
         so_far = 0.0 if pod.ready_since is None else max(0.0, now - pod.ready_since)

@@ -28,6 +28,7 @@ from prometheus_client.exposition import choose_encoder
 
 from controller.api.names import LEASE_NAME
 from controller.api.objects import Key
+from controller.kube.sender import Exchange
 from controller.observe.daemonset_counters import DaemonSetCounters
 from controller.observe.daemonset_gauges import DaemonSetCollector, DaemonSetSample
 from controller.observe.process_metrics import (
@@ -155,12 +156,11 @@ class Metrics:
         )
 
         @cache
-        def of_request(verb: str, status: int) -> tuple[Counter, Histogram]:
+        def series(verb: str, status: int) -> tuple[Counter, Histogram]:
             code = str(status) if status else "<error>"
             return requests.labels(code, METHODS[verb], host), seconds.labels(verb, host)
 
-        self.of_request = of_request
-        """Returns the counter and the histogram for a verb and a status code (0: no answer)."""
+        self._of_request = series
 
     def _add_watches(self, resources: tuple[str, ...]) -> None:
         self.malformed = self.registry.counter(
@@ -195,6 +195,11 @@ class Metrics:
         self.loop_lag = registry.histogram("kruise_ds_event_loop_lag_seconds", "How late a timer fires", LAG_SECONDS)
         leads = registry.gauge("leader_election_master_status", "1 while this process leads", name=(LEASE_NAME,))
         self.leads = leads.labels(LEASE_NAME)
+
+    def request_answered(self, answer: Exchange) -> None:
+        count, seconds = self._of_request(answer.call.verb, answer.status)
+        count.inc()
+        seconds.observe(answer.seconds)
 
     def watch_queues(self, queues: Mapping[str, WorkQueue[Key]]) -> None:
         """Show these queues, by name, and the passes over their keys from now on. `CONTROLLER` is one of them."""

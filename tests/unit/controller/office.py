@@ -8,8 +8,15 @@ from controller.api.daemonset import DaemonSet
 from controller.api.node import Node
 from controller.api.objects import Key, Ref
 from controller.api.pod import Pod
+from controller.kube.client import Client
 from controller.kube.decode import Seen
+from controller.kube.sender import Sender
+from controller.observe.instrumentation import Instrumentation
+from controller.observe.metrics import Metrics
 from controller.planner.actions import DeletePod, DeleteReason
+from controller.reconcile.caches import Caches
+from controller.reconcile.events import Recorder
+from controller.runtime.leader_election import Leadership
 from controller.settings import Settings
 from controller.wiring import Parts
 from tests.beds.scripted import Script
@@ -20,11 +27,18 @@ DELETE = DeletePod(
 )
 
 
+def instrumentation_of(metrics: Metrics, caches: Caches) -> Instrumentation:
+    """As in a process with these caches whose events go nowhere."""
+    recorder = Recorder(Client(Sender(Script())), lambda: NOW, "test")
+    return Instrumentation(metrics, caches, recorder, Leadership(), lambda: NOW, relist=lambda resource: None)
+
+
 class Office:
     """An assembled process, whose caches a test fills by hand."""
 
     def __init__(self, *daemonsets: DaemonSet, nodes: tuple[Node, ...] = (), pods: tuple[Pod, ...] = ()) -> None:
-        self.parts: Parts = Parts(Settings(), Script(), server="", refresh=None, clock=lambda: NOW)
+        self.now = NOW
+        self.parts: Parts = Parts(Settings(), Script(), server="", refresh=None, clock=lambda: self.now)
         self.parts.leadership.deadline = float("inf")
         informers = self.parts.informers
         self.daemonsets, self.nodes = informers.daemonsets.writers[""], informers.nodes.writers[""]
@@ -34,6 +48,10 @@ class Office:
             self.nodes.apply(Seen(key=Key("", machine.name), version=machine.version, obj=machine))
         for each in pods:
             informers.pods.writers[""].apply(Seen(key=Key(each.namespace, each.name), version=each.version, obj=each))
+
+    def pod_seen(self, daemonset: DaemonSet, seen: Pod, now: float) -> None:
+        self.now = now
+        self.parts.instrumentation.pod_seen(daemonset, seen)
 
     def acted(self, daemonset: DaemonSet, *actions: Any) -> None:
         for action in actions:
@@ -57,5 +75,5 @@ class Office:
 
     def updated(self, daemonset: DaemonSet) -> float:
         """How many updates of nodes were timed once a new, available pod was seen on node-0."""
-        self.parts.instrumentation.pod_seen(daemonset, pod("node-0", "v2", ready=ago(1)), NOW)
+        self.pod_seen(daemonset, pod("node-0", "v2", ready=ago(1)), NOW)
         return self.count("kruise_ds_node_update_duration_seconds_count")

@@ -31,7 +31,7 @@ from controller.runtime.watch import Connectivity
 from controller.runtime.workers import Done, Outcome, Pass, Requeue, Retry, workers
 from controller.runtime.workqueue import WorkItem, WorkQueue
 from tests.beds.worlds import NOW, ago, ds, everywhere, node, pod, revision
-from tests.unit.controller.office import DELETE, Office
+from tests.unit.controller.office import DELETE, Office, instrumentation_of
 
 CREATE = CreatePod(node="node-0", name="node-0-v2", revision=revision("v2"))
 SURGING = ds("v2", max_surge=1)
@@ -81,7 +81,7 @@ async def test_a_pass_that_ends_after_its_daemonset_leaves_nothing_behind() -> N
 
 def alone(metrics: Metrics) -> Instrumentation:
     """Of a process that knows of no object."""
-    return Instrumentation(metrics, Informers(()).caches, lambda: NOW)
+    return instrumentation_of(metrics, Informers(()).caches)
 
 
 async def test_requests_about_pods_are_counted_by_operation_and_result() -> None:
@@ -276,11 +276,10 @@ def test_a_failed_pass_is_counted_under_the_controller_that_made_it() -> None:
 
 def test_requests_are_counted_by_code_and_method() -> None:
     metrics = Metrics(version="0.1.0", host="api")
-    instrumentation = alone(metrics)
     for verb, status, seconds in (("create", 201, 0.01), ("create", 409, 0.01), ("patch", 0, 30.0)):
         call = Call(verb=verb, what="pod shop/agent-x")
         request = Request(method="", path="")
-        instrumentation.answered(Exchange(call=call, request=request, status=status, seconds=seconds))
+        metrics.request_answered(Exchange(call=call, request=request, status=status, seconds=seconds))
     for code, method in (("201", "POST"), ("409", "POST"), ("<error>", "PATCH")):
         assert sample(metrics, "rest_client_requests_total", code=code, method=method, host="api") == 1, code
     assert sample(metrics, "rest_client_request_duration_seconds_count", verb="create", host="api") == 2
@@ -305,7 +304,7 @@ def timed(office: Office) -> tuple[float, float]:
 async def test_an_update_in_place_ends_when_the_pod_is_available_as_updated() -> None:
     office = Office(IN_PLACE, nodes=(node("node-0"),))
     office.acted(IN_PLACE, CHANGED)
-    pod_seen, settle = office.parts.instrumentation.pod_seen, office.parts.metrics.daemonset_counters.updates.settle
+    pod_seen, settle = office.pod_seen, office.parts.metrics.daemonset_counters.updates.settle
     pod_seen(IN_PLACE, pod("node-0", "v1", name="agent-x"), NOW)
     settle(NOW + 300)
     assert timed(office) == (0, 0), "as it was before"
@@ -326,7 +325,7 @@ async def test_an_unproven_update_ends_when_it_counts_as_finished() -> None:
     changed = replace(
         pod("node-0", "v2", name="agent-x"), in_progress=UpdateInProgress(until=NOW + 10, restarting=("main",))
     )
-    office.parts.instrumentation.pod_seen(IN_PLACE, changed, NOW + 1)
+    office.pod_seen(IN_PLACE, changed, NOW + 1)
     office.parts.metrics.daemonset_counters.updates.settle(NOW + 60)
     assert timed(office) == (1, 10)
 

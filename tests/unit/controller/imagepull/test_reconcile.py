@@ -15,9 +15,9 @@ from controller.imagepull.reconcile import JobCaches, JobReconciler
 from controller.imagepull.rollouts import RolloutJobs, wanted_images
 from controller.imagepull.wiring import STARTUP_SECONDS
 from controller.kube.decode import Seen
-from controller.observe.instrumentation import Instrumentation
 from controller.observe.metrics import Metrics
 from controller.planner.validation import compiled
+from controller.reconcile.dependencies import Observer
 from controller.runtime.pacing import Pacer
 from controller.runtime.workers import ANSWER_SECONDS, STALE_RETRY_SECONDS, Outcome, RequeueAfter
 from controller.runtime.workqueue import WorkItem
@@ -28,6 +28,7 @@ from tests.beds.stores import open_store
 from tests.beds.virtual_time import now, virtual_time
 from tests.beds.worlds import NOW, OURS, ds, pod, revision
 from tests.unit.controller.imagepull.worlds import job
+from tests.unit.controller.office import instrumentation_of
 from tests.unit.controller.reconcile.passes import STATUS, Passes
 
 
@@ -53,8 +54,7 @@ class Jobs:
             JobCaches(jobs, pullers, known),
             clock,
             self.pacer,
-            Instrumentation(Metrics(version="0"), known, lambda: NOW),
-            say=lambda about, note: None,
+            instrumentation_of(Metrics(version="0"), known),
             attempted=self.attempts.append,
             on_progress=lambda about: None,
             relist=lambda: None,
@@ -135,7 +135,7 @@ async def test_a_list_of_other_pods_costs_a_rollout_no_job() -> None:
         passes.reconciler._caches,
         jobs,
         Jobs(passes, ours, lambda: NOW).reconciler,
-        say=lambda about, note: None,
+        Observer(),
         wake=lambda about: None,
         rules_of=compiled,
     )
