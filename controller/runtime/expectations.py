@@ -1,4 +1,4 @@
-"""The ledger of our own writes that the caches have not shown yet: until they have, nothing is decided again.
+"""Our own writes that the caches have not shown yet: until they have, their owner is not planned again.
 
 No I/O. Versions are resourceVersions, integers that may be compared within one resource: a cache whose version has
 reached that of our write has seen it. So has a cache that was listed after the server answered, whatever its version:
@@ -9,8 +9,8 @@ Owners are uids, so a DaemonSet that is deleted and created again starts with no
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
+from math import inf
 
 import msgspec
 
@@ -18,6 +18,8 @@ from controller.api.objects import Value
 
 OF_PODS = "pods"
 """The resource of pods; only of pods are deletions remembered."""
+STALE_WARNING = 30.0
+"""Seconds. An owner that is stale for longer is worth a warning and a new list."""
 
 
 class CacheProgress(Value):
@@ -35,7 +37,7 @@ class CacheProgress(Value):
 
 
 class Stale(Value):
-    """A reason why an owner may not decide yet."""
+    """A reason why an owner may not be planned yet."""
 
     waiting_for: str
     """The missing write, for the log: "pods at version 412, have 398"."""
@@ -47,20 +49,13 @@ class Stale(Value):
     """True once, in the first check after more than `STALE_WARNING` seconds."""
 
 
-STALE_WARNING = 30.0
-"""Seconds. An owner that is stale for longer is worth a warning and a new list."""
+class _Expected(msgspec.Struct):
+    """The writes of one owner: the version of each (inf if the server sent none), and when the server answered."""
 
-
-class _OwnWrite(msgspec.Struct, frozen=True):
-    version: int | None
-    """The resourceVersion; None: the server sent none."""
-    at: float
-    """When the server answered (`elapsed`)."""
-
-
-class _OwnWrites(msgspec.Struct):
-    written: dict[str, _OwnWrite]
-    deleted: dict[str, _OwnWrite]
+    versions: dict[str, tuple[float, float]]
+    """By resource: its latest create or patch."""
+    deletions: dict[str, tuple[float, float]]
+    """By the uid of the pod."""
     stale_since: float | None = None
     is_overdue: bool = False
 
@@ -68,28 +63,25 @@ class _OwnWrites(msgspec.Struct):
 class Expectations:
     """Our writes for each owner that the caches have not shown yet.
 
-    After a version that is no integer, nothing waits for its resource any more, for good: what cannot be compared
-    must not block, and the preconditions of every write still hold.
+    After a version that is no integer, its resource is never waited for again: what cannot be compared must not
+    block, and the preconditions of every write still hold.
     """
 
     def __init__(self) -> None:
-        self._pages: dict[str, _OwnWrites] = {}
+        self._owners: dict[str, _Expected] = {}
         self._unordered: set[str] = set()
 
     def expect_version(self, owner_uid: str, resource: str, version: str, now: float) -> None:
         """The server answered a create or patch of ours with this resourceVersion."""
         number = self._number(resource, version)
-        if number is not None:
-            page = self._page(owner_uid)
-            known = page.written.get(resource)
-            if known is not None and known.version is not None:
-                number = max(number, known.version)
-            page.written[resource] = _OwnWrite(number, now)
+        if number < inf:
+            versions = self._expected(owner_uid).versions
+            versions[resource] = max(number, versions.get(resource, (0.0, 0.0))[0]), now
 
     def expect_deletion(self, owner_uid: str, pod_uid: str, now: float, version: str | None = None) -> None:
         """The server accepted our delete of a pod. `version`: that of the terminating pod, if the answer had one."""
-        number = self._number(OF_PODS, version) if version else None
-        self._page(owner_uid).deleted[pod_uid] = _OwnWrite(number, now)
+        number = self._number(OF_PODS, version) if version else inf
+        self._expected(owner_uid).deletions[pod_uid] = number, now
 
     def check(
         self, owner_uid: str, reached: Mapping[str, CacheProgress], is_live: Callable[[str], bool], now: float
@@ -99,67 +91,48 @@ class Expectations:
         `reached` says how far the cache of each resource has come; `is_live`, whether the cache shows a pod of this
         uid that is not being deleted. A check also drops what has been seen, and notes since when the owner is stale.
         """
-        page = self._pages.get(owner_uid)
-        if page is None:
+        expected = self._owners.get(owner_uid)
+        if expected is None:
             return None
-        self._drop_seen(page, reached, is_live)
-        waiting = _waiting_for(page, reached)
-        if waiting is None:
-            del self._pages[owner_uid]
+        progress = {resource: reached.get(resource, CacheProgress()) for resource in (*expected.versions, OF_PODS)}
+        expected.versions = {
+            resource: write
+            for resource, write in expected.versions.items()
+            if resource not in self._unordered and not progress[resource].covers(*write)
+        }
+        expected.deletions = {
+            uid: write
+            for uid, write in expected.deletions.items()
+            if is_live(uid) and not progress[OF_PODS].covers(*write)
+        }
+        if expected.versions:
+            resource, (version, _) = min(expected.versions.items())
+            waiting_for = f"{resource} at version {version}, have {progress[resource].version}"
+        elif expected.deletions:
+            resource, waiting_for = OF_PODS, f"the deletion of pod uid {min(expected.deletions)}"
+        else:
+            del self._owners[owner_uid]
             return None
-        if page.stale_since is None:
-            page.stale_since = now
-        resource, words = waiting
-        overdue = now - page.stale_since > STALE_WARNING and not page.is_overdue
-        page.is_overdue = page.is_overdue or overdue
-        return Stale(waiting_for=words, resource=resource, since=page.stale_since, overdue=overdue)
+        if expected.stale_since is None:
+            expected.stale_since = now
+        is_overdue = now - expected.stale_since > STALE_WARNING
+        is_new, expected.is_overdue = is_overdue and not expected.is_overdue, is_overdue
+        return Stale(waiting_for=waiting_for, resource=resource, since=expected.stale_since, overdue=is_new)
 
     def forget(self, owner_uid: str) -> None:
         """Drop what is noted for an owner that is gone."""
-        self._pages.pop(owner_uid, None)
+        self._owners.pop(owner_uid, None)
 
     def __len__(self) -> int:
         """How many owners have writes that were not seen yet."""
-        return len(self._pages)
+        return len(self._owners)
 
-    def _page(self, owner_uid: str) -> _OwnWrites:
-        page = self._pages.get(owner_uid)
-        if page is None:
-            page = self._pages[owner_uid] = _OwnWrites({}, {})
-        return page
+    def _expected(self, owner_uid: str) -> _Expected:
+        return self._owners.get(owner_uid) or self._owners.setdefault(owner_uid, _Expected({}, {}))
 
-    def _number(self, resource: str, version: str) -> int | None:
+    def _number(self, resource: str, version: str) -> float:
         if resource not in self._unordered:
             if version.isascii() and version.isdigit():
                 return int(version)
             self._unordered.add(resource)
-        return None
-
-    def _drop_seen(
-        self, page: _OwnWrites, reached: Mapping[str, CacheProgress], is_live: Callable[[str], bool]
-    ) -> None:
-        page.written = {
-            resource: write
-            for resource, write in page.written.items()
-            if resource not in self._unordered and not _covers(reached, resource, write)
-        }
-        page.deleted = {
-            uid: write for uid, write in page.deleted.items() if is_live(uid) and not _covers(reached, OF_PODS, write)
-        }
-
-
-def _covers(reached: Mapping[str, CacheProgress], resource: str, write: _OwnWrite) -> bool:
-    version = math.inf if write.version is None else write.version
-    return reached.get(resource, CacheProgress()).covers(version, write.at)
-
-
-def _waiting_for(page: _OwnWrites, reached: Mapping[str, CacheProgress]) -> tuple[str, str] | None:
-    """The first resource that is behind, and a sentence about it; None if everything was seen."""
-    for resource, write in sorted(page.written.items()):
-        return (
-            resource,
-            f"{resource} at version {write.version}, have {reached.get(resource, CacheProgress()).version}",
-        )
-    for uid in sorted(page.deleted):
-        return OF_PODS, f"the deletion of pod uid {uid}"
-    return None
+        return inf
