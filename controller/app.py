@@ -10,7 +10,7 @@ import gc
 import signal
 import ssl
 from collections.abc import AsyncIterator, Coroutine, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from pathlib import Path
 
 import structlog
@@ -52,8 +52,8 @@ async def main_loop(settings: Settings) -> int:
         async with open_transport(connection) as transport:
             refresh = connection.credentials.refresh
             parts = Parts(settings, transport, server=connection.server, refresh=refresh)
-            care = ProcessOptions(measures_lag=True, freezes_garbage=True, watchdog=Watchdog())
-            await run(settings, parts, stop, care)
+            options = ProcessOptions(measures_lag=True, freezes_garbage=True, watchdog=Watchdog())
+            await run(settings, parts, stop, options)
     except* ConfigError as errors:
         logger.error("cannot connect; see --kubeconfig and --context", why=innermost(errors))
         code = 2
@@ -84,21 +84,47 @@ class ProcessOptions(Value):
     """Ends the process when the loop is blocked while it leads; with real time only."""
 
 
-async def run(settings: Settings, parts: Parts, stop: asyncio.Event, care: ProcessOptions) -> None:
+async def run(settings: Settings, parts: Parts, stop: asyncio.Event, options: ProcessOptions) -> None:
     """Run the controller that was assembled, until `stop` is set.
 
     Raises CannotListen, and LeadershipLost inside exception groups.
     """
-    readiness = _Readiness(parts.informers, stop)
-    beating = heartbeat(parts.metrics.loop_lag.observe) if care.measures_lag else nullcontext()
-    async with beating as heart, _served(settings, parts, readiness, heart):
-        leading = _led(settings, parts, care.watchdog)
-        sparing = spared() if care.freezes_garbage else nullcontext()
-        async with asyncio.TaskGroup() as group:
-            acting = group.create_task(_act(settings, parts, leading, sparing, readiness, stop), name="acting")
-            await _either(group, acting, stop)
-            if not readiness.acting:
-                acting.cancel()  # nothing to drain: it still waits for the caches or the Lease
+    health = _Health(parts.informers, stop)
+    beating = heartbeat(parts.metrics.loop_lag.observe) if options.measures_lag else nullcontext()
+    async with beating as heart, _served(settings, parts, health, heart), asyncio.TaskGroup() as group:
+        acting = group.create_task(_act(settings, parts, options, health, stop), name="acting")
+        await _either(group, acting, stop)
+        if not health.is_acting:
+            acting.cancel()  # nothing to drain: it still waits for the caches or the Lease
+
+
+async def _act(
+    settings: Settings, parts: Parts, options: ProcessOptions, health: _Health, stop: asyncio.Event
+) -> None:
+    """Fill the caches, wait for the Lease, and reconcile until `stop`; then finish the passes in progress."""
+    informers, pulls = parts.informers, parts.pulls
+    async with (
+        informers.running(parts.client, parts.triggers, parts.instrumentation, pulls),
+        frozen_garbage() if options.freezes_garbage else nullcontext(),
+        _leading(settings, parts, options.watchdog),
+        parts.recorder.sending(),
+    ):
+        if settings.leader_elect:
+            await informers.catch_up()
+        health.is_acting = True
+        for daemonset in informers.caches.daemonsets.values():
+            parts.queue.add(daemonset.key, "start")
+        async with (
+            workers(
+                settings.workers,
+                parts.queue,
+                parts.reconciler,
+                around=parts.instrumentation.passes.about,
+                drain=DRAIN_SECONDS,
+            ) as health.workers,
+            nullcontext() if pulls is None else pulls.working(informers.catch_up_image_pulls),
+        ):
+            await stop.wait()
 
 
 async def _unless(stop: asyncio.Event, loading: Coroutine[object, object, Connection]) -> Connection | None:
@@ -116,38 +142,8 @@ async def _either(group: asyncio.TaskGroup, acting: asyncio.Task[object], stop: 
     stopping.cancel()
 
 
-async def _act(
-    settings: Settings,
-    parts: Parts,
-    leading: AbstractAsyncContextManager[None],
-    sparing: AbstractAsyncContextManager[None],
-    readiness: _Readiness,
-    stop: asyncio.Event,
-) -> None:
-    """Fill the caches, wait for the Lease, and reconcile until `stop`; then finish the passes in progress."""
-    informers, pulls = parts.informers, parts.pulls
-    caches = informers.running(parts.client, parts.triggers, parts.instrumentation, pulls)
-    async with caches, sparing, leading, parts.recorder.sending():
-        if settings.leader_elect:
-            await parts.informers.catch_up()
-        readiness.acting = True
-        for daemonset in parts.informers.caches.daemonsets.values():
-            parts.queue.add(daemonset.key, "start")
-        async with (
-            workers(
-                settings.workers,
-                parts.queue,
-                parts.reconciler,
-                around=parts.instrumentation.passes.about,
-                drain=DRAIN_SECONDS,
-            ) as readiness.workers,
-            pulls.working(informers.catch_up_image_pulls) if pulls is not None else nullcontext(),
-        ):
-            await stop.wait()
-
-
 @asynccontextmanager
-async def spared() -> AsyncIterator[None]:
+async def frozen_garbage() -> AsyncIterator[None]:
     """Exempt all present objects, which fill the caches, from garbage collection while the block runs."""
     gc.collect()
     gc.freeze()
@@ -158,31 +154,28 @@ async def spared() -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def _led(settings: Settings, parts: Parts, watchdog: Watchdog | None) -> AsyncIterator[None]:
-    """Hold the right to write while the block runs."""
-    holding: AbstractAsyncContextManager[None] = nullcontext()
-    if settings.leader_elect:
-        report = parts.instrumentation.leadership_changed
-        holding = elected(
-            parts.leadership, parts.lease, parts.identity, parts.clock, report=report, watchdog=watchdog
-        )
-    else:
-        parts.leadership.deadline = float("inf")
-    async with holding:
+async def _leading(settings: Settings, parts: Parts, watchdog: Watchdog | None) -> AsyncIterator[None]:
+    """Hold the leadership while the block runs."""
+    async with AsyncExitStack() as stack:
+        if settings.leader_elect:
+            report = parts.instrumentation.leadership_changed
+            lock, identity, clock = parts.lease, parts.identity, parts.clock
+            await stack.enter_async_context(
+                elected(parts.leadership, lock, identity, clock, report=report, watchdog=watchdog)
+            )
+        else:
+            parts.leadership.deadline = float("inf")
         parts.metrics.leads.set(1)
-        try:
-            yield
-        finally:
-            parts.metrics.leads.set(0)
+        stack.callback(parts.metrics.leads.set, 0)
+        yield
 
 
-class _Readiness:
-    """The checks of the probes: the caches are filled, the process is not stopping (a standby is ready), no task has
-    died."""
+class _Health:
+    """The checks of the probes; each returns what is wrong, or nothing. A standby is ready."""
 
     def __init__(self, informers: Informers, stop: asyncio.Event) -> None:
         self._informers, self._stop = informers, stop
-        self.acting = False
+        self.is_acting = False
         self.workers: Sequence[asyncio.Task[None]] = ()
 
     def caches(self) -> str:
@@ -190,24 +183,19 @@ class _Readiness:
         return f"not listed yet: {', '.join(waiting)}" if waiting else ""
 
     def tasks(self) -> str:
-        """Whether all workers and watches are alive that should be."""
-        if self._stop.is_set():
-            return ""
         ended = [task.get_name() for task in (*self._informers.tasks, *self.workers) if task.done()]
-        return f"{', '.join(ended)} ended" if ended else ""
+        return f"{', '.join(ended)} ended" if ended and not self._stop.is_set() else ""
 
     def stopping(self) -> str:
         return "shutting down" if self._stop.is_set() else ""
 
 
 @asynccontextmanager
-async def _served(
-    settings: Settings, parts: Parts, readiness: _Readiness, heart: Heartbeat | None
-) -> AsyncIterator[None]:
+async def _served(settings: Settings, parts: Parts, health: _Health, heart: Heartbeat | None) -> AsyncIterator[None]:
     on_time = {} if heart is None else {"event-loop": heart.check}
     pages = {
-        "/healthz": probe("healthz", {**on_time, "tasks": readiness.tasks}),
-        "/readyz": probe("readyz", {"caches": readiness.caches, "stopping": readiness.stopping}),
+        "/healthz": probe("healthz", {**on_time, "tasks": health.tasks}),
+        "/readyz": probe("readyz", {"caches": health.caches, "stopping": health.stopping}),
     }
     auth = [parts.metrics_auth.middleware] if settings.metrics_auth else []
     async with (

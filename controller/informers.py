@@ -59,9 +59,10 @@ class Informers:
 
     def relist(self, resource: str) -> None:
         """List `resource` (a `Resource.name`) again in every namespace, because its cache may be wrong."""
-        for reflector in self._needed:
-            if reflector.resource.name == resource:
-                reflector.relist()
+        _relist([one for one in self._needed if one.resource.name == resource])
+
+    def relist_image_pulls(self) -> None:
+        _relist(self._of_image_pulls)
 
     async def catch_up(self) -> None:
         """List again whatever a controller writes, and wait until all lists are complete, for ever if need be.
@@ -69,15 +70,14 @@ class Informers:
         For a new leader: its watches may lie behind its predecessor's last writes, and nothing may be planned from a
         cache that has not seen them.
         """
-        await _listed_again([one for one in self._needed if one.resource.name != NODES.name])
+        written = [one for one in self._needed if one.resource.name != NODES.name]
+        _relist(written)
+        await _all_synced(written)
 
     async def catch_up_image_pulls(self) -> None:
         """The same for ImagePullJobs. Their CRD may be missing, or the controller may not read them."""
-        await _listed_again(self._of_image_pulls)
-
-    def relist_image_pulls(self) -> None:
-        for reflector in self._of_image_pulls:
-            reflector.relist()
+        _relist(self._of_image_pulls)
+        await _all_synced(self._of_image_pulls)
 
     @asynccontextmanager
     async def running(
@@ -86,6 +86,7 @@ class Informers:
         """Keep the caches up to date while the block runs. Entering waits until every first list is complete, for
         ever if need be; it does not wait for the lists of `pulls`."""
         handler = _ChangeHandler(self, triggers, instrumentation, pulls)
+        nodes: Resource[Any, Node] = NODES if pulls is None else NODES_WITH_IMAGES
         async with asyncio.TaskGroup() as group:
 
             def start(reflector: AnyReflector, handling: Coroutine[object, object, None]) -> AnyReflector:
@@ -93,7 +94,7 @@ class Informers:
                 return reflector
 
             self._needed = [
-                *(start(one, handler.nodes(one)) for one in _reflectors(client, _nodes(pulls), self.nodes)),
+                *(start(one, handler.nodes(one)) for one in _reflectors(client, nodes, self.nodes)),
                 *(start(one, handler.daemonsets(one)) for one in _reflectors(client, DAEMONSETS, self.daemonsets)),
                 *(start(one, handler.revisions(one)) for one in _reflectors(client, REVISIONS, self.revisions)),
                 *(start(one, handler.pods(one)) for one in _reflectors(client, PODS, self.pods)),
@@ -106,17 +107,12 @@ class Informers:
                     ),
                     *(start(one, handler.pullers(one, pulls)) for one in _reflectors(client, PULLERS, pulls.pullers)),
                 ]
-            for reflector in self._needed:
-                await reflector.synced()
+            await _all_synced(self._needed)
             self.is_synced = True
             yield
             tasks, self.tasks = self.tasks, []
             for task in tasks:
                 task.cancel()
-
-
-def _nodes(pulls: ImagePullParts | None) -> Resource[Any, Node]:
-    return NODES if pulls is None else NODES_WITH_IMAGES
 
 
 def _reflectors(client: Client, resource: Resource[W, T], stored: ScopedStore[T]) -> list[Reflector[W, T]]:
@@ -127,9 +123,12 @@ def _reflectors(client: Client, resource: Resource[W, T], stored: ScopedStore[T]
     ]
 
 
-async def _listed_again(reflectors: list[AnyReflector]) -> None:
+def _relist(reflectors: list[AnyReflector]) -> None:
     for reflector in reflectors:
         reflector.relist()
+
+
+async def _all_synced(reflectors: list[AnyReflector]) -> None:
     for reflector in reflectors:
         await reflector.synced()
 

@@ -130,7 +130,7 @@ async def test_what_is_counted_of_a_daemonset_starts_at_zero_and_goes_with_it(be
 async def test_watches_tasks_and_the_probe_that_looks_at_them(bed: Bed) -> None:
     follow_real_time()
     await bed.controller.stop()
-    bed.controller.care = ProcessOptions(measures_lag=True, freezes_garbage=False, watchdog=None)
+    bed.controller.options = ProcessOptions(measures_lag=True, freezes_garbage=False, watchdog=None)
     health = free_port()
     settings = msgspec.structs.replace(bed.controller.settings, health_address=Address(host="127.0.0.1", port=health))
     bed.controller.start(settings)

@@ -16,7 +16,7 @@ async def test_what_was_spared_while_it_ran_is_collected_again(bed: Bed, way: st
     await bed.add_nodes(1)
     await bed.controller.stop()
     gc.unfreeze()  # whatever another test has left
-    bed.controller.care = app.ProcessOptions(measures_lag=False, freezes_garbage=True, watchdog=None)
+    bed.controller.options = app.ProcessOptions(measures_lag=False, freezes_garbage=True, watchdog=None)
     bed.controller.start()
     await bed.deploy(daemonset())
     assert gc.get_freeze_count() > 0

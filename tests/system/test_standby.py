@@ -90,8 +90,8 @@ async def test_a_leaders_watchdog_expires_before_its_lease() -> None:
         await bed.controller.stop()
         await bed.api.create(api.LEASES, {"metadata": {"name": LEASE_NAME}})  # so that it leads at once
         link = InProcess(bed.simulator.cluster, latency=latency)
-        care = app.ProcessOptions(measures_lag=False, freezes_garbage=False, watchdog=watchdog)
-        running = tasks.create_task(app.run(elected(bed), Parts(elected(bed), link, clock=clock), stop, care))
+        options = app.ProcessOptions(measures_lag=False, freezes_garbage=False, watchdog=watchdog)
+        running = tasks.create_task(app.run(elected(bed), Parts(elected(bed), link, clock=clock), stop, options))
         await asyncio.sleep(60)
         assert watchdog.watches, "while it leads"
         sent = [one.at - latency for one in renewals(link)]

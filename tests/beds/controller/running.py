@@ -32,7 +32,7 @@ class Controller:
         self._stop = asyncio.Event()
         self._parts: Parts | None = None
         self._elected = False
-        self.care = SHARED
+        self.options = SHARED
         self.ahead = 0.0
         """Seconds by which its machine's clock is ahead of everybody else's; may be set at any time."""
 
@@ -88,4 +88,4 @@ class Controller:
         """Its parts are kept: from outside nobody can tell a controller that rests from one that waits."""
         self._elected = settings.leader_elect
         self._parts = Parts(settings, self._transport, clock=lambda: self._clock() + self.ahead)
-        await app.run(settings, self._parts, self._stop, self.care)
+        await app.run(settings, self._parts, self._stop, self.options)

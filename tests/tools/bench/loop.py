@@ -48,10 +48,10 @@ class _Measured:
         server, stop = self._server, asyncio.Event()
 
         parts = Parts(settings, server, clock=clock)
-        care = app.ProcessOptions(measures_lag=True, freezes_garbage=True, watchdog=None)
+        options = app.ProcessOptions(measures_lag=True, freezes_garbage=True, watchdog=None)
         self._parts.append(parts)
         async with asyncio.TaskGroup() as group:
-            running = group.create_task(app.run(settings, parts, stop, care), name="controller")
+            running = group.create_task(app.run(settings, parts, stop, options), name="controller")
             await self._rest("start", lambda: None)
             await self._rest("a list of pods, each changed", server.touch_pods)
             await self._rest("a list of nodes, each changed", server.relabel_nodes)
