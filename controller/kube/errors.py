@@ -215,7 +215,7 @@ class WriteVerdict(Enum):
     """It may have been done, or may yet be. Until that is known, plans allow for both."""
 
     @property
-    def of_the_place(self) -> bool:
+    def is_specific(self) -> bool:
         """Whether the cause is this node or object. If the server is away or busy, writes fail everywhere; if an
         object has changed meanwhile, the next try fails nowhere."""
         return self.refused or self is WriteVerdict.FAILED
@@ -232,7 +232,7 @@ class WriteVerdict(Enum):
         )
 
     @property
-    def settles_itself(self) -> bool:
+    def is_transient(self) -> bool:
         """Whether the next pass nearly always settles it, so that it is reported only when it happens again and
         again."""
         return self in (WriteVerdict.ALREADY_EXISTS, WriteVerdict.CONFLICT, WriteVerdict.UNKNOWN_OUTCOME)

@@ -95,8 +95,8 @@ class PassLog:
             case Retry(error=error) if done.crashed:
                 say, fields = self._log.error, {"panic": True, "why": error, "exc_info": error}
             case Retry(error=error):
-                settles_itself = isinstance(error, ApiError) and classify(error).write.settles_itself
-                say, fields["why"] = self._log.info if settles_itself else self._log.warning, error
+                is_transient = isinstance(error, ApiError) and classify(error).write.is_transient
+                say, fields["why"] = self._log.info if is_transient else self._log.warning, error
             case RequeueAfter(after=after, reason=reason):
                 fields |= {"requeue_after": round(after, 3), "requeue_reason": reason}
             case Done():

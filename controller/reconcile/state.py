@@ -413,7 +413,7 @@ class DaemonSetState(msgspec.Struct):
             if isinstance(answer.action, CreatePod):
                 self.write_backoff.record_success(POD_QUOTA)
             return
-        if not means.of_the_place:
+        if not means.is_specific:
             self.write_backoff.record_inconclusive(place)
         if answer.counts and means is WriteVerdict.NAMESPACE_TERMINATING:
             self.write_backoff.hold(place, TERMINATING_SECONDS, moment)

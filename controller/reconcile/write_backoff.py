@@ -59,8 +59,8 @@ class WriteBackoff(msgspec.Struct, Generic[K]):
 
     def record_error(self, key: K, means: WriteVerdict, moment: float) -> bool:
         """Record an error by its meaning; returns whether it counts as a failure of the key."""
-        counts = means.of_the_place or self.is_suspect(key)
-        if not means.of_the_place:
+        counts = means.is_specific or self.is_suspect(key)
+        if not means.is_specific:
             self.record_inconclusive(key)
         if counts:
             self.record_failure(key, moment)

@@ -99,7 +99,7 @@ def retry_decision(action: Action, verdict: WriteVerdict, *, owner_gone: bool) -
 
 def counts_as_failure(action: Action, verdict: WriteVerdict, *, suspect: bool) -> CountsAsFailure:
     """Whether the error counts. `suspect`: several inconclusive errors in a row count too, and this is the last."""
-    if not verdict.of_the_place and not suspect:
+    if not verdict.is_specific and not suspect:
         return CountsAsFailure.NO
     quota = verdict is WriteVerdict.QUOTA_EXCEEDED and isinstance(action, CreatePod)
     if isinstance(action, InDoubt) and not (WRITE_OUTCOMES[verdict].never_done or quota):
@@ -234,7 +234,7 @@ def failure_after(
     lasting = [
         (action, error)
         for action, error in failures
-        if not classify(error).write.settles_itself or action.backoff_key in failing
+        if not classify(error).write.is_transient or action.backoff_key in failing
     ]
     if lasting:
         action, error = lasting[0]

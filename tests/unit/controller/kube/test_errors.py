@@ -224,27 +224,27 @@ JUDGED = {
 DESIGN = Path(__file__).parents[4] / "docs/design/life-of-an-event.md"
 
 OF_A_WRITE = {
-    WriteVerdict.NOT_FOUND: "done already, if the object was to be deleted",
-    WriteVerdict.ALREADY_EXISTS: "done already, if the object is ours",
-    WriteVerdict.CONFLICT: "somebody was quicker: decide anew",
-    WriteVerdict.INVALID: "refused: reported, held back at its place",
-    WriteVerdict.FORBIDDEN: "refused, perhaps only for this node: reported, held back at its place",
-    WriteVerdict.MUTATED: "done, but not as asked: reported, held back at its place",
-    WriteVerdict.NAMESPACE_TERMINATING: "refused: not reported, held back at its place",
+    WriteVerdict.NOT_FOUND: "a delete is done already",
+    WriteVerdict.ALREADY_EXISTS: "a create is done already, if the object is ours",
+    WriteVerdict.CONFLICT: "another writer was quicker: decide anew",
+    WriteVerdict.INVALID: "refused: reported, in back-off",
+    WriteVerdict.FORBIDDEN: "refused, perhaps only for this node: reported, in back-off",
+    WriteVerdict.MUTATED: "done, but not as asked: reported, in back-off",
+    WriteVerdict.NAMESPACE_TERMINATING: "refused: not reported, in back-off",
     WriteVerdict.QUOTA_EXCEEDED: (
-        "refused until something is deleted: reported; a create of a pod holds back all creates, "
-        "another write its place"
+        "refused until something is deleted: reported; a create of a pod puts all creates in back-off, "
+        "another write its own key"
     ),
-    WriteVerdict.FAILED: "failed: reported, held back at its place",
-    WriteVerdict.UNAVAILABLE: "not done, not because of the place: again soon",
-    WriteVerdict.UNKNOWN_OUTCOME: "in doubt: it may have been done, or may yet be",
+    WriteVerdict.FAILED: "failed: reported, in back-off",
+    WriteVerdict.UNAVAILABLE: "not done, whatever the write: again soon",
+    WriteVerdict.UNKNOWN_OUTCOME: "unknown: it may have been done, or may yet be",
 }
 OF_A_READ = {
     WatchVerdict.EXPIRED: "lists again",
     WatchVerdict.NOT_SERVED: "at long intervals, until the CRD is installed; then lists again",
     WatchVerdict.INVALID: "lists again; a streamed list: in pages, at once",
-    WatchVerdict.FORBIDDEN: "backs off: only an administrator can help; a streamed list: in pages, at once",
-    WatchVerdict.UNAUTHORIZED: "backs off: only an administrator can help",
+    WatchVerdict.FORBIDDEN: "backs off until an administrator acts; a streamed list: in pages, at once",
+    WatchVerdict.UNAUTHORIZED: "backs off until an administrator acts",
     WatchVerdict.SERVER_ERROR: "backs off; lists again after several failures",
     WatchVerdict.UNREACHABLE: "every second or two",
     WatchVerdict.OTHER: "backs off",
@@ -283,7 +283,7 @@ def test_the_design_tells_the_same() -> None:
 
 @pytest.mark.parametrize("write", WriteVerdict, ids=lambda write: write.name)
 def test_how_a_write_that_ended_so_is_judged(write: WriteVerdict) -> None:
-    assert (write.of_the_place, write.refused, write.settles_itself, write.undecided) == JUDGED[write]
+    assert (write.is_specific, write.refused, write.is_transient, write.undecided) == JUDGED[write]
 
 
 def test_a_kind_of_conflict_means_what_a_conflict_does() -> None:

@@ -137,7 +137,7 @@ def test_of_many_failing_keys_those_in_backoff_are_kept() -> None:
 def test_an_error_counts_if_of_the_object_or_the_third_in_a_row(means: WriteVerdict) -> None:
     backoff: WriteBackoff[str] = WriteBackoff()
     counts = [backoff.record_error("node-3", means, NOW) for _ in range(MOST_INCONCLUSIVE)]
-    assert counts == [means.of_the_place, means.of_the_place, True]
+    assert counts == [means.is_specific, means.is_specific, True]
     assert "node-3" in backoff.failing
 
 
