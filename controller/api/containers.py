@@ -1,9 +1,5 @@
-"""Views of the containers of a pod: what the spec asks for and what the status reports.
-
-Compares names of images. One image has several: `nginx` is `docker.io/library/nginx:latest`.
-
-Finds pods that will not recover by themselves, and the kind of their problem: the same for metrics and the
-plugin.
+"""The containers of a pod: what the spec asks for, what the status reports, the names of their images, and the
+problems from which they do not recover by themselves.
 """
 
 from __future__ import annotations
@@ -29,7 +25,7 @@ class ResourcesView(View):
 
 
 class ProbeView(View):
-    """A probe. Only whether there is one matters here."""
+    """A probe; only whether there is one is read."""
 
 
 class ResizePolicyView(View):
@@ -67,11 +63,15 @@ class ContainerStateView(View):
     terminated: TerminatedView | None = None
 
 
+_NO_STATE = ContainerStateView()
+_NOT_WAITING = WaitingView()
+
+
 class ContainerStatusView(View):
     name: str = ""
     ready: bool = False
     image: str = ""
-    """Any name by which the node knows the image; not always the one in the spec."""
+    """Any name by which the node knows the image; not always that of the spec."""
     image_id: str = msgspec.field(default="", name="imageID")
     container_id: str = msgspec.field(default="", name="containerID")
     """The id of the container that runs or ran last; empty before the first."""
@@ -79,17 +79,29 @@ class ContainerStatusView(View):
     state: ContainerStateView | None = None
     last_state: ContainerStateView | None = None
     resources: ResourcesView | None = None
-    """The resources that the container really has; None: the node does not report them."""
+    """The resources that the container has; None: the node does not report them."""
+
+    @property
+    def waiting(self) -> WaitingView:
+        return (self.state or _NO_STATE).waiting or _NOT_WAITING
+
+    @property
+    def running(self) -> RunningView | None:
+        return (self.state or _NO_STATE).running
+
+    @property
+    def ended(self) -> TerminatedView | None:
+        """The end of the container, or of the one before it; None: none has ended."""
+        return (self.state or _NO_STATE).terminated or (self.last_state or _NO_STATE).terminated
 
 
 HUB = "docker.io"
-_KNOWN = 16_384
-"""Names that are remembered; most nodes of a cluster have the same ones."""
 
 
-@lru_cache(_KNOWN)
+@lru_cache(16_384)  # most nodes of a cluster have the same images
 def canonical(reference: str) -> str:
-    """The full form: `host/path:tag`, or `host/path@digest` if there is a digest, as the tag then means nothing."""
+    """The full name of an image: `host/path:tag`, or `host/path@digest` if there is a digest, which makes the tag
+    meaningless. `nginx` is `docker.io/library/nginx:latest`."""
     name, at, digest = reference.partition("@")
     path, colon, tag = name.rpartition(":")
     if not colon or "/" in tag:  # no tag, or a colon before a port
@@ -110,15 +122,15 @@ def same_image(one: str, other: str) -> bool:
 
 
 def digest_of(reference: str) -> str:
-    """The digest, `sha256:…`, in `registry/name@sha256:…` or `registry/name:tag@sha256:…`; empty if there is none."""
+    """The digest in `registry/name:tag@sha256:…`; empty if there is none."""
     return reference.rpartition("@")[2] if "@" in reference else ""
 
 
 class PodProblem(StrEnum):
-    """The kinds of problems, few enough for a label of metrics."""
+    """The kinds of problems of pods, few enough for a label of metrics."""
 
     CRASH_LOOP = "CrashLoopBackOff"
-    """A container has started and failed, and is restarted again and again."""
+    """A container fails and is restarted again and again."""
     IMAGE_PULL = "ImagePull"
     """The kubelet cannot get an image."""
     CONFIG = "Config"
@@ -126,11 +138,11 @@ class PodProblem(StrEnum):
     UNSCHEDULABLE = "Unschedulable"
     """The scheduler cannot place it on its node."""
     NOT_READY = "NotReady"
-    """It should be ready by now. Only `planner.summary`, which knows the time, can tell."""
+    """It should be ready by now; found by `planner.summary`, which knows the time."""
     EVICTED = "Evicted"
     """The kubelet has evicted it because the node was short of a resource."""
     OTHER = "Other"
-    """It has ended for another reason, for example because the kubelet did not admit it."""
+    """It has ended for another reason, such as that the kubelet did not admit it."""
 
 
 KIND_OF: Final = {
@@ -148,25 +160,17 @@ _BACK_OFF: Final = ("CrashLoopBackOff", "ImagePullBackOff")
 
 
 def stuck(*, waiting: str, ready: bool, exit_code: int | None, ended: str) -> str:
-    """Why a container will not recover by itself, in the kubelet's word; empty: it may still start.
-
-    `exit_code` and `ended` (the reason) are those of its present or last end. A container that failed and is not
-    ready will most likely fail again.
-    """
+    """The kubelet's reason why a container will not recover by itself; empty: it may still start. `exit_code` and
+    `ended` (the reason) are of its last end: a container that failed and is not ready will likely fail again."""
     if waiting in KIND_OF:
         return waiting
-    if ready or not exit_code:
-        return ""
-    return ended or "Error"
+    return "" if ready or not exit_code else ended or "Error"
 
 
 def problem_of_container(status: ContainerStatusView, replaced: Collection[str] = ()) -> PodProblem | None:
-    """The problem of a container; None: it has none. `replaced` are ids of containers that an update in place ended:
-    how these ended says nothing about their successors, and a back-off of the kubelet after one of them means that it
-    cannot get the image."""
-    state, last = status.state, status.last_state
-    waiting = state.waiting.reason if state is not None and state.waiting is not None else ""
-    ended = (state and state.terminated) or (last and last.terminated) or TerminatedView()
+    """The problem of a container, if any. `replaced` are ids of containers that an update in place ended: their ends
+    say nothing about their successors, and a back-off after one of them means that its image cannot be pulled."""
+    waiting, ended = status.waiting.reason, status.ended or TerminatedView()
     if waiting == "CrashLoopBackOff" and status.container_id in replaced:
         return PodProblem.IMAGE_PULL
     code = None if ended.container_id in replaced else ended.exit_code
@@ -175,24 +179,20 @@ def problem_of_container(status: ContainerStatusView, replaced: Collection[str] 
 
 
 def failure_message_of(statuses: Iterable[ContainerStatusView], replaced: Collection[str] = ()) -> str:
-    """The first container that the kubelet cannot start or that has failed, with the message of the kubelet; empty:
-    it reports none now. `replaced` are ids of containers that an update in place ended.
-
-    While the kubelet backs off, it reports only the back-off instead of the cause; such reports are skipped.
-    """
+    """The kubelet's message about the first container that cannot start or has failed; empty: none. `replaced` as
+    above. A back-off is skipped where the kubelet reports it instead of the cause."""
     for one in statuses:
-        if words := _complaint(one, replaced):
-            return truncated(f"container {one.name}: {words}", LONGEST_ITEM)
+        if message := _failure_message(one, replaced):
+            return truncated(f"container {one.name}: {message}", LONGEST_ITEM)
     return ""
 
 
-def _complaint(status: ContainerStatusView, replaced: Collection[str]) -> str:
-    state, last = status.state or ContainerStateView(), status.last_state or ContainerStateView()
-    waiting = state.waiting or WaitingView()
+def _failure_message(status: ContainerStatusView, replaced: Collection[str]) -> str:
+    waiting, ended = status.waiting, status.ended
     if waiting.reason in KIND_OF and waiting.reason not in _BACK_OFF:
         return f"{waiting.reason}: {waiting.message}"
     again = waiting.reason == "CrashLoopBackOff"
-    ended = last.terminated if again else state.terminated
-    if ended is None or ended.container_id in replaced or not (again or ended.exit_code):
+    is_over = again or (status.state or _NO_STATE).terminated is not None
+    if ended is None or not is_over or ended.container_id in replaced or not (again or ended.exit_code):
         return ""
     return f"ended, exit {ended.exit_code} ({ended.reason})"

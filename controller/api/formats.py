@@ -1,6 +1,6 @@
-"""Numbers as users write them: fields that are a number or a percentage, and quantities of resources.
+"""Numbers or percentages, quantities of resources, and messages for users.
 
-Bounds texts for people, wherever they come from: an object may contain 1.5 MiB of text.
+Messages are bounded, because an object may contain 1.5 MiB of text.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from itertools import islice
 from typing import TypeAlias
 
 IntOrPercent: TypeAlias = int | str
-"""A number of nodes or pods (`3`), or a percentage of the desired number (`"30%"`). Any other string is malformed."""
+"""A number of nodes or pods, or a percentage of the desired number (`"30%"`). Any other string is malformed."""
 
 _PERCENT = re.compile(r"([0-9]{1,9})%")
 _LONGEST_QUANTITY = 64
@@ -23,23 +23,14 @@ _EXACT = Context(prec=2 * _LONGEST_QUANTITY)
 """Digits of precision, so that two quantities are never rounded to the same one."""
 _MILLI = Decimal("1e-3")
 _SUFFIX = {
-    "n": Decimal("1e-9"),
-    "u": Decimal("1e-6"),
-    "m": Decimal("1e-3"),
-    "k": Decimal("1e3"),
-    "M": Decimal("1e6"),
-    "G": Decimal("1e9"),
-    "T": Decimal("1e12"),
-    "P": Decimal("1e15"),
-    "E": Decimal("1e18"),
+    **{s: Decimal(10) ** (3 * power) for power, s in zip((-3, -2, -1, 1, 2, 3, 4, 5, 6), "numkMGTPE", strict=True)},
     **{f"{s}i": Decimal(1024) ** power for power, s in enumerate("KMGTPE", start=1)},
 }
-
 _DECIMAL_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}")
 
 
 def is_well_formed(value: IntOrPercent) -> bool:
-    """Whether `value` is an int >= 0 or a percentage. 150% is well formed; the CRD limits percentages."""
+    """Whether `value` is an int >= 0 or a percentage, also one above 100%."""
     if isinstance(value, str):
         return _PERCENT.fullmatch(value) is not None
     return value >= 0
@@ -53,11 +44,7 @@ def decimal_integer(text: str) -> int | None:
 
 
 def scaled(value: IntOrPercent | None, total: int, *, round_up: bool) -> int:
-    """`value` as a number of `total` nodes; None counts as 0.
-
-    A percentage is rounded up or down as asked (maxUnavailable and maxSurge up, partition and burst down).
-    Raises ValueError for a string that is not a percentage.
-    """
+    """`value` as a number of `total` nodes; None counts as 0. Raises ValueError for any string but a percentage."""
     if value is None:
         return 0
     if isinstance(value, int):
@@ -71,9 +58,7 @@ def scaled(value: IntOrPercent | None, total: int, *, round_up: bool) -> int:
 
 def canonical_quantity(value: str | int | float, *, in_millis: bool = False) -> str:
     """The one spelling of a quantity: `1000m`, `1.0` and `1` become `1`. Any other text is returned unchanged.
-
-    `in_millis`: rounded up to thousandths, as the API server does with amounts of resources.
-    """
+    `in_millis`: rounded up to thousandths, as the API server does with amounts of resources."""
     amount = _amount(value)
     if amount is None:
         return str(value)
@@ -102,15 +87,14 @@ def _amount(value: str | int | float) -> Decimal | None:
 
 
 LONGEST_TEXT = 1024
-"""Characters of a message in a condition or event, where the API server accepts no more, and of a column."""
+"""Characters of a message in a condition or event, by the limit of the API server, and of a column."""
 LONGEST_ITEM = 200
-"""Characters of one item in a list, or of one quoted value."""
+"""Characters of an item in a list, or of a quoted value."""
 MOST_ITEMS = 5
-"""Items of a list that are shown."""
+"""Items of a list in a message."""
 _VERBS = {"has": "have", "is": "are"}
 """The plurals that are not made by leaving out the `s`."""
 _SEPARATOR = "; "
-"""Stands between the parts of a message."""
 
 
 def counted(count: int, what: str, does: str = "", *, of: int | None = None) -> str:
@@ -122,7 +106,7 @@ def counted(count: int, what: str, does: str = "", *, of: int | None = None) -> 
 
 
 def truncated(text: str, most: int = LONGEST_TEXT) -> str:
-    """`text` in at most `most` characters; if it is cut off, the end says how many it had."""
+    """`text` in at most `most` characters; if it is cut, with their number at its end."""
     if len(text) <= most:
         return text
     tail = f"… ({len(text):,} characters)"
@@ -130,7 +114,7 @@ def truncated(text: str, most: int = LONGEST_TEXT) -> str:
 
 
 def listed(items: Iterable[str], *, separator: str = "; ") -> str:
-    """The first `MOST_ITEMS` of `items`, each truncated, and how many more there are."""
+    """The first `MOST_ITEMS` of `items`, each truncated, and the number of the others."""
     rest = iter(items)
     shown = [truncated(item, LONGEST_ITEM) for item in islice(rest, MOST_ITEMS)]
     left = sum(1 for _ in rest)
@@ -138,10 +122,10 @@ def listed(items: Iterable[str], *, separator: str = "; ") -> str:
 
 
 def joined(*parts: str) -> str:
-    """One message of the parts that are not empty, each once; `parts_of` takes it apart again."""
+    """A message of the parts that are not empty, each once; see `parts_of`."""
     return _SEPARATOR.join(dict.fromkeys(filter(None, parts)))
 
 
 def parts_of(message: str) -> list[str]:
-    """The parts of a message that `joined` made."""
+    """The parts of a message of `joined`."""
     return message.split(_SEPARATOR)

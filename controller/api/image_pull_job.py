@@ -1,7 +1,4 @@
-"""ImagePullJob: an image that nodes should have before a pod needs it. The view that is decoded, the record that is
-cached, and the nodes of a job.
-
-Puller pods: the view, the record, and what each reports about its one image.
+"""ImagePullJobs, the nodes of a job, and its puller pods.
 
 A puller runs nothing, because its command does not exist: the kubelet pulls the image, creates the container and
 fails to start it. That is success: docs/design/kubelet.md#a-pod-that-only-pulls.
@@ -14,7 +11,7 @@ from enum import StrEnum
 from sys import intern
 from typing import Final
 
-from controller.api.containers import ContainerStateView, ContainerStatusView, WaitingView, canonical
+from controller.api.containers import ContainerStatusView, canonical
 from controller.api.formats import IntOrPercent, is_well_formed, scaled, truncated
 from controller.api.names import GROUP, HASH_LABEL, SERVICE_ACCOUNT_ANNOTATION
 from controller.api.node import Node
@@ -30,13 +27,9 @@ TIMEOUT_SECONDS = 600
 BACKOFF_LIMIT = 3
 PARALLELISM = 1
 """The defaults of OpenKruise: seconds for one attempt, retries, and nodes at a time."""
-VIRTUAL = ("type", "virtual-kubelet")
-"""Label of virtual nodes, where no machine can keep an image."""
 
 
 class NodeSelector(LabelSelector):
-    """Selects nodes by name, or by label."""
-
     names: tuple[str, ...] | None = None
 
 
@@ -63,7 +56,7 @@ class ImagePullJobSpec(View):
     pull_secrets: tuple[str, ...] | None = None
     selector: NodeSelector | None = None
     pod_selector: LabelSelector | None = None
-    """Selects the nodes of these pods in the namespace of the job; then `selector` is not used."""
+    """Selects the nodes of these pods in the namespace of the job; `selector` is then ignored."""
     parallelism: IntOrPercent | None = None
     pull_policy: PullPolicy = PullPolicy()
     completion_policy: CompletionPolicy = CompletionPolicy()
@@ -83,12 +76,12 @@ class ImagePullJobSpec(View):
 
     @property
     def never_completes(self) -> bool:
-        """Whether it never completes, so that later nodes get the image too."""
+        """Whether it never completes, so that new nodes get the image too."""
         return self.completion_policy.type == NEVER
 
     @property
     def always_pulls(self) -> bool:
-        """Whether nodes that have the image ask the registry for a newer one."""
+        """Whether nodes pull the image although they have one of this name."""
         return self.image_pull_policy == ALWAYS
 
     def at_once(self, nodes: int) -> int:
@@ -119,23 +112,22 @@ class ImagePullJob(NamespacedObject):
     """A job as it is cached."""
 
     owner_uid: str
-    """The uid of the Advanced DaemonSet whose rollout created it; empty: somebody else did."""
+    """The uid of the Advanced DaemonSet whose rollout created it; empty: none did."""
     hash: str
     """The hash of the revision for which it was created; empty: for none."""
     service_account: str
-    """The ServiceAccount whose pull secrets are used if `spec` names none; empty: the account `default`."""
+    """The ServiceAccount whose pull secrets are used if `spec` names none; empty: `default`."""
     generation: int
     terminating: bool
     spec: ImagePullJobSpec
     status: ImagePullJobStatus | None
-    """None: nobody has written one yet."""
     matches: Matcher
-    """Whether `selector` chooses a node with these labels, apart from names."""
+    """Whether `selector` matches these labels of a node."""
 
     @property
     def is_orphaned(self) -> bool:
-        """Whether its DaemonSet was deleted with `--cascade=orphan`. Nobody else would delete the job, and one of the
-        same name may be needed again."""
+        """Whether its DaemonSet was deleted with `--cascade=orphan`: then we delete the job, whose name may be needed
+        again."""
         return bool(self.hash) and not self.owner_uid
 
 
@@ -163,8 +155,10 @@ def project(view: ImagePullJobView) -> ImagePullJob:
 
 def job_of(meta: ObjectMeta) -> OwnerReference | None:
     """The owner reference to the job of a pod; None: it has no job."""
-    owners = (one for one in meta.owner_references or () if one.controller)
-    return next((one for one in owners if one.kind == JOB_KIND and one.group == GROUP), None)
+    for one in meta.owner_references or ():
+        if one.controller and one.kind == JOB_KIND and one.group == GROUP:
+            return one
+    return None
 
 
 class Targets(Value, gc=True):
@@ -178,8 +172,8 @@ class Targets(Value, gc=True):
 
 
 def keeps_images(node: Node) -> bool:
-    key, value = VIRTUAL
-    return node.labels.get(key) != value
+    """Whether it is no virtual node, which has no machine to keep an image."""
+    return node.labels.get("type") != "virtual-kubelet"
 
 
 def targets(
@@ -202,7 +196,7 @@ def targets(
     first = parse(updated or LabelSelector())
     return Targets(
         nodes=[node.name for node in sorted(chosen, key=lambda one: (first(one.labels), one.name), reverse=True)],
-        not_ready=frozenset(node.name for node in chosen if node.silent),
+        not_ready=frozenset(node.name for node in chosen if node.not_ready),
         with_image=frozenset(node.name for node in chosen if not job.spec.always_pulls and image in node.images),
     )
 
@@ -213,8 +207,8 @@ MANAGED: Final = {"app.kubernetes.io/managed-by": "kruise-ds"}
 """Labels of every puller. They identify a puller whose owner reference was removed."""
 CONTAINER: Final = "pull"
 
-NOT_PULLED: Final = frozenset(
-    {
+_NOT_PULLED: Final = frozenset(
+    [
         "ErrImagePull",
         "ImagePullBackOff",
         "InvalidImageName",
@@ -222,23 +216,21 @@ NOT_PULLED: Final = frozenset(
         "ImageInspectError",
         "RegistryUnavailable",
         "SignatureValidationFailed",
-    }
+    ]
 )
-PULLED_REASONS: Final = frozenset(
-    {
+_PULLED: Final = frozenset(
+    [
         "RunContainerError",
         "CreateContainerError",
         "CreateContainerConfigError",
         "PreCreateHookError",
         "CrashLoopBackOff",
-    }
+    ]
 )
 """Waiting reasons that prove that the image is on the node. A container of an image without any program keeps one of
 them for ever."""
-LONGEST_WHY: Final = 500
+_MOST_WHY: Final = 500
 """Characters of the message of the kubelet; the answer of the registry is at its end."""
-LOST: Final = "ContainerStatusUnknown"
-"""The reason in the status of a container whose end the kubelet did not see."""
 
 
 class PullState(StrEnum):
@@ -251,21 +243,27 @@ class Puller(NamespacedObject):
     """A puller as it is cached."""
 
     job: str
-    """The name of its job, in its own namespace; empty: it has lost its owner."""
+    """The name of its job; empty: it has lost its owner."""
     job_uid: str
     node: str
     image: str
-    """What its container pulls: admission may have changed what the job asked for."""
+    """The image of its container: admission may have changed that of the job."""
     terminating: bool
     state: PullState
     why: str
-    """What is wrong, in the words of the kubelet or the scheduler; empty: nothing."""
+    """The message of the kubelet or the scheduler; empty: none."""
 
 
 def project_puller(view: PodView) -> Puller | None:
-    meta, owner = view.metadata, job_of(view.metadata) or _nobody(view.metadata)
+    """The record of a puller, also of an orphaned one; None: another pod."""
+    meta = view.metadata
+    owner = job_of(meta)
     if owner is None:
-        return None
+        if not (meta.labels or {}).items() >= MANAGED.items() or any(
+            one.controller for one in meta.owner_references or ()
+        ):
+            return None
+        owner = OwnerReference()
     state, why = _progress(view.status)
     return Puller(
         namespace=intern(meta.namespace),
@@ -278,31 +276,23 @@ def project_puller(view: PodView) -> Puller | None:
         image=intern(next((one.image for one in view.spec.containers or () if one.name == CONTAINER), "")),
         terminating=meta.deletion_timestamp is not None,
         state=state,
-        why=truncated(why, LONGEST_WHY),
+        why=truncated(why, _MOST_WHY),
     )
-
-
-def _nobody(meta: ObjectMeta) -> OwnerReference | None:
-    """An empty reference for an orphaned puller, as after `kubectl delete --cascade=orphan`; None for other pods."""
-    owned = any(owner.controller for owner in meta.owner_references or ())
-    ours = (meta.labels or {}).items() >= MANAGED.items()
-    return OwnerReference() if ours and not owned else None
 
 
 def _progress(status: PodStatusView) -> tuple[PullState, str]:
     one = next((one for one in status.container_statuses or () if one.name == CONTAINER), ContainerStatusView())
-    state, last = one.state or ContainerStateView(), one.last_state or ContainerStateView()
-    waiting, ended = state.waiting or WaitingView(), state.terminated or last.terminated
-    if one.image_id or waiting.reason in PULLED_REASONS or (ended is not None and ended.reason != LOST):
+    waiting, ended = one.waiting, one.ended
+    lost = ended is not None and ended.reason == "ContainerStatusUnknown"  # the kubelet did not see its end
+    if one.image_id or waiting.reason in _PULLED or (ended is not None and not lost):
         return PullState.SUCCEEDED, ""
-    if waiting.reason in NOT_PULLED:
-        return PullState.FAILED, _words(waiting.reason, waiting.message)
+    if waiting.reason in _NOT_PULLED:
+        return PullState.FAILED, _message(waiting.reason, waiting.message)
     if status.phase in ("Failed", "Succeeded"):
-        return PullState.FAILED, _words(status.reason or "the pod ended", status.message)
+        return PullState.FAILED, _message(status.reason or "the pod ended", status.message)
     unscheduled = any(one.type == "PodScheduled" and one.status == "False" for one in status.conditions or ())
     return PullState.ACTIVE, "the scheduler has not bound the pod" if unscheduled else ""
 
 
-def _words(reason: str, message: str) -> str:
-    line = " ".join(message.split())
-    return f"{reason}: {line}" if line else reason
+def _message(reason: str, message: str) -> str:
+    return f"{reason}: {' '.join(message.split())}" if message.strip() else reason

@@ -1,6 +1,5 @@
-"""Nodes: only the fields that placement needs are cached (name, labels, taints); if images are pulled in advance,
-also which images each node has.
-"""
+"""Nodes: the views that are decoded, and the record that is cached. Images are in it only if they are pulled in
+advance."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ from controller.api.names import TAINT_NOT_READY, TAINT_UNREACHABLE
 from controller.api.objects import Key, ObjectMeta, Value, View, epoch
 
 ZONE_LABELS: Final = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone")
-"""Labels with the zone of a node; the first one that it has counts."""
+"""Labels with the zone of a node, the preferred one first."""
 
 
 class Taint(View):
@@ -43,7 +42,7 @@ class _NodeStatus(View):
 
 
 class NodeWithImagesView(NodeView):
-    """A node with the images that its kubelet reports. Only decoded if needed, because there may be many."""
+    """A node with the images that its kubelet reports, which may be many."""
 
     status: _NodeStatus = _NodeStatus()
 
@@ -67,22 +66,21 @@ class Node(Value):
 
     @property
     def zone(self) -> str:
-        """The zone; empty if no label says it."""
-        labels = self.labels
-        return labels.get(ZONE_LABELS[0]) or labels.get(ZONE_LABELS[1], "")
+        """The zone; empty if no label has it."""
+        return self.labels.get(ZONE_LABELS[0]) or self.labels.get(ZONE_LABELS[1], "")
 
     @property
     def unreachable(self) -> bool:
-        """Whether the control plane has lost contact with the node. A pod that is deleted there does not go away."""
+        """Whether the control plane has lost contact with the node; pods that are deleted there remain."""
         return any(taint.key == TAINT_UNREACHABLE for taint in self.taints)
 
     @property
-    def silent(self) -> bool:
-        """Whether no pod starts there for now, because the kubelet has lost contact or is not ready."""
+    def not_ready(self) -> bool:
+        """Whether no pod starts there for now: it is unreachable, or its kubelet is not ready."""
         return any(taint.key in (TAINT_UNREACHABLE, TAINT_NOT_READY) for taint in self.taints)
 
     def same_placement(self, other: Node) -> bool:
-        """Whether the two are the same for every DaemonSet; after a heartbeat only the version differs."""
+        """Whether only fields differ that do not matter for placement, as after a heartbeat."""
         return self.labels == other.labels and self.taints == other.taints and self.uid == other.uid
 
 

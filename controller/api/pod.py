@@ -1,7 +1,6 @@
 """Pods: the view that is decoded, and the record that is cached.
 
-A record has only the fields that decisions need; pods of one revision share one dict of labels. A field that is
-missing here is read by a GET when needed, not added "just in case".
+A record has only the fields that decisions need, because memory grows with each; other fields are read by a GET.
 """
 
 from __future__ import annotations
@@ -84,7 +83,7 @@ class ManagedPodView(PodView):
 
 
 class Pod(NamespacedObject):
-    """A pod as it is cached: one of ours, or one without a controller that a selector may match."""
+    """A pod as it is cached: one of an Advanced DaemonSet, or one without a controller."""
 
     owner_uid: str
     """The uid of the Advanced DaemonSet that controls it; empty: it has no controller."""
@@ -94,12 +93,10 @@ class Pod(NamespacedObject):
     finalizers: tuple[str, ...]
     created: float
     node: str
-    """The node that it runs on or can only run on; empty: neither is known."""
+    """The node that it is bound to or can only run on; empty: neither is known."""
     bound: bool
-    """Whether the scheduler has put it on `node` already."""
     phase: str
     terminating: bool
-    """Whether it has a deletionTimestamp."""
     ready: bool
     """Whether its Ready condition and our readiness gates are True, and no container is being restarted by an update
     in place: without a readiness probe, the kubelet calls a pod ready while its program is gone."""
@@ -107,18 +104,16 @@ class Pod(NamespacedObject):
     """Since when it is ready (seconds since 1970), by its Ready condition or the start of its last container,
     whichever is later; None: not ready, or not known."""
     problem: PodProblem | None = None
-    """Why it will not become ready by itself, as far as its status shows; None: nothing is known, or it is ready."""
+    """Why it will not become ready by itself, as far as its status shows."""
     failure_message: str = ""
     """The message about a container that cannot start or that ends, during an update in place; else empty."""
     gates: tuple[ReadinessGate, ...] = ()
-    """The readiness gates that we set."""
     in_progress: UpdateInProgress | None = None
-    """The unfinished part of an update in place; None: there is none."""
+    """The unfinished part of an update in place."""
     restarted_at: float | None = None
-    """When the last container without readiness probe restarted (seconds since 1970, clock of the node); None: none
-    did."""
+    """When the last container without readiness probe restarted (seconds since 1970, clock of the node)."""
     updated_in_place: bool = False
-    """Whether it was ever updated in place, or is being updated."""
+    """Whether an update in place of it has ever begun."""
     has_node_agent: bool = False
     """Whether the node agent of OpenKruise takes care of its containers."""
     drained: bool = False
@@ -126,21 +121,21 @@ class Pod(NamespacedObject):
     drained_for_update: bool = False
     """Whether it would be ready if it were not drained for an update in place, which has not begun."""
     held_since: float | None = None
-    """When it was prepared for its deletion (seconds since 1970); None: it is not, or the time was not noted."""
+    """When it was prepared for its deletion (seconds since 1970); None: it is not, or the time is not recorded."""
 
     @property
     def hash(self) -> str:
-        """The hash of the revision that it was made from; empty: somebody else made it."""
+        """The hash of its revision; empty: another client created it."""
         return self.labels.get(HASH_LABEL, "")
 
     @property
     def ended(self) -> bool:
-        """Whether it is Failed or Succeeded. Ask this first: its Ready condition may still be True."""
+        """Whether it is Failed or Succeeded. Its Ready condition may still be True."""
         return self.phase in ("Failed", "Succeeded")
 
     @property
     def adoptable(self) -> bool:
-        """Whether a DaemonSet whose selector matches it may adopt it: it has no controller and is a live pod."""
+        """Whether a DaemonSet whose selector matches it may adopt it."""
         return not (self.owner_uid or self.terminating or self.ended)
 
     @property
@@ -168,6 +163,76 @@ class Pod(NamespacedObject):
         return self.ready or self.drained
 
 
+def project(view: PodView) -> Pod | None:
+    """The record of a pod; None: another kind of controller owns it."""
+    meta = view.metadata
+    owner = ownership_of(meta)
+    if owner is None:
+        return None
+    status, conditions = view.status, view.status.conditions or ()
+    labels, statuses = meta.labels or {}, status.container_statuses or ()
+    gates = gates_of(view.spec.readiness_gates, conditions) if view.spec.readiness_gates else ()
+    state = state_of(meta.annotations)
+    seen = status.observed_generation
+    observed = seen >= meta.generation if seen else None
+    in_progress = None if state is None else unfinished_update_of(view, state, observed=observed)
+    replaced = () if state is None else state.replaced
+    not_started = in_progress is not None and in_progress.not_started
+    ready, containers_ready, since = False, False, None
+    for one in conditions:
+        if one.status == "True" and one.type == "Ready":
+            ready, since = True, one.last_transition_time
+        elif one.status == "True" and one.type == "ContainersReady":
+            containers_ready = True
+    closed = [gate for gate in gates if not gate.open]
+    ready = ready and not not_started and not closed
+    marked = any(gate.marked_not_ready for gate in gates)
+    held = marked or labels.get(LIFECYCLE_STATE_LABEL) == PREPARING_DELETE
+    return Pod(
+        namespace=intern(meta.namespace),
+        name=meta.name,
+        uid=meta.uid,
+        version=meta.resource_version,
+        owner_uid=owner.uid,
+        owner_index=owner.index,
+        labels=_shared(tuple(sorted(labels.items()))),
+        finalizers=meta.finalizers or (),
+        created=epoch(meta.creation_timestamp) or 0.0,
+        node=intern(target_node(view.spec)),
+        bound=bool(view.spec.node_name),
+        phase=intern(status.phase),
+        terminating=meta.deletion_timestamp is not None,
+        ready=ready,
+        ready_since=_latest(since, statuses) if ready else None,
+        problem=_problem(status, replaced, ready=ready),
+        failure_message=failure_message_of(statuses, replaced) if in_progress is not None else "",
+        gates=gates,
+        in_progress=in_progress,
+        restarted_at=_restarted_at(view),
+        updated_in_place=state is not None,
+        has_node_agent=NODE_AGENT_ANNOTATION in (meta.annotations or ()),
+        drained=marked and containers_ready and not not_started and _is_drained_for_delete(closed),
+        drained_for_update=in_progress is None and containers_ready and _is_drained_for_update(closed),
+        held_since=epoch((meta.annotations or {}).get(LIFECYCLE_TIMESTAMP_ANNOTATION)) if held else None,
+    )
+
+
+def unfinished_update_of(
+    view: PodView, state: InPlaceState, *, observed: bool | None = None
+) -> UpdateInProgress | None:
+    """The part of an update in place that is not done. `observed`: whether the kubelet has seen this generation."""
+    meta, status = view.metadata, view.status
+    return unfinished_update(
+        state,
+        view.spec.containers or (),
+        status.container_statuses or (),
+        status.conditions or (),
+        of=(meta.labels or {}).get(HASH_LABEL, ""),
+        generation=meta.generation,
+        observed=observed,
+    )
+
+
 def target_node(spec: PodSpecView) -> str:
     """The node of a bound pod, else the only node that its required affinity names, else ""."""
     if spec.node_name:
@@ -188,111 +253,35 @@ def _shared(labels: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
     return dict(labels)
 
 
-def project(view: PodView) -> Pod | None:
-    """The record of one pod, or None for a pod that another kind of controller owns."""
-    meta = view.metadata
-    owner = ownership_of(meta)
-    if owner is None:
-        return None
-    status, conditions = view.status, view.status.conditions or ()
-    statuses = status.container_statuses or ()
-    gates = gates_of(view.spec.readiness_gates, conditions) if view.spec.readiness_gates else ()
-    state = state_of(meta.annotations)
-    in_progress = None if state is None else _underway(view, state, conditions, statuses)
-    ready, ready_since = False, None
-    for condition in conditions:
-        if condition.type == "Ready" and condition.status == "True":
-            ready, ready_since = True, _latest(condition.last_transition_time, statuses)
-    unseen = in_progress is not None and in_progress.not_started
-    if not all(gate.open for gate in gates) or unseen:
-        ready, ready_since = False, None
-    marked = any(gate.marked_not_ready for gate in gates)
-    held = marked or (meta.labels or {}).get(LIFECYCLE_STATE_LABEL) == PREPARING_DELETE
-    return Pod(
-        namespace=intern(meta.namespace),
-        name=meta.name,
-        uid=meta.uid,
-        version=meta.resource_version,
-        owner_uid=owner.uid,
-        owner_index=owner.index,
-        labels=_shared(tuple(sorted((meta.labels or {}).items()))),
-        finalizers=meta.finalizers or (),
-        created=epoch(meta.creation_timestamp) or 0.0,
-        node=intern(target_node(view.spec)),
-        bound=bool(view.spec.node_name),
-        phase=intern(view.status.phase),
-        terminating=meta.deletion_timestamp is not None,
-        ready=ready,
-        ready_since=ready_since,
-        problem=_ailment(status, state.replaced if state is not None else (), ready=ready),
-        failure_message=failure_message_of(statuses, state.replaced)
-        if state is not None and in_progress is not None
-        else "",
-        gates=gates,
-        in_progress=in_progress,
-        restarted_at=_restarted_at(view),
-        updated_in_place=state is not None,
-        has_node_agent=NODE_AGENT_ANNOTATION in (meta.annotations or ()),
-        drained=marked and not unseen and _would_be_ready(gates, conditions),
-        drained_for_update=in_progress is None and _is_drained_for_update(gates, conditions),
-        held_since=epoch((meta.annotations or {}).get(LIFECYCLE_TIMESTAMP_ANNOTATION)) if held else None,
-    )
+def _is_drained_for_delete(closed: Sequence[ReadinessGate]) -> bool:
+    return all(gate.marked_not_ready and not gate.held_by_others for gate in closed)
 
 
-def _would_be_ready(gates: Sequence[ReadinessGate], conditions: Sequence[PodCondition]) -> bool:
-    """Whether its containers are ready, and all our other readiness gates are open."""
-    others = all(gate.open or (gate.marked_not_ready and not gate.held_by_others) for gate in gates)
-    return others and _are_containers_ready(conditions)
-
-
-def _is_drained_for_update(gates: Sequence[ReadinessGate], conditions: Sequence[PodCondition]) -> bool:
-    draining = [gate.draining for gate in gates if not gate.open]
-    return any(draining) and all(draining) and _are_containers_ready(conditions)
-
-
-def _are_containers_ready(conditions: Sequence[PodCondition]) -> bool:
-    return any(one.type == "ContainersReady" and one.status == "True" for one in conditions)
-
-
-def _underway(
-    view: PodView, state: InPlaceState, conditions: Sequence[PodCondition], statuses: Sequence[ContainerStatusView]
-) -> UpdateInProgress | None:
-    seen = view.status.observed_generation
-    observed = seen >= view.metadata.generation if seen else None
-    meta, containers = view.metadata, view.spec.containers or ()
-    of = (meta.labels or {}).get(HASH_LABEL, "")
-    return unfinished_update(
-        state, containers, statuses, conditions, of=of, generation=meta.generation, observed=observed
-    )
+def _is_drained_for_update(closed: Sequence[ReadinessGate]) -> bool:
+    return bool(closed) and all(gate.draining for gate in closed)
 
 
 def _latest(since: str | None, statuses: Sequence[ContainerStatusView]) -> float | None:
-    """When the pod became ready: `since`, or the start of a container that started later."""
+    """`since`, or the start of a container that started later."""
     latest = epoch(since)
     for one in statuses:
-        started = _start_of(one)
+        started = epoch(one.running.started_at) if one.running is not None else None
         if started is not None and latest is not None and started > latest:
             latest = started
     return latest
 
 
 def _restarted_at(view: PodView) -> float | None:
-    """When the last container without a readiness probe was restarted, for any reason."""
     restarted = [one for one in view.status.container_statuses or () if one.restart_count]
     if not restarted:
         return None
     unprobed = {one.name for one in view.spec.containers or () if one.readiness_probe is None}
-    starts = [_start_of(one) for one in restarted if one.name in unprobed]
-    return max((one for one in starts if one is not None), default=None)
+    starts = (epoch(one.running.started_at) for one in restarted if one.name in unprobed and one.running is not None)
+    return max((start for start in starts if start is not None), default=None)
 
 
-def _start_of(status: ContainerStatusView) -> float | None:
-    running = status.state.running if status.state is not None else None
-    return epoch(running.started_at) if running is not None else None
-
-
-def _ailment(status: PodStatusView, replaced: Collection[str], *, ready: bool) -> PodProblem | None:
-    """The problem of a pod, if it has one. Succeeded is as bad as Failed: a daemon should not end."""
+def _problem(status: PodStatusView, replaced: Collection[str], *, ready: bool) -> PodProblem | None:
+    """The problem of a pod, if any. Succeeded is one like Failed: a daemon should not end."""
     if status.phase in ("Failed", "Succeeded"):
         return PodProblem.EVICTED if status.reason == "Evicted" else PodProblem.OTHER
     if ready:
@@ -300,5 +289,5 @@ def _ailment(status: PodStatusView, replaced: Collection[str], *, ready: bool) -
     if any(one.type == "PodScheduled" and one.status == "False" for one in status.conditions or ()):
         return PodProblem.UNSCHEDULABLE
     statuses = (*(status.init_container_statuses or ()), *(status.container_statuses or ()))
-    # the first problem, in the order of the pod: containers wait for the init containers before them
+    # the first in the order of the pod: containers wait for the init containers before them
     return next(filter(None, (problem_of_container(one, replaced) for one in statuses)), None)

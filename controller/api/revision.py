@@ -1,7 +1,6 @@
 """ControllerRevisions: the stored revisions of the pod template of a DaemonSet.
 
-The payload has the format of the native controller and of OpenKruise: `{"spec":{"template":{…,"$patch":"replace"}}}`,
-compact with sorted keys (why: see `encode`).
+Their data is that of the native controller and of OpenKruise: `{"spec":{"template":{…,"$patch":"replace"}}}`.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ from controller.api.objects import (
 )
 
 HIGHEST_NUMBER = 2**62
-"""Numbers are counted up to this one. A stored number beyond it, or below 1, counts as 0."""
+"""The highest number of a revision. A stored number beyond it, or below 1, counts as 0."""
 
 SHORT_HASH_CHARACTERS = "bcdfghjklmnpqrstvwxz2456789"
-"""The alphabet of generated names in Kubernetes (apimachinery `SafeEncodeString`): no vowels, no look-alikes."""
+"""The alphabet of generated names in Kubernetes (apimachinery `SafeEncodeString`)."""
 
 _GO_ESCAPES = tuple((one.encode(), f"\\u{ord(one):04x}".encode()) for one in "<>&\u2028\u2029")
 """Characters that Go escapes. In JSON they occur only inside strings, so the bytes can simply be replaced."""
@@ -51,23 +50,23 @@ class Revision(NamespacedObject):
     """From 1 to `HIGHEST_NUMBER`; 0 if the stored number is out of range."""
     template: JSONObject
     identity: str
-    """The meaning of the template (`canonical.identity`), by which revisions are compared."""
+    """The meaning of the template (`template_identity.identity`), by which revisions are compared."""
     terminating: bool = False
     created: str = ""
-    """When, in RFC 3339."""
+    """RFC 3339."""
     annotated: bool = False
     """Whether it has annotations."""
     never_ran: bool = False
-    """Whether no pod of the DaemonSet has had it yet, as far as is recorded."""
+    """Whether no pod of the DaemonSet is recorded to have had it."""
 
     @property
     def hash(self) -> str:
-        """The value of `controller-revision-hash` on pods of this revision; its name if it has no such label."""
+        """The label `controller-revision-hash` of its pods; its name if it has no such label."""
         return self.labels.get(HASH_LABEL) or self.name
 
 
 def project(view: RevisionView) -> Revision | None:
-    """The record of one revision; None if another kind of workload owns it, or its payload is unknown."""
+    """The record of a revision; None: another kind of workload owns it, or it has no template."""
     meta = view.metadata
     owner = ownership_of(meta)
     template = template_of(view.data)
@@ -92,7 +91,7 @@ def project(view: RevisionView) -> Revision | None:
 
 
 def template_of(data: JSON) -> JSONObject | None:
-    """The pod template in a payload, without `$patch`; None: it contains none."""
+    """The pod template in the data of a revision, without `$patch`; None: it contains none."""
     template = fields_of(fields_of(data).get("spec")).get("template")
     if not isinstance(template, dict):
         return None
@@ -100,7 +99,7 @@ def template_of(data: JSON) -> JSONObject | None:
 
 
 def payload(template: JSONObject) -> JSONObject:
-    """The payload (`ControllerRevision.data`) for `template`."""
+    """The data of a revision with `template`."""
     return {"spec": {"template": {**template, "$patch": "replace"}}}
 
 
@@ -108,7 +107,7 @@ def encode(body: JSONObject) -> bytes:
     """Compact JSON with sorted keys, and `<`, `>`, `&` and two line separators escaped as Go does.
 
     The API server compares stored data with its own encoding of it: a revision that was sent in another form can
-    never be updated again by anybody.
+    never be updated again.
     """
     encoded = as_bytes(body, ordered=True)
     for plain, escaped in _GO_ESCAPES:
@@ -119,13 +118,10 @@ def encode(body: JSONObject) -> bytes:
 def short_hash(*parts: str, length: int) -> str:
     """`length` characters of the alphabet for names; the same parts give the same characters in every process."""
     number = int.from_bytes(hashlib.sha256("\0".join(parts).encode()).digest()[:16], "big")
-    characters = []
-    for _ in range(length):
-        number, rest = divmod(number, len(SHORT_HASH_CHARACTERS))
-        characters.append(SHORT_HASH_CHARACTERS[rest])
-    return "".join(characters)
+    base = len(SHORT_HASH_CHARACTERS)
+    return "".join(SHORT_HASH_CHARACTERS[number // base**place % base] for place in range(length))
 
 
 def new_hash(identity: str, collisions: int) -> str:
-    """The hash of a revision that is not stored yet. Stored revisions keep their label, whoever computed it."""
+    """The hash of a revision that is not stored yet; stored revisions keep their label."""
     return short_hash(identity, str(collisions), length=10)

@@ -1,8 +1,4 @@
-"""Parses selectors once and matches them many times.
-
-A label selector selects pods (`spec.selector`) or nodes (`rollingUpdate.selector`); node selector terms are the
-richer language of node affinity. Each requirement becomes a test of one label.
-"""
+"""Label selectors and requirements of node affinity: parsed once, into functions that match many sets of labels."""
 
 from __future__ import annotations
 
@@ -34,7 +30,7 @@ class LabelSelector(Part, omit_defaults=True):
 
     @property
     def empty(self) -> bool:
-        """Whether it has neither matchLabels nor matchExpressions, and so would select everything."""
+        """Whether it selects everything."""
         return not self.match_labels and not self.match_expressions
 
 
@@ -48,19 +44,19 @@ def is_label_value(value: str) -> bool:
 
 
 def is_label(name: str) -> bool:
-    """Whether `name` is a DNS label (RFC 1123), as names of namespaces are."""
+    """Whether `name` is a DNS label (RFC 1123), like the name of a namespace."""
     return len(name) <= 63 and _LABEL.fullmatch(name) is not None
 
 
 def is_subdomain(name: str) -> bool:
-    """Whether `name` is a DNS subdomain (RFC 1123), as most names are, such as those of nodes."""
+    """Whether `name` is a DNS subdomain (RFC 1123), like the name of a node."""
     return len(name) <= 253 and _SUBDOMAIN.fullmatch(name) is not None
 
 
 def requirement(one: Requirement) -> Matcher:
-    """A test for one requirement; also for Gt and Lt, which only node affinity has.
+    """A matcher of one requirement, which may be of node affinity (Gt, Lt).
 
-    Raises ValueError, which names key and operator, for a requirement that the API server would refuse.
+    Raises ValueError, which names key and operator, for a requirement that the API server refuses.
     """
     key, values = one.key, frozenset(one.values or ())
     if not is_label_key(key):
@@ -102,10 +98,8 @@ def _comparison(one: Requirement) -> Matcher:
 
 
 def parse(selector: LabelSelector) -> Matcher:
-    """A matcher for all of `selector`; the empty selector matches everything.
-
-    Raises ValueError for a malformed requirement; Gt and Lt are malformed here.
-    """
+    """A matcher of a label selector; the empty one matches everything. Raises ValueError for a malformed requirement,
+    and for Gt and Lt."""
     wanted = tuple((selector.match_labels or {}).items())
     for key, _ in wanted:
         if not is_label_key(key):
@@ -125,7 +119,7 @@ def parse(selector: LabelSelector) -> Matcher:
 
 
 def as_text(selector: LabelSelector) -> str:
-    """The selector as kubectl prints it: `app=demo,tier in (a,b)`; `<none>` when empty."""
+    """The selector as kubectl prints it: `app=demo,tier in (a,b)`; `<none>` if empty."""
     parts = [f"{key}={value}" for key, value in sorted((selector.match_labels or {}).items())]
     for one in selector.match_expressions or ():
         values = ",".join(sorted(one.values or ()))

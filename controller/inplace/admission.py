@@ -15,10 +15,10 @@ from msgspec.structs import replace
 from controller.api.containers import ResourcesView
 from controller.api.in_place import Resize, state_of
 from controller.api.objects import OURS, JSONObject, Value, fields_of, value_at
-from controller.api.pod import ManagedPodView, PodView
+from controller.api.pod import ManagedPodView, PodView, unfinished_update_of
 from controller.api.revision import Revision
 from controller.inplace.change import InPlaceChange, amount_of
-from controller.inplace.patches import amounts_of, swapping, unfinished_update_of, updating
+from controller.inplace.patches import amounts_of, swapping, updating
 
 IMAGE_UNDONE = "admission changes their image at creation, and would not change the new one"
 RESOURCES_UNDONE = "admission changes their cpu or memory at creation, and would not change the new amounts"

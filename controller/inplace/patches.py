@@ -23,7 +23,7 @@ import msgspec
 
 from controller.api import patch
 from controller.api.containers import ContainerStatusView, ContainerView, ResourcesView
-from controller.api.in_place import InPlaceState, Resize, Superseded, UpdateInProgress, state_of, unfinished_update
+from controller.api.in_place import InPlaceState, Resize, Superseded, state_of
 from controller.api.names import (
     CONTAINER_BARRIER,
     HASH_LABEL,
@@ -37,7 +37,7 @@ from controller.api.names import (
     START_IN_PLACE_UPDATE,
 )
 from controller.api.objects import JSON, JSONObject, as_bytes, fields_of, items_of, rfc3339
-from controller.api.pod import PodView
+from controller.api.pod import PodView, unfinished_update_of
 from controller.api.readiness_gates import closed, with_our_entry, without_our_entry
 from controller.api.revision import Revision
 from controller.inplace.change import InPlaceChange
@@ -203,13 +203,6 @@ def _left_undone(pod: PodView, before: InPlaceState, now: float) -> tuple[Collec
     if in_progress is None or not in_progress.is_pending(now):
         return late, False
     return {*in_progress.restarting, *late}, in_progress.resize is not None
-
-
-def unfinished_update_of(pod: PodView, state: InPlaceState) -> UpdateInProgress | None:
-    statuses, generation = pod.status.container_statuses or (), pod.metadata.generation
-    return unfinished_update(
-        state, pod.spec.containers or (), statuses, (), of=_hash(pod), generation=generation, observed=None
-    )
 
 
 def _generation(pod: PodView, images: Mapping[str, str]) -> int:

@@ -23,7 +23,7 @@ from typing import Final
 import msgspec
 
 from controller.api.formats import listed
-from controller.api.names import is_quota_exceeded, request_words, unknown_fields
+from controller.api.names import is_quota_exceeded, unknown_fields
 from controller.api.objects import Value, View
 from controller.kube.requests import NotConnected, Response
 
@@ -95,7 +95,7 @@ class ApiError(Exception):
         causes: tuple[Cause, ...] = (),
         retry_after: float | None = None,
     ) -> None:
-        super().__init__(f"{request_words(verb, what)}: {message}")
+        super().__init__(f"{verb} {what}: {message}")
         self.verb, self.what, self.message = verb, what, message
         self.status = status
         """HTTP status code; 0 if there was no answer."""
@@ -329,7 +329,7 @@ def redacted(error: BaseException) -> str:
         return str(error)
     if not isinstance(error, ApiError):
         return type(error).__name__
-    words = f"{request_words(error.verb, error.what)}: {type(error).__name__}"
+    words = f"{error.verb} {error.what}: {type(error).__name__}"
     if error.status:
         words += f" (HTTP {error.status})"
     if error.__cause__ is not None:

@@ -141,7 +141,7 @@ def _lacks_only_budget(rollout: RolloutState, node: NodeInfo) -> bool:
 def _awaits_contact(node: NodeInfo) -> bool:
     """Whether the node is unreachable, or not ready without an available pod, and not because of a new pod: as with a
     network plugin, that may be what makes the node not ready."""
-    if node.object is None or not node.object.silent:
+    if node.object is None or not node.object.not_ready:
         return False
     if node.current is not None and node.current.problem is not None:
         return False

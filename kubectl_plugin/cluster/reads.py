@@ -61,14 +61,13 @@ def _pod_detail(view: pod.PodView) -> PodDetail | None:
 
 def _containers(statuses: Iterable[containers.ContainerStatusView] | None) -> Iterable[Container]:
     for one in statuses or ():
-        state, last = one.state or containers.ContainerStateView(), one.last_state or containers.ContainerStateView()
-        waiting, ended = state.waiting, state.terminated or last.terminated
+        waiting, ended = one.waiting, one.ended
         yield Container(
             name=one.name,
             ready=one.ready,
             restarts=one.restart_count,
-            waiting=waiting.reason if waiting else "",
-            message=_first_of(ended.message if ended else "", waiting.message if waiting else ""),
+            waiting=waiting.reason,
+            message=_first_of(ended.message if ended else "", waiting.message),
             exit_code=ended.exit_code if ended else None,
             ended=ended.reason if ended else "",
         )

@@ -83,7 +83,7 @@ def repeated(
     if sample is None or _has_memory(world):
         return None
     kind, queue = _kind(sample, world), []
-    hopeful = {one.name for one in world.nodes if not (is_not_ready(one) or one.silent)}
+    hopeful = {one.name for one in world.nodes if not (is_not_ready(one) or one.not_ready)}
     hopeful -= {node for node, _ in never_ready}
     moved = [move.node for wave in last for move in wave.moves]
     if any(node not in hopeful or node not in first or _kind(first[node], world) != kind for node in moved):

@@ -22,7 +22,7 @@ from msgspec.structs import replace
 
 from controller.api.daemonset import DaemonSet
 from controller.api.formats import IntOrPercent
-from controller.api.names import DEGRADED, TEMPLATE_REFUSED, WRITES_FAIL, is_quota_exceeded, request_words
+from controller.api.names import DEGRADED, TEMPLATE_REFUSED, WRITES_FAIL, is_quota_exceeded
 from controller.api.objects import JSONObject, Value
 from controller.planner.actions import ProbeTemplate
 from controller.planner.pod_template import pod_name
@@ -135,7 +135,7 @@ def _with_partition(world: World, partition: IntOrPercent) -> World:
     return replace(world, daemonset=replace(changed, generation=changed.generation + 1))
 
 
-_CREATING: Final = request_words("create", "pods")
+_CREATING: Final = "create pods"
 """How the controller's Degraded message begins after a failed create."""
 
 
