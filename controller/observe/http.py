@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
@@ -22,7 +22,7 @@ from aiohttp.web_protocol import RequestHandler
 
 from controller.kube.connection import RotatedTLS
 from controller.kube.errors import ApiError, TooManyRequests
-from controller.kube.typed import Reviews
+from controller.kube.typed import Reviewed
 from controller.settings import Address
 
 MAX_IDLE = 50
@@ -192,6 +192,14 @@ CACHE_SIZE = 100
 """Answers that are kept of each kind, acceptances and refusals; when there are more, the oldest is dropped."""
 
 
+class Reviewer(Protocol):
+    """The part of `controller.kube.typed.Reviews` that is needed."""
+
+    async def user_of(self, token: str) -> Reviewed | None: ...
+
+    async def may_get(self, user: Reviewed, path: str) -> bool: ...
+
+
 class Refusal(NamedTuple):
     status: int
     text: str
@@ -214,7 +222,7 @@ class DelegatedAuth:
     not see.
     """
 
-    def __init__(self, known: Reviews, unknown: Reviews, on_failure: Callable[[ApiError], None]) -> None:
+    def __init__(self, known: Reviewer, unknown: Reviewer, on_failure: Callable[[ApiError], None]) -> None:
         self._known, self._unknown, self._on_failure = known, unknown, on_failure
         self._accepted: dict[tuple[bytes, str], _Answer] = {}
         """By the digest of the token and the path."""
@@ -258,7 +266,7 @@ class DelegatedAuth:
         return refusal
 
 
-async def _review(reviews: Reviews, token: str, path: str) -> Refusal | None:
+async def _review(reviews: Reviewer, token: str, path: str) -> Refusal | None:
     user = await reviews.user_of(token)
     if user is None:
         return Refusal(401, "the API server does not take this token")

@@ -284,9 +284,8 @@ def wait_of(explainer: Explainer, standing: Standing) -> Wait | None:
     if standing.awaited:
         return Wait(reason=WaitReason.UNREACHABLE, text=awaiting(standing.awaited))
     held = {pod.node for pod in explainer.held_by_hook}
-    if Blocker.HOOK in explainer.waiting or any(
-        node.name in held and explainer.blocker(node) is Blocker.HOOK for node in rollout.nodes
-    ):
+    kept = [node for node in rollout.nodes if node.name in held] if held else []
+    if Blocker.HOOK in explainer.waiting or any(explainer.blocker(node) is Blocker.HOOK for node in kept):
         return Wait(reason=WaitReason.HOOK, text=holding(explainer))
     return (_stuck_in_place(rollout) if rollout.in_place else None) or _all_wait(explainer)
 
