@@ -1,4 +1,4 @@
-"""The verbs of the API, one method each. Of an answer, only the fields that somebody reads are decoded."""
+"""The verbs of the API, one method each. Of an answer, only the fields that are read are decoded."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class Client:
         self, resource: Resource[W, T], namespace: str = "", *, query: Query = ()
     ) -> AsyncGenerator[Page[T]]:
         """The pages of a list, one after the other, so that one page at a time is in memory. Raises ApiError: Gone
-        where the server no longer knows the list that was begun.
+        if the list that was begun has expired at the server.
         """
         token = ""
         while True:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from controller.kube.connection import Connection, Fixed, RotatedTLS, TokenFile, tls_context
+from controller.kube.connection import Connection, ReloadedTLS, StaticAuth, TokenFile, tls_context
 from controller.kube.credentials import Console, Credential, ExecPlugin, Program
 from controller.kube.errors import ConfigError
 from controller.kube.kubeconfig import (
@@ -48,7 +48,7 @@ def in_cluster(environ: Mapping[str, str], folder: Path = SERVICE_ACCOUNT) -> Co
         raise ConfigError(f"not in a cluster: {HOST} is not set")
     ca_file = folder / "ca.crt"
     try:
-        authority = RotatedTLS(partial(tls_context, str(ca_file)), ca_file)
+        authority = ReloadedTLS(partial(tls_context, str(ca_file)), ca_file)
     except OSError as error:
         raise ConfigError(f"cannot read the cluster's CA {ca_file}: {error}") from error
 
@@ -154,7 +154,7 @@ def _with_flags(pod: Connection, access: Access) -> Connection:
     connection = msgspec.structs.replace(
         pod,
         impersonation=impersonation({}, access),
-        credentials=Fixed(_checked(f"Bearer {access.token}", pod.source)) if access.token else pod.credentials,
+        credentials=StaticAuth(_checked(f"Bearer {access.token}", pod.source)) if access.token else pod.credentials,
         server_name=access.tls_server_name or pod.server_name,
     )
     if not (access.certificate_authority or access.insecure_skip_tls_verify):
@@ -191,7 +191,7 @@ async def _chosen(
         namespace=chosen.namespace,
         context=chosen.context,
         source=source,
-        credentials=plugin or tokens or Fixed(_checked(authorization, source) if authorization else None),
+        credentials=plugin or tokens or StaticAuth(_checked(authorization, source) if authorization else None),
         impersonation=tuple((name, _checked(value, source)) for name, value in headers),
     )
 

@@ -1,4 +1,4 @@
-"""The connection: where the API server is, and the credentials with which we reach it."""
+"""Where the API server is, and the credentials with which it is reached."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from controller.kube.errors import ConfigError
 
 
 class Credentials(Protocol):
-    """Our credentials. Tokens change while we run, so `authorization` is asked before every request."""
+    """Tokens change while the process runs, so `authorization` is asked before every request."""
 
     async def authorization(self) -> str | None:
         """The `Authorization` header now; None if the client certificate is enough. Never raises: if a token could
@@ -48,12 +48,12 @@ class Connection(Value):
     context: str = ""
     """The kubeconfig's context; empty if none was needed."""
     impersonation: tuple[tuple[str, str], ...] = ()
-    """Headers of every request that impersonate somebody else; a name may occur several times."""
+    """Headers of every request for impersonation; a name may occur several times."""
     source: str = ""
-    """The source of all this, for people: `context kind of /home/me/.kube/config`."""
+    """Where all this was read, for messages: `context kind of /home/me/.kube/config`."""
 
 
-class Fixed:
+class StaticAuth:
     """Credentials that never change: a token, a password, or none."""
 
     def __init__(self, authorization: str | None = None) -> None:
@@ -102,9 +102,9 @@ class TokenFile:
         self._seen = seen
 
 
-class RotatedTLS:
-    """Our side of TLS, by files that somebody rotates. New files make a new context, because a context never forgets
-    an authority."""
+class ReloadedTLS:
+    """The TLS context of the client, by files that are rotated. New files make a new context, because a context never
+    forgets an authority."""
 
     def __init__(self, load: Callable[[], ssl.SSLContext], *files: Path) -> None:
         """Raises OSError if a file is missing or `load` does."""

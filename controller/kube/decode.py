@@ -201,10 +201,10 @@ def _float(text: str) -> float:
 
 
 def _malformed(key: Key, version: str, error: Exception) -> Malformed:
-    words = str(error)
-    found = _IN_FIELD.search(words)
+    reason = str(error)
+    found = _IN_FIELD.search(reason)
     field = truncated(found[1], LONGEST_ITEM) if found is not None else ""
-    return Malformed(key=key, version=version, reason=truncated(words, LONGEST_ITEM), field=field)
+    return Malformed(key=key, version=version, reason=truncated(reason, LONGEST_ITEM), field=field)
 
 
 class _ListMeta(View):

@@ -27,7 +27,7 @@ from controller.api.names import is_quota_exceeded, unknown_fields
 from controller.api.objects import Value, View
 from controller.kube.requests import NotConnected, Response
 
-LONGEST_MESSAGE = 512
+MAX_MESSAGE = 512
 """Characters of a message that are kept: too few to copy a whole object into events."""
 
 _QUOTATION = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+("|\\?\Z)')
@@ -39,7 +39,7 @@ the end."""
 BUSY_WITHOUT_HINT = 1.0
 """Seconds to wait after a 429 that does not say how long, or says 0."""
 
-LONGEST_RETRY_AFTER = 30.0
+MAX_RETRY_AFTER = 30.0
 """Seconds. A server or a proxy that asks for more is asked again after this time: a lost pod waits for the answer."""
 
 WRITES = frozenset({"create", "patch", "update", "delete"})
@@ -329,13 +329,13 @@ def redacted(error: BaseException) -> str:
         return str(error)
     if not isinstance(error, ApiError):
         return type(error).__name__
-    words = f"{error.verb} {error.what}: {type(error).__name__}"
+    text = f"{error.verb} {error.what}: {type(error).__name__}"
     if error.status:
-        words += f" (HTTP {error.status})"
+        text += f" (HTTP {error.status})"
     if error.__cause__ is not None:
-        words += f": {redacted(error.__cause__)}"
+        text += f": {redacted(error.__cause__)}"
     fields = {cause.field: None for cause in error.causes if _FIELD.fullmatch(cause.field)}
-    return f"{words}: {listed(fields)}" if fields else words
+    return f"{text}: {listed(fields)}" if fields else text
 
 
 def response_error(verb: str, what: str, response: Response) -> ApiError:
@@ -348,7 +348,7 @@ def response_error(verb: str, what: str, response: Response) -> ApiError:
     if error is TooManyRequests:
         retry_after = retry_after or BUSY_WITHOUT_HINT
     if retry_after is not None:
-        retry_after = min(retry_after, LONGEST_RETRY_AFTER)
+        retry_after = min(retry_after, MAX_RETRY_AFTER)
     return error(
         verb,
         what,
@@ -363,10 +363,10 @@ def response_error(verb: str, what: str, response: Response) -> ApiError:
 
 def no_response_error(verb: str, what: str, error: OSError | TimeoutError) -> ApiError:
     """The error for a request without an answer."""
-    words = _shorten(str(error) or type(error).__name__)
+    message = _shorten(str(error) or type(error).__name__)
     if verb in WRITES and not isinstance(error, NotConnected):
-        return UnknownOutcome(verb, what, f"no answer, it may have been done: {words}")
-    return Unreachable(verb, what, words)
+        return UnknownOutcome(verb, what, f"no answer, it may have been done: {message}")
+    return Unreachable(verb, what, message)
 
 
 def _class_of(verb: str, response: Response, reason: str, message: str, causes: tuple[Cause, ...]) -> type[ApiError]:
@@ -383,7 +383,7 @@ def _class_of(verb: str, response: Response, reason: str, message: str, causes: 
         return QuotaExceeded
     if code == 503 and response.retry_after is not None:
         return TooManyRequests
-    timed_out_inside = code == 500 and any(words in message for words in _TIMED_OUT_INSIDE)
+    timed_out_inside = code == 500 and any(text in message for text in _TIMED_OUT_INSIDE)
     if verb in WRITES and (code in (502, 504) or timed_out_inside):
         return UnknownOutcome
     return _CLASSES.get(code, ServerError)
@@ -398,12 +398,12 @@ def _read(body: bytes) -> _Status:
     return status if status.kind == "Status" else _Status()
 
 
-def _shorten(words: str) -> str:
-    line = " ".join(words.split())
-    if len(line) <= LONGEST_MESSAGE:
+def _shorten(text: str) -> str:
+    line = " ".join(text.split())
+    if len(line) <= MAX_MESSAGE:
         return line
     kept, end, begin = "", 0, 0
-    while len(kept) + begin - end <= LONGEST_MESSAGE:
+    while len(kept) + begin - end <= MAX_MESSAGE:
         found = _QUOTATION.search(line, begin)
         if found is None or found[1] != '"':
             break
@@ -412,5 +412,5 @@ def _shorten(words: str) -> str:
         else:
             kept, end = kept + line[end : found.start()] + '"…"', found.end()
             begin = end
-    kept += line[end : end + LONGEST_MESSAGE + 1]
-    return kept if len(kept) <= LONGEST_MESSAGE else kept[: LONGEST_MESSAGE - 1] + "…"
+    kept += line[end : end + MAX_MESSAGE + 1]
+    return kept if len(kept) <= MAX_MESSAGE else kept[: MAX_MESSAGE - 1] + "…"

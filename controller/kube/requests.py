@@ -60,7 +60,7 @@ class GroupVersionResource(Value, kw_only=True):
         return f"{path}/{sub}" if sub else path
 
     def describe(self, target: Target, sub: str = "") -> str:
-        """The object in words, for people: `pods/status default/agent-x1`."""
+        """The object for messages: `pods/status default/agent-x1`."""
         return f"{self.name}/{sub} {target}" if sub else f"{self.name} {target}"
 
 
@@ -132,7 +132,7 @@ class Response(msgspec.Struct, frozen=True, kw_only=True):
     """The `Warning` headers as they came."""
 
     def warnings(self) -> list[str]:
-        """The texts of the warnings for people (code 299), each once and on one line."""
+        """The texts of the warnings with code 299, each once and on one line."""
         found = [one for header in self.warning_headers for one in _WARNING.finditer(header)]
         texts = [_ESCAPED.sub(r"\1", one["text"]) for one in found if one["code"] == "299"]
         lines = [" ".join(text.encode(errors="replace").decode().split()) for text in texts]

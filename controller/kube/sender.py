@@ -34,12 +34,12 @@ STEP_SECONDS = 1.0
 
 
 class Call(Value):
-    """A request in words, for error messages and metrics."""
+    """What a request does, for error messages and metrics."""
 
     verb: str
     """get, list, watch, create, patch, update or delete."""
     what: str
-    """The object or collection in words."""
+    """The object or collection, as `GroupVersionResource.describe` returns it."""
 
 
 class Exchange(Value):
@@ -226,7 +226,7 @@ async def _lines(call: Call, stream: Stream) -> AsyncGenerator[list[bytes]]:
 
 
 class PermitTooLate(TimeoutError):
-    """The permit would come too late to be of use. None was taken."""
+    """The permit would come too late. None was taken."""
 
 
 class Throttle:

@@ -1,4 +1,4 @@
-"""Moves bytes over HTTP by aiohttp: the only file that knows the client of that library."""
+"""Moves bytes over HTTP by aiohttp: the only file that imports the client of that library."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ class AiohttpTransport:
         headers = await self._headers_for(request)
         left = None if request.timeout is None else max(began + request.timeout - loop.time(), LEAST_SECONDS)
         timeout = ClientTimeout(total=left, sock_connect=CONNECT_SECONDS)
-        guarded = _Guarded(request.body, request.permission) if request.permission is not None else None
-        with _translated(guarded):
+        guarded = _CheckedBody(request.body, request.permission) if request.permission is not None else None
+        with _mapped_errors(guarded):
             async with await self._send(request, headers, timeout, guarded or request.body) as response:
                 answer = await response.read()
                 return Response(
@@ -84,7 +84,7 @@ class AiohttpTransport:
     async def stream(self, request: Request) -> AsyncIterator[_OpenStream]:
         timeout = ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=request.timeout)
         headers = await self._headers_for(request)
-        with _translated():
+        with _mapped_errors():
             response = await self._send(request, headers, timeout)
         try:
             yield _OpenStream(response)
@@ -94,7 +94,7 @@ class AiohttpTransport:
             response.close()
 
     async def _send(
-        self, request: Request, headers: CIMultiDict[str], timeout: ClientTimeout, body: _Guarded | bytes = b""
+        self, request: Request, headers: CIMultiDict[str], timeout: ClientTimeout, body: _CheckedBody | bytes = b""
     ) -> ClientResponse:
         query = f"?{urlencode(request.query)}" if request.query else ""
         tls_now = self._connection.tls_now
@@ -131,7 +131,7 @@ class AiohttpTransport:
         return headers
 
 
-class _Guarded(BytesPayload):
+class _CheckedBody(BytesPayload):
     """A body that asks for permission once its connection is open. aiohttp holds the headers back until then, so
     nothing has been sent before."""
 
@@ -156,7 +156,7 @@ class _OpenStream:
         self.retry_after = _retry_after(response)
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        with _translated():
+        with _mapped_errors():
             while chunk := await self._response.content.readany():
                 yield chunk
 
@@ -195,7 +195,7 @@ def _socket(
 
 
 @contextmanager
-def _translated(guarded: _Guarded | None = None) -> Iterator[None]:
+def _mapped_errors(guarded: _CheckedBody | None = None) -> Iterator[None]:
     """Translate the errors of the library to those that `Transport` promises. A refusal by `guarded` is raised as it
     is."""
     try:
@@ -203,13 +203,13 @@ def _translated(guarded: _Guarded | None = None) -> Iterator[None]:
     except (ClientError, OSError) as error:
         if guarded is not None and guarded.refusal is not None:
             raise guarded.refusal from error
-        promised = _promised(error)
-        if promised is error:
+        mapped = _mapped(error)
+        if mapped is error:
             raise
-        raise promised from error
+        raise mapped from error
 
 
-def _promised(error: ClientError | OSError) -> OSError:
+def _mapped(error: ClientError | OSError) -> OSError:
     match error:
         case ClientConnectorError():
             return NotConnected(f"{error.host}:{error.port}: {_words(error.os_error)}")

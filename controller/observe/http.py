@@ -20,7 +20,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 from aiohttp.web_protocol import RequestHandler
 
-from controller.kube.connection import RotatedTLS
+from controller.kube.connection import ReloadedTLS
 from controller.kube.errors import ApiError, TooManyRequests
 from controller.kube.typed import Reviewed
 from controller.settings import Address
@@ -176,7 +176,7 @@ def server_tls(chain: Path, key: Path) -> ssl.SSLContext:
     def select(connection: ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> None:
         connection.context = rotated.context()
 
-    rotated = RotatedTLS(load, chain, key)
+    rotated = ReloadedTLS(load, chain, key)
     context = load()
     context.sni_callback = select
     return context

@@ -244,7 +244,7 @@ class LeaderElector:
         """Raises `LeadershipLost` if another process holds the Lease."""
         self._observe(await self._bounded(self._lock.get()))
         if self._lease is not None and self._lease.spec.holder_identity != self._identity:
-            self._lose(f"{self._lease.spec.holder_identity or 'nobody'} holds the lease now")
+            self._lose(f"{self._lease.spec.holder_identity or 'no process'} holds the lease now")
 
     def _lose(self, why: str) -> NoReturn:
         self._leadership.deadline = float("-inf")

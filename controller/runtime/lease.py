@@ -60,7 +60,7 @@ class Timing(Value):
 
     @property
     def watchdog(self) -> float:
-        """Seconds after the last renewal at which the watchdog ends a process that has not stopped by itself: after
+        """Seconds after the last renewal at which the watchdog ends a process that has not stopped: after
         its own deadline, and before others take over."""
         return (self.renew_deadline + self.lease_duration) / 2
 

@@ -1,7 +1,7 @@
 """How often a pass may look at an object, and how often its status may be written, while events keep coming.
 
 A rollout of a thousand pods sends several thousand events. One pass per event would decide the same thing again and
-again, and would write a thousand statuses that nobody reads. A quiet object is served at once: both pacers slow down
+again, and would write a thousand statuses for nothing. A quiet object is served at once: both pacers slow down
 only what has just been served.
 """
 
@@ -19,8 +19,8 @@ from controller.runtime.workqueue import WorkQueue
 K = TypeVar("K", bound=Hashable)
 
 Urgency = Literal["urgent", "soon", "lazy"]
-"""How soon a pass is needed. urgent: a pod is missing or a spec has changed, and somebody waits. soon: a rollout
-waits for news like this. lazy: only counts will differ, and more such events usually follow at once (bound, started,
+"""How soon a pass is needed. urgent: a pod is missing or a spec has changed. soon: a rollout waits for such an
+event. lazy: only counts will differ, and more such events usually follow at once (bound, started,
 ready)."""
 
 
@@ -41,7 +41,7 @@ RESTS: dict[Urgency, _Rest] = {
 """Why the numbers differ: docs/design/life-of-an-event.md#what-a-pass-costs."""
 
 FIRST_INTERVAL = 0.2
-"""Seconds between the first two writes of a status; somebody who watches `kubectl get` sees no delay."""
+"""Seconds between the first two writes of a status; `kubectl get --watch` shows no delay."""
 INTERVAL_GROWTH = 3.0
 """Factor by which each interval is longer than the one before."""
 LONGEST_INTERVAL = 3.0

@@ -75,7 +75,7 @@ class Reflector(Generic[W, T]):
 
     @property
     def name(self) -> str:
-        """The resource in words: `pods in default`."""
+        """The resource for messages: `pods in default`."""
         name = f"{self.resource.name} with {self.resource.only}" if self.resource.only else self.resource.name
         return f"{name} in {self.namespace}" if self.namespace else name
 

@@ -112,7 +112,7 @@ def test_a_body_that_is_no_status_is_not_repeated() -> None:
 
 
 def test_long_words_are_cut() -> None:
-    assert len(mapped("create", 422, status(422, "Invalid", "x" * 9000)).message) == errors.LONGEST_MESSAGE
+    assert len(mapped("create", 422, status(422, "Invalid", "x" * 9000)).message) == errors.MAX_MESSAGE
 
 
 def test_what_is_wrong_with_an_object_is_told_though_the_object_is_not() -> None:
@@ -123,7 +123,7 @@ def test_what_is_wrong_with_an_object_is_told_though_the_object_is_not() -> None
 
 def test_a_quote_without_a_partner_hides_nothing() -> None:
     words = 'admission webhook "a.b" denied: the disk is 3" wide and ' + "x" * 600
-    assert mapped("patch", 422, status(422, "Invalid", words)).message == words[: errors.LONGEST_MESSAGE - 1] + "…"
+    assert mapped("patch", 422, status(422, "Invalid", words)).message == words[: errors.MAX_MESSAGE - 1] + "…"
     shifted = 'value `5"` refused; object "' + "b" * 600 + '": cannot change field z'
     assert mapped("patch", 422, status(422, "Invalid", shifted)).message.endswith('"…": cannot change field z')
 
