@@ -103,7 +103,7 @@ class Parts:
             pacer=self.queue.pacer,
             image_pulls=ImagePulls() if self.pulls is None else self.pulls,
         )
-        self.triggers = Triggers(self.informers.caches, self._states, self.queue.enqueue, dependencies)
+        self.triggers = Triggers(self.informers.caches, self._states, self.queue, dependencies)
         self.metrics_auth = DelegatedAuth(
             _reviews(transport, refresh), _reviews(transport, refresh), self.instrumentation.review_failed
         )

@@ -27,11 +27,8 @@ from controller.reconcile.caches import Caches
 from controller.reconcile.dependencies import Dependencies
 from controller.reconcile.state import DaemonSetStates
 from controller.runtime.clock import elapsed
-from controller.runtime.pacing import Urgency
+from controller.runtime.pacing import PacedQueue, Urgency
 from controller.runtime.store import Change
-
-Enqueue: TypeAlias = Callable[[Key, Urgency, str], None]
-"""Puts a DaemonSet into the work queue with a reason: at once, or after the rest that follows its last pass."""
 
 
 class Triggers:
@@ -39,11 +36,11 @@ class Triggers:
         self,
         caches: Caches,
         states: DaemonSetStates,
-        enqueue: Enqueue,
+        queue: PacedQueue[Key],
         dependencies: Dependencies,
         moment: Callable[[], float] = elapsed,
     ) -> None:
-        self._caches, self._states, self._enqueue, self._moment = caches, states, enqueue, moment
+        self._caches, self._states, self._queue, self._moment = caches, states, queue, moment
         self._expectations, self._observer = dependencies.expectations, dependencies.observer
         caches.pods.follow(self._pod_moved)
         caches.nodes.follow(self._node_moved)
@@ -69,7 +66,7 @@ class Triggers:
         )
         if same_wish and new is not None and new.version == str(self._states.of(new.uid).status_writer.own.version):
             return  # our own status write coming back
-        self._enqueue(change.key, "lazy" if same_wish else "urgent", "daemonset changed")
+        self._queue.enqueue(change.key, "lazy" if same_wish else "urgent", "daemonset changed")
 
     def on_pod(self, change: Change[Pod]) -> None:
         """A pod with an owner wakes it; a pod that changes its owner wakes the old one too. A pod that may be adopted
@@ -78,12 +75,12 @@ class Triggers:
         old, new = change.old, change.new
         if old is new:
             for daemonset in self._named_in(change.key):
-                self._enqueue(daemonset.key, "urgent", f"malformed pod {change.key.name}")
+                self._queue.enqueue(daemonset.key, "urgent", f"malformed pod {change.key.name}")
             return
         if old is not None and old.owner_uid and (new is None or new.owner_uid != old.owner_uid):
             owner = self._caches.daemonset_of(old)
             if owner is not None:
-                self._enqueue(owner.key, "urgent", f"pod {old.name} gone")
+                self._queue.enqueue(owner.key, "urgent", f"pod {old.name} gone")
         if old is not None and old.adoptable and not (new is not None and new.adoptable):
             taken_by = None if new is None else self._caches.daemonset_of(new)
             self._wake_matching(old.namespace, (old.labels,), f"orphan pod {old.name} gone", but=taken_by)
@@ -95,7 +92,7 @@ class Triggers:
                 self._observer.pod_seen(owner, new)
                 if new.ended:
                     self._states.of(owner.uid).node_backoff.ended(new, self._moment())
-                self._enqueue(owner.key, self._urgency(old, new, owner), f"pod {new.name} changed")
+                self._queue.enqueue(owner.key, self._urgency(old, new, owner), f"pod {new.name} changed")
         elif new.adoptable and (old is None or old.owner_uid or old.labels != new.labels):
             before = () if old is None or old.owner_uid else (old.labels,)
             self._wake_matching(new.namespace, (*before, new.labels), f"orphan pod {new.name}")
@@ -119,7 +116,7 @@ class Triggers:
                 continue
             if {before, after} <= UNWANTED and not has_pod(daemonset):
                 continue
-            self._enqueue(daemonset.key, "urgent", f"node {change.key.name} changed")
+            self._queue.enqueue(daemonset.key, "urgent", f"node {change.key.name} changed")
         if new is None:
             self._observer.node_gone(change.key.name)
 
@@ -129,7 +126,7 @@ class Triggers:
             if revision.owner_uid:
                 owner = self._caches.daemonset_of(revision)
                 if owner is not None:
-                    self._enqueue(owner.key, "urgent", f"revision {revision.name} changed")
+                    self._queue.enqueue(owner.key, "urgent", f"revision {revision.name} changed")
             elif change.new is not None:
                 self._wake_matching(revision.namespace, (revision.labels,), f"orphan revision {revision.name}")
 
@@ -156,7 +153,7 @@ class Triggers:
     def on_server_back(self) -> None:
         """Wake all DaemonSets: those that failed while the server was away need not wait for a long back-off."""
         for daemonset in self._caches.daemonsets.values():
-            self._enqueue(daemonset.key, "urgent", "server back")
+            self._queue.enqueue(daemonset.key, "urgent", "server back")
 
     def _suspects(self, plural: str, key: Key) -> list[DaemonSet]:
         """The DaemonSet to which an unreadable object probably belongs: by its last good state, else by its name."""
@@ -191,7 +188,7 @@ class Triggers:
         for daemonset in self._caches.daemonsets_in(namespace):
             owns = self._states.of(daemonset.uid).compiled_for(daemonset).rules.owns
             if daemonset is not but and any(owns(one) for one in labels):
-                self._enqueue(daemonset.key, "urgent", reason)
+                self._queue.enqueue(daemonset.key, "urgent", reason)
 
 
 def _waits_for_us(old: Pod, new: Pod) -> bool:

@@ -27,7 +27,7 @@ from controller.reconcile.state import DaemonSetStates
 from controller.reconcile.status_writer import FIRST_YIELD
 from controller.reconcile.triggers import Triggers
 from controller.runtime.expectations import Expectations
-from controller.runtime.pacing import Urgency
+from controller.runtime.pacing import PacedQueue, Urgency
 from controller.runtime.store import Change, StoreWriter
 from controller.runtime.watch import Init
 from tests.beds.scripted import Script
@@ -66,6 +66,18 @@ class Observed(Observer):
         self.woken.foreign.append((daemonset.name, manager))
 
 
+class Recorded(PacedQueue[Key]):
+    """Keeps what is enqueued."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.enqueued: list[tuple[str, Urgency]] = []
+
+    def enqueue(self, key: Key, urgency: Urgency, reason: str) -> None:
+        assert reason
+        self.enqueued.append((key.name, urgency))
+
+
 class Woken:
     """The stores and what hangs on them; `told` is who was woken since the last look, with the urgency."""
 
@@ -77,11 +89,11 @@ class Woken:
         self.forgotten: list[str] = []
         self.foreign: list[tuple[str, str]] = []
         self.seen: list[str] = []
-        self._told: list[tuple[str, Urgency]] = []
+        self._queue = Recorded()
         self.triggers = Triggers(
             self.caches,
             self.states,
-            self._enqueue,
+            self._queue,
             Dependencies(
                 client=Client(Sender(Script())),
                 expectations=Expectations(),
@@ -98,12 +110,8 @@ class Woken:
             self.pod(each)
         self.told()
 
-    def _enqueue(self, key: Key, urgency: Urgency, reason: str) -> None:
-        assert reason
-        self._told.append((key.name, urgency))
-
     def told(self) -> list[tuple[str, Urgency]]:
-        told, self._told = self._told, []
+        told, self._queue.enqueued = self._queue.enqueued, []
         return told
 
     def daemonset(self, new: DaemonSet | None, key: Key | None = None) -> None:
