@@ -120,7 +120,7 @@ class Rollout(Part):
     stable_revision: str | None = None
     """Hash of the last revision that was rolled out completely; None: none is recorded."""
     previous_stable_revision: str | None = None
-    """Hash of the stable one before it; see `planner.stable`. None: not known."""
+    """Hash of the stable one before it; see `planner.progress.with_stable`. None: not known."""
 
 
 class Counts(Part):

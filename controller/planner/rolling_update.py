@@ -4,7 +4,7 @@ A pod is deleted for one of these reasons (`actions.DeleteReason`), always by `r
 
     OUTDATED     its node is updated (`roll_out`): the pod is old, its node may hold the current revision, the server
                  accepts the template, and the pod is not available or maxUnavailable has room for its node
-    SURPLUS      while surging, its node gets no new pod because of a taint, and it is not needed (`surplus_of`)
+    SURPLUS      while surging, its node gets no new pod because of a taint, and it is not needed (`surplus`)
     SURGED       while surging, the current pod beside it is available, or it is not ready itself
     EXCESS       another live pod of the same kind is on the node; without surge also one of the other kind
     NOT_RESIZED  its resize is refused, and it is to be recreated then

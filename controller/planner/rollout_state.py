@@ -1,4 +1,4 @@
-"""The state of one rollout: every node with its pods, and every number that a pass needs, worked out once.
+"""The state of one rollout: every node with its pods, the limits, and every number of a pass, worked out once.
 
 The loop in `rollout_state` and those over `RolloutState.nodes` are most of the cost of a pass. So they use no
 properties, and look up each member of an enumeration once. How long a pass takes:
@@ -12,14 +12,14 @@ from functools import cached_property
 
 import msgspec
 
-from controller.api.daemonset import RollingUpdate
+from controller.api import formats
+from controller.api.daemonset import DaemonSet, RollingUpdate
 from controller.api.formats import LONGEST_ITEM, joined, truncated
 from controller.api.names import UNKNOWN_FIELDS_ANNOTATION
 from controller.api.objects import Value
 from controller.api.pod import Pod
 from controller.api.revision import Revision
 from controller.planner.blocker_texts import Blocker
-from controller.planner.limits import Budget, budget_of
 from controller.planner.node_fit import Fit
 from controller.planner.nodes import NodeInfo, NodeReader
 from controller.planner.revisions import Fallback, current_revision, rolled_out
@@ -28,10 +28,13 @@ from controller.planner.world import (
     TemplateVerdict,
     Unasked,
     World,
-    adoptable,
     hashes_of_pods,
     split_unmatched,
 )
+
+DEFAULT_BURST = 250
+"""Pods that one pass creates or deletes at most; the native controller's BurstReplicas."""
+
 
 _UNASKED = Unasked()
 
@@ -144,7 +147,8 @@ class RolloutState(Value, dict=True, gc=True):
     @cached_property
     def adoptable(self) -> list[Pod]:
         """The orphans that this DaemonSet may adopt."""
-        return adoptable(self.world)
+        owns = self.world.rules.owns
+        return [pod for pod in self.world.orphans if pod.adoptable and owns(pod.labels)]
 
     @cached_property
     def taken(self) -> Mapping[str, Blocker]:
@@ -342,4 +346,55 @@ def rollout_state(world: World) -> RolloutState:
         unmatched=unmatched,
         budget=budget_of(world.daemonset, desired),
         next_available=reader.next_available,
+    )
+
+
+class Budget(Value):
+    """The limits of a pass, in nodes or pods. Percentages are of `desired`."""
+
+    desired: int
+    max_unavailable: int
+    max_surge: int
+    partition: int
+    burst: int
+
+    @property
+    def surging(self) -> bool:
+        return self.max_surge > 0
+
+    @property
+    def limit(self) -> str:
+        """The limit that the strategy uses, by its name in the spec."""
+        return "maxSurge" if self.surging else "maxUnavailable"
+
+    @property
+    def most(self) -> int:
+        """How many nodes this limit allows at a time."""
+        return self.max_surge if self.surging else self.max_unavailable
+
+
+def budget_of(daemonset: DaemonSet, desired: int) -> Budget:
+    """The limits of the spec as numbers. maxUnavailable and maxSurge round up, partition and burst round down.
+
+    maxUnavailable is 1 if both limits are unset or come to 0, so that a rollout can go on; maxSurge is 1 if it is
+    unset and the type is `Surging`. burst is at least 1. With no desired node, a percentage of maxSurge still means
+    that the strategy surges.
+    """
+    rolling = daemonset.rolling_update or RollingUpdate()
+    surge, unavailable = rolling.max_surge, rolling.max_unavailable
+    if rolling.rolling_update_type == "Surging" and surge is None:
+        surge = 1
+    max_surge = formats.scaled(surge, max(desired, 1), round_up=True)
+    max_unavailable = formats.scaled(unavailable, desired, round_up=True)
+    if daemonset.rolling_update is None:
+        max_surge = 0
+    if desired and not max_surge and not max_unavailable:
+        max_unavailable = 1
+    burst = DEFAULT_BURST if daemonset.spec.burst_replicas is None else daemonset.spec.burst_replicas
+    return Budget(
+        desired=desired,
+        max_unavailable=max_unavailable,
+        max_surge=max_surge,
+        partition=max(formats.scaled(rolling.partition, desired, round_up=False), 0),
+        burst=max(formats.scaled(burst, desired, round_up=False), 1),
     )

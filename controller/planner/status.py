@@ -20,9 +20,8 @@ from controller.planner.actions import Note
 from controller.planner.conditions import Condition, conditions_of, refused_conditions, unreadable_deadline
 from controller.planner.explanation import Explainer
 from controller.planner.node_fit import Fit
-from controller.planner.progress import advance, halted, standing_of
+from controller.planner.progress import advance, halted, standing_of, with_stable
 from controller.planner.rollout_state import RolloutState
-from controller.planner.stable import with_stable
 
 
 class Status(Value):

@@ -214,12 +214,6 @@ def split_unmatched(world: World) -> tuple[Sequence[Pod], tuple[Pod, ...]]:
     return [pod for pod in world.pods if pod.uid not in uids], tuple(unmatched)
 
 
-def adoptable(world: World) -> list[Pod]:
-    """The orphans that this DaemonSet may adopt."""
-    matches = world.rules.owns
-    return [pod for pod in world.orphans if pod.adoptable and matches(pod.labels)]
-
-
 def taken_away(world: World, pod: Pod) -> Mapping[str, str]:
     """Labels of the hook that the selector requires too and that a prepared pod has lost. It is not released because
     of them: without a controller it would run on beside its successor."""

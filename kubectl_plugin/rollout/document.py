@@ -25,7 +25,7 @@ from controller.api.formats import counted
 from controller.api.names import INVALID_SPEC, WRITES_FAIL
 from controller.api.objects import JSON, JSONObject, Key, Value, epoch, value_at
 from controller.planner.explanation import NodeState
-from controller.planner.limits import Budget, budget_of
+from controller.planner.rollout_state import Budget, budget_of
 from kubectl_plugin.errors import CommandError
 from kubectl_plugin.rollout.gitops import pause_of
 from kubectl_plugin.rollout.images import images_of

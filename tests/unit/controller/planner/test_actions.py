@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import get_args
 
 from controller.observe.daemonset_counters import FAMILIES, OF_OPERATIONS
-from controller.planner.actions import Action, Harmless, InDoubt
+from controller.planner import rolling_update
+from controller.planner.actions import Action, DeleteReason, Harmless, InDoubt
 
 KINDS = get_args(Action)
 
@@ -17,3 +19,7 @@ def test_the_metrics_know_each_operation() -> None:
 
 def test_what_is_in_doubt_is_not_harmless() -> None:
     assert set(get_args(InDoubt)).isdisjoint(get_args(Harmless))
+
+
+def test_the_update_opens_with_every_reason_to_delete_a_pod() -> None:
+    assert set(re.findall(r"^ {4}([A-Z_]+) ", rolling_update.__doc__ or "", re.M)) == set(DeleteReason.__members__)
