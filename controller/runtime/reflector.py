@@ -140,9 +140,9 @@ class Reflector(Generic[W, T]):
         try:
             async with limit, self._client.watch(self.resource, self.namespace, query=query) as bunches:
                 self._stop_idle_timer(limit)
-                self._state, inits = watch.on_open(self._state)
-                for init in inits:
-                    self._writer.apply(init)
+                self._state = watch.on_open(self._state)
+                if isinstance(self._state, watch.InitialWatch):
+                    self._writer.apply(watch.Init())
                 yield self._reachable()
                 while self._end is None:
                     if self._relist_requested.is_set():

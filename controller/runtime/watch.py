@@ -178,13 +178,13 @@ def next_request(state: State, timeout_seconds: int) -> ListPage | OpenWatch:
             raise AssertionError("a stream is open")
 
 
-def on_open(state: State) -> tuple[State, tuple[Init, ...]]:
+def on_open(state: State) -> Watching | InitialWatch:
     """The server accepted the watch. Raises AssertionError in a state that asks for none."""
     match state:
         case Listed(version=version, mode=mode, failures=failures):
-            return Watching(version=version, mode=mode, failures=failures), ()
+            return Watching(version=version, mode=mode, failures=failures)
         case Empty(mode=ListMode.STREAMED):
-            return InitialWatch(), (Init(),)
+            return InitialWatch()
         case Empty() | InitialWatch() | Listing() | Watching():
             raise AssertionError("no stream was asked for")
 

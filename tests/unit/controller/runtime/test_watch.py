@@ -102,8 +102,8 @@ def test_what_was_not_asked_for_is_not_opened(state: watch.State) -> None:
 
 
 def test_opening_fills_at_the_start_and_goes_on_after_a_list() -> None:
-    assert watch.on_open(Empty()) == (InitialWatch(), (Init(),))
-    assert watch.on_open(LISTED) == (STREAMING, ())
+    assert watch.on_open(Empty()) == InitialWatch()
+    assert watch.on_open(LISTED) == STREAMING
 
 
 @pytest.mark.parametrize(
