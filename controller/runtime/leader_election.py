@@ -19,16 +19,13 @@ from typing import NoReturn, TypeVar
 from controller.kube.errors import ApiError, redacted
 from controller.runtime.clock import Clock, elapsed
 from controller.runtime.lease import (
-    Create,
     LeadershipLost,
     Lease,
-    LeaseMove,
     ResourceLock,
     Timing,
-    Wait,
     held,
-    next_move,
     released,
+    seconds_until_free,
 )
 
 T = TypeVar("T")
@@ -131,11 +128,10 @@ class LeaderElector:
                 if not up_to_date:
                     self._observe(await self._bounded(self._lock.get()))
                 up_to_date = False
-                move = self._next_move()
-                if isinstance(move, Wait):
-                    up_to_date = await self._until_free(move.seconds)
+                if seconds := self._seconds_until_free():
+                    up_to_date = await self._until_free(seconds)
                     continue
-                if isinstance(move, Create):
+                if self._lease is None:
                     self._leads_from = elapsed() + self._timing.renew_deadline
                 up_to_date = await self._write()
                 if self._leadership.is_valid():
@@ -208,10 +204,10 @@ class LeaderElector:
                     self._observe(change)
                     if change is None:
                         return False
-                    move = self._next_move()
-                    if not isinstance(move, Wait):
+                    seconds = self._seconds_until_free()
+                    if not seconds:
                         return True
-                    limit.reschedule(elapsed() + move.seconds)
+                    limit.reschedule(elapsed() + seconds)
         except TimeoutError:
             return False
         except (ApiError, OSError):
@@ -255,9 +251,9 @@ class LeaderElector:
         if self._observed_at is None or (before and before.spec) != (lease and lease.spec):
             self._observed_at = elapsed()
 
-    def _next_move(self) -> LeaseMove:
+    def _seconds_until_free(self) -> float:
         observed_at = elapsed() if self._observed_at is None else self._observed_at
-        return next_move(self._lease, observed_at, self._identity, elapsed(), self._timing)
+        return seconds_until_free(self._lease, observed_at, self._identity, elapsed(), self._timing)
 
     async def _bounded(self, call: Awaitable[T]) -> T:
         """Await `call`, at most for the retry period and, while leading, until the deadline. Raises TimeoutError."""

@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from datetime import UTC, datetime
-from typing import Protocol, TypeAlias
-
-import msgspec
+from typing import Protocol
 
 from controller.api.objects import JSONObject, Key, ObjectMeta, Part, Value, View, as_json
 from controller.api.patch import add, guarded_by_version
@@ -70,37 +68,18 @@ class Timing(Value):
         return self.lease_duration - self.renew_deadline
 
 
-class Create(msgspec.Struct, frozen=True):
-    """There is no record: create one, and lead by it once the holder of a deleted one must have stopped."""
-
-
-class Take(msgspec.Struct, frozen=True):
-    """The record has no holder, its holder counts as dead, or it is ours already: write ourselves into it."""
-
-
-class Wait(msgspec.Struct, frozen=True):
-    """The record has a holder, or had one until it was deleted, who counts as dead after `seconds` without a
-    change."""
-
-    seconds: float
-
-
-LeaseMove: TypeAlias = Create | Take | Wait
-
-
-def next_move(lease: Lease | None, observed_at: float, identity: str, now: float, timing: Timing) -> LeaseMove:
-    """The next move of a candidate. `now` and `observed_at`, when the record was first seen as it is, are monotonic
-    seconds of this process.
+def seconds_until_free(lease: Lease | None, observed_at: float, identity: str, now: float, timing: Timing) -> float:
+    """For how long a candidate has to leave the record alone. 0.0: it may create the record, or take it, because it
+    has no holder, its holder counts as dead, or the candidate holds it already. `now` and `observed_at`, when the
+    record was first seen as it is, are monotonic seconds of this process.
     """
     if lease is None:
-        left = observed_at + timing.missing - now
-        return Wait(left) if left > 0 else Create()
+        return max(0.0, observed_at + timing.missing - now)
     spec = lease.spec
     if not spec.holder_identity or spec.holder_identity == identity:
-        return Take()
+        return 0.0
     duration = timing.lease_duration if spec.lease_duration_seconds is None else spec.lease_duration_seconds
-    left = observed_at + duration - now
-    return Wait(left) if left > 0 else Take()
+    return max(0.0, observed_at + duration - now)
 
 
 def held(previous: LeaseSpec | None, identity: str, timing: Timing, wall: float) -> LeaseSpec:

@@ -21,18 +21,14 @@ from controller.kube.errors import (
 )
 from controller.kube.requests import Request, Response
 from controller.runtime.lease import (
-    Create,
     Lease,
     LeaseLock,
-    LeaseMove,
     LeaseSpec,
-    Take,
     Timing,
-    Wait,
     held,
     micro_time,
-    next_move,
     released,
+    seconds_until_free,
 )
 from tests.beds.scripted import Answer, Script, Watch, ok
 from tests.beds.virtual_time import now, virtual_time_from
@@ -46,22 +42,22 @@ def lease(holder: str | None, seconds: int | None = 15) -> Lease:
 
 
 @pytest.mark.parametrize(
-    ("seen", "now", "move"),
+    ("seen", "now", "seconds"),
     [
-        (None, 100.0, Wait(5.0)),
-        (None, 105.0, Create()),
-        (lease("other"), 100.0, Wait(15.0)),
-        (lease("other"), 114.0, Wait(1.0)),
-        (lease("other"), 115.0, Take()),
-        (lease("other", 40), 115.0, Wait(25.0)),
-        (lease("other", None), 114.0, Wait(1.0)),
-        (lease("", 1), 100.0, Take()),
-        (lease(None), 100.0, Take()),
-        (lease("me"), 100.0, Take()),
+        (None, 100.0, 5.0),
+        (None, 105.0, 0.0),
+        (lease("other"), 100.0, 15.0),
+        (lease("other"), 114.0, 1.0),
+        (lease("other"), 115.0, 0.0),
+        (lease("other", 40), 115.0, 25.0),
+        (lease("other", None), 114.0, 1.0),
+        (lease("", 1), 100.0, 0.0),
+        (lease(None), 100.0, 0.0),
+        (lease("me"), 100.0, 0.0),
     ],
 )
-def test_what_a_candidate_does(seen: Lease | None, now: float, move: LeaseMove) -> None:
-    assert next_move(seen, 100.0, "me", now, TIMING) == move
+def test_for_how_long_a_candidate_leaves_the_lease_alone(seen: Lease | None, now: float, seconds: float) -> None:
+    assert seconds_until_free(seen, 100.0, "me", now, TIMING) == seconds
 
 
 def test_taking_over_counts_a_transition_and_starts_a_new_reign() -> None:
