@@ -37,6 +37,7 @@ class DeleteReason(StrEnum):
 class OnPod(Value):
     """An action on an existing pod."""
 
+    operation = ""
     pod: Ref
 
     @property
@@ -87,7 +88,6 @@ class ReleasePod(OnPod):
 class RelabelPod(OnPod):
     """Give a pod the hash of another revision with the same content; no container restarts."""
 
-    operation = ""
     hash: str
     reverted: bool = False
     """The hash is that of its former revision: its update in place was reverted externally."""
@@ -183,7 +183,6 @@ class DeletePod(OnPod):
 class PrepareDelete(OnPod):
     """Put a pod into the lifecycle state PreparingDelete, for the handlers of the preDelete hook to release it."""
 
-    operation = ""
     node: str
     why: DeleteReason
     mark: bool
@@ -197,7 +196,6 @@ class PrepareDelete(OnPod):
 class CancelDelete(OnPod):
     """Revert `PrepareDelete`: the pod stays."""
 
-    operation = ""
     labels: Mapping[str, str] = {}
     """Labels that were changed to release the pod and that the selector requires."""
 
@@ -209,7 +207,6 @@ class CancelDelete(OnPod):
 class DrainPod(OnPod):
     """Close the readiness gate of a pod before its update in place, so that its traffic goes elsewhere."""
 
-    operation = ""
     node: str
 
 
@@ -235,7 +232,6 @@ class UpdateInPlace(OnPod):
 class ContinueInPlace(OnPod):
     """Continue an update in place with the containers of the next launch priority."""
 
-    operation = ""
     node: str
     revision: Revision
     """It has the order of containers: the pod's revision, or the current one if that is not stored any more."""
@@ -257,7 +253,6 @@ class ResizePod(OnPod):
 class OpenGates(OnPod):
     """Set the conditions of the controller's closed readiness gates to True."""
 
-    operation = ""
     gates: tuple[ReadinessGate, ...]
 
     @property

@@ -240,7 +240,7 @@ def _held_by(explainer: Explainer, counts: Counts, standing: Standing) -> tuple[
     """The reason and text for partition or selector, which keep nodes from the current revision."""
     rollout = explainer.rollout
     if keeper_of(rollout) is Blocker.SELECTOR:
-        return WaitReason.SELECTOR, f"rollingUpdate.selector leaves out {standing.kept} old ones"
+        return WaitReason.SELECTOR, Blocker.SELECTOR.text.of_planned.format(who=f"{standing.kept} old ones")
     partition = f"partition {rollout.budget.partition}"
     waiting = counts.desired_number_scheduled - counts.current_number_scheduled
     if not rollout.progressive or not waiting:

@@ -142,12 +142,12 @@ def waits_for_words(survey: Survey) -> str:
 
 def selector_hold_words(kept: int) -> str:
     """The words for a rollout that is held although no partition would free a node."""
-    return f"rollingUpdate.selector leaves out {kept} old ones"
+    return Blocker.SELECTOR.text.of_planned.format(who=f"{kept} old ones")
 
 
 def partition_hold_words(partition: int, kept: int) -> str:
     """The words for a rollout that is held by its partition. `kept`: how many old pods that keeps."""
-    return f"partition {partition} keeps {kept} old"
+    return Blocker.PARTITION.text.of_edited.format(partition=partition, who=kept)
 
 
 def new_pods_words(survey: Survey) -> str:
