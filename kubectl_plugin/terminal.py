@@ -1,6 +1,4 @@
-"""JSON and YAML on stdout; whole objects as kubectl prints them.
-
-The terminal: data goes to stdout, everything else to stderr; how wide lines are, which colours and characters they
+"""The terminal: data goes to stdout, everything else to stderr; how wide lines are, which colours and characters they
 use.
 """
 
@@ -28,8 +26,6 @@ from kubectl_plugin.wording import INVISIBLE, for_cluster, visible
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
-
-    from controller.api.objects import JSONObject
 
 _BEYOND_ASCII: Final = re.compile(r"[^\x00-\x7e]")
 
@@ -165,8 +161,6 @@ class Terminal:
 
     def say_document(self, document: JSONObject, output: Output) -> None:
         """Print the whole result for a program."""
-        # imported here: it imports msgspec
-
         self.say(as_text(document, output, only_ascii=self.ascii))
 
     def show(self, renderable: RenderableType, *, whole: bool = False) -> None:

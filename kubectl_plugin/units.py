@@ -1,11 +1,4 @@
-"""Lengths of time: as Go writes them (`90s`, `10m`, `1h30m`), and as tables print them (`6m12s`, `12d`).
-
-A count of nodes or a percentage, as people type it for a field that takes either.
-
-The API server's time. Ages and deadlines are told in it, because the clock of this machine may be wrong.
-
-Versions of kruise-ds: which one this is, and how far apart the plugin and the controller may be.
-"""
+"""Lengths of time, counts or percentages, the API server's time, and versions of kruise-ds."""
 
 from __future__ import annotations
 

@@ -1,12 +1,4 @@
-"""Characters that control a terminal, or that take no place on it: in texts from the server they can hide what is
-there, or pretend what is not.
-
-Commands that hints, advice and messages tell a person to type: each can be typed as it stands.
-
-What people type because kubectl has it, and what to type here instead.
-
-Numbers of nodes, and their names, in the words of a sentence.
-"""
+"""Words that several verbs print: commands to type as they stand, kubectl's own verbs, names and numbers of nodes."""
 
 from __future__ import annotations
 

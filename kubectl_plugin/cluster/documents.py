@@ -1,10 +1,4 @@
-"""Reads that run at the same time. Where one fails the others are cancelled.
-
-Its error is raised when they have ended, as it is and not in an exception group: a caller handles it like the error
-of a single read.
-
-Requests for whole objects as JSON, whose fields are not checked, and for lists, page by page.
-"""
+"""Requests for whole objects as JSON, whose fields are not checked, for lists, and for several of them at a time."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""An Event on the DaemonSet for a change made by hand: `kubectl describe` lists it among the controller's Events.
-
-The last line in the log of a container that keeps failing, for those whose status has no message.
-"""
+"""The Event on the DaemonSet for a change made by hand, and the last line in the log of a failing container."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Keeps an ImagePullJob of the user and its pullers up to date by watches.
-
-Image pre-download: the ImagePullJobs of a rollout, their pullers, and why pulling failed on a node.
+"""Image pre-download: the ImagePullJobs of a rollout or of a user, their pullers, and why pulling failed on a node.
 
 Where the kind is not installed, or something cannot or may not be read, less is shown: nothing else depends on it.
 """

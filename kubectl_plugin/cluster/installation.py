@@ -1,12 +1,6 @@
-"""Whether a controller is running that will act on what the plugin writes.
-
-Facts about the API server: its version, and in which versions it serves Advanced DaemonSets.
-
-Reads facts about the controllers in the cluster.
+"""What the API server and the controllers in the cluster are, and what we may do there.
 
 Few users may read everything: a question without an answer yields `NoAnswer`, with the reason, instead of an error.
-
-Asks the API server who we are and what we may do. Such reviews are posted, but not stored.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""Manifests at a URL, read as kubectl does, but only so many bytes and only for so long.
-
-The Advanced DaemonSets in manifests: files, folders, URLs, standard input, kustomizations. The API server is not
+"""The Advanced DaemonSets in manifests: files, folders, URLs, standard input, kustomizations. The API server is not
 asked.
 """
 

@@ -1,8 +1,4 @@
-"""What the server would answer: dry runs of DaemonSets and of their pods. Nothing is stored.
-
-Asks the server, as the controller does, whether updates in place would undo what admission did to pods at their
-creation: by dry runs, which store nothing.
-"""
+"""What the server would answer: dry runs of DaemonSets and of their pods. Nothing is stored."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""Pods and ControllerRevisions with the details that people read, besides what the controller decides by.
-
-Suggests what was meant when a DaemonSet does not exist.
-
-Reads what a report is made from: a DaemonSet, its revisions, its pods and the nodes, all at about one time.
-"""
+"""Reads what a report is made from: a DaemonSet, its revisions, its pods and the nodes, all at about one time."""
 
 from __future__ import annotations
 

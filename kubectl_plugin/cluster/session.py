@@ -1,8 +1,6 @@
-"""The proxy variables of the environment, read as kubectl does, that is as Go's `httpproxy` reads them.
+"""The connection to the API server for one command, and what every verb gets to work with.
 
-The connection to the API server for one command. Imports aiohttp: import it only when a server is needed.
-
-What every verb gets to work with.
+Imports aiohttp: import it only when a server is needed.
 """
 
 from __future__ import annotations

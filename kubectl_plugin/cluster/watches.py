@@ -1,14 +1,7 @@
-"""How long a failing read is retried. A failure on the way to the server may pass; a request that the server itself
-refuses will be refused again.
-
-Keeps objects up to date by watching them, and by reading them again when a watch has lost track.
+"""Keeps objects up to date by watching them, and by reading them again when a watch has lost track.
 
 The controller's reflector does not fit a command: it never gives up, needs the right to watch, and lists. A command
 ends where a right is missing for good, reads at intervals what it may not watch, and says what does not work.
-
-State that is not watched but read as a whole: at intervals, and when something tells that it may have changed.
-
-What `Upkeep` keeps up to date: one DaemonSet as a whole document, and lists of objects such as its pods.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Warns a person who interrupts the plugin in the middle of a change of what may have been done.
-
-The one write of an acting verb: a JSON Patch of the object that the user was shown, and never of a newer spec.
-"""
+"""The one write of an acting verb: a JSON Patch of the object that the user was shown, and never of a newer spec."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What the migration will do, shown before anything is written.
-
-The new manifest for a repository, and the steps that put it there.
-"""
+"""What the migration will do, shown before anything is written; and the new manifest for a repository."""
 
 from __future__ import annotations
 

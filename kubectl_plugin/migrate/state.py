@@ -1,9 +1,8 @@
-"""Who manages which field: `metadata.managedFields` of one side, rewritten for the other.
+"""One DaemonSet in two forms, native and Advanced, and the annotation that both carry during the migration.
 
 The creator of an object manages all of its fields. Left so, each server-side apply of the manifest would conflict,
-and fields that the manifest no longer has would stay for ever.
-
-One DaemonSet in two forms, native and Advanced, and the annotation that both carry during the migration.
+and fields that the manifest no longer has would stay for ever: so `metadata.managedFields` of one side are rewritten
+for the other.
 """
 
 from __future__ import annotations

@@ -1,18 +1,14 @@
-"""The steps of a migration. Each write requires the object to be as it was observed; if it is not, the state is read
-again and the next step is decided anew.
+"""The next step of a migration. Each write requires the object to be as it was observed; if it is not, the state is
+read again and the next step is decided anew.
 
-The next step from an Advanced DaemonSet (ours) to a native one.
+To native: a native DaemonSet cannot be told to wait, it creates a pod on each node where it owns none. So ours is
+deleted first, without its pods, and a finalizer keeps it readable until the native one has taken over all of them.
+The native one updates nothing until it certainly takes the revision of the pods for the current one.
 
-A native one cannot be told to wait: it creates a pod on each node where it owns none. So ours is deleted first,
-without its pods, and a finalizer keeps it readable until the native one has taken over all of them. The native one
-updates nothing until it certainly takes the revision of the pods for the current one.
-
-The next step from a native DaemonSet to an Advanced one (ours).
-
-Ours is created first, with settings under which it creates no pod. So our controller proves that it runs while the
-native one is still in charge, and until the native one is deleted everything can be undone. Then the native one is
-made to stop its updates, and is deleted without its pods. Once ours has adopted all pods and revisions, it takes
-charge.
+To ours: ours is created first, with settings under which it creates no pod. So our controller proves that it runs
+while the native one is still in charge, and until the native one is deleted everything can be undone. Then the native
+one is made to stop its updates, and is deleted without its pods. Once ours has adopted all pods and revisions, it
+takes charge.
 """
 
 from __future__ import annotations
