@@ -6,29 +6,22 @@ second instead. A watch whose connection breaks is begun again.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from typing import Final
 
 from msgspec.structs import replace
 
 from controller.api.daemonset import DaemonSet
 from controller.api.node import Node
-from controller.api.objects import Key
-from controller.kube.errors import Forbidden
-from kubectl_plugin.cluster import reads
+from controller.api.objects import JSONObject, Key
+from controller.kube.errors import Forbidden, NotFound
+from controller.kube.requests import DAEMONSETS
+from kubectl_plugin.cluster import documents, reads
 from kubectl_plugin.cluster.image_pulls import IMAGES_EVERY, ImagesAhead
 from kubectl_plugin.cluster.reads import PODS
 from kubectl_plugin.cluster.session import Invocation
-from kubectl_plugin.cluster.watches import (
-    MIN_INTERVAL,
-    ReadAgain,
-    Upkeep,
-    Watched,
-    WatchedObject,
-    WatchedObjects,
-    right_is_missing,
-)
+from kubectl_plugin.cluster.watches import MIN_INTERVAL, ReadAgain, Upkeep, Watched, WatchedObjects, right_is_missing
 from kubectl_plugin.rollout.snapshot import PodDetail, PullProgress, Snapshot, Unread
 
 NODES_EVERY: Final = 60.0
@@ -48,7 +41,7 @@ class Following(Upkeep):
         self._listing = ReadAgain(self._list_nodes, every=NODES_EVERY, bunch=NODES_AGAIN, dispensable=True)
         self._looking = ReadAgain(self._look_at_pulls, every=IMAGES_EVERY, bunch=MIN_INTERVAL, dispensable=True)
         self._ahead = ImagesAhead(invocation.session, (one.key.namespace for one in first), self._looking.mark_stale)
-        self._objects = [WatchedObject(invocation, one, self._note_change) for one in first]
+        self._objects = [_WatchedDaemonSet(invocation, one, self._note_change) for one in first]
         self._pods = [self._pods_of(one.daemonset) for one in first]
 
     def snapshots(self) -> tuple[Snapshot | None, ...]:
@@ -62,18 +55,14 @@ class Following(Upkeep):
         """Tell that the controller counts another number of nodes: they are listed again within seconds."""
         self._listing.mark_stale()
 
-    async def load(self) -> None:
-        """Read pods and nodes for the first time, which a caller needs before it can draw anything.
-
-        Images that are pulled ahead are not waited for: they are read while the DaemonSets are kept up to date.
-        Raises ApiError where trying again does not help.
-        """
+    @asynccontextmanager
+    async def begun(self) -> AsyncIterator[Following]:
+        """Images that are pulled ahead are not waited for: nothing can be drawn without pods and nodes only."""
         for one in (self._listing, *self._pods):
             await one.begin(self._invocation.terminal.note)
-
-    @property
-    def watched(self) -> tuple[Watched, ...]:
-        return (self._listing, self._looking, *self._objects, *self._pods, *self._ahead.watched)
+        watched = (self._listing, self._looking, *self._objects, *self._pods, *self._ahead.watched)
+        async with self.keeping(*watched):
+            yield self
 
     def _note_change(self) -> None:
         self._news.set()
@@ -106,7 +95,7 @@ class Following(Upkeep):
             dispensable=True,
         )
 
-    def _snapshot(self, watched: WatchedObject, pods: WatchedObjects[PodDetail]) -> Snapshot:
+    def _snapshot(self, watched: _WatchedDaemonSet, pods: WatchedObjects[PodDetail]) -> Snapshot:
         nodes = (Unread(what="nodes"),) if self._nodes is None else ()
         of_pods = (Unread(what="pods"),) if pods.over else ()
         return replace(
@@ -119,14 +108,92 @@ class Following(Upkeep):
         )
 
 
-@asynccontextmanager
-async def following(invocation: Invocation, first: Sequence[Snapshot]) -> AsyncIterator[Following]:
+def following(invocation: Invocation, first: Sequence[Snapshot]) -> AbstractAsyncContextManager[Following]:
     """Keep the DaemonSets of `first` up to date while the block runs. The pods and nodes of `first` are not used.
 
     Pods and nodes are read before the block begins. Raises ApiError where trying again does not help, also in the
     block.
     """
-    follow = Following(invocation, first)
-    await follow.load()
-    async with follow.keeping(*follow.watched):
-        yield follow
+    return Following(invocation, first).begun()
+
+
+class _WatchedDaemonSet(Watched):
+    """One DaemonSet. `snapshot` has its newest document and its revisions, which are listed again when there may be
+    another one."""
+
+    current = True
+
+    def __init__(self, invocation: Invocation, first: Snapshot, on_news: Callable[[], None]) -> None:
+        unread = tuple(one for one in first.unread if one.what == "controllerrevisions")
+        self.snapshot = replace(first, unread=unread)
+        self._invocation, self._on_news = invocation, on_news
+        self._version = reads.meta_of(first.document).resource_version
+        failed = any(not one.is_forbidden for one in unread)
+        self._revised = None if failed else _revision_marks(first.daemonset)
+
+    async def refresh(self) -> None:
+        try:
+            document = await documents.get(self._invocation.session, DAEMONSETS, self.snapshot.key)
+        except NotFound as error:
+            if error.name != self.snapshot.key.name:  # the 404 is from a proxy, or about the whole kind
+                raise
+            self._note_deletion()
+            return
+        await self._see(document)
+
+    async def watch(self) -> None:
+        await self._read_revisions()
+        watch = documents.watch(self._invocation.session, DAEMONSETS, self.snapshot.key, self._version)
+        async with aclosing(watch) as events:
+            async for kind, document in events:
+                if kind == "BOOKMARK":
+                    self._version = reads.meta_of(document).resource_version
+                elif kind == "DELETED":
+                    self._note_deletion()
+                else:
+                    await self._see(document)
+                if self.over:
+                    return
+
+    async def _see(self, document: JSONObject) -> None:
+        """Take over the newer `document`. One with another uid is another object: the followed one was deleted."""
+        made = reads.with_document(self.snapshot, document)
+        if made.daemonset.uid != self.snapshot.daemonset.uid:
+            self._note_deletion()
+            return
+        self._version = reads.meta_of(document).resource_version
+        self.snapshot = made
+        self._on_news()
+        await self._read_revisions()
+
+    async def _read_revisions(self) -> None:
+        """List the revisions again, if the DaemonSet has changed in a way that may have made or renumbered one.
+
+        Without the right to list them they are none, and `unread` says so. Raises ApiError for any other failure; the
+        next call then tries again.
+        """
+        daemonset = self.snapshot.daemonset
+        revised = _revision_marks(daemonset)
+        if revised == self._revised:
+            return
+        try:
+            revisions = await reads.revisions_of(self._invocation, daemonset)
+            self.snapshot = replace(self.snapshot, revisions=revisions, unread=())
+        except Forbidden as error:
+            if not right_is_missing(error):
+                raise
+            self.snapshot = replace(self.snapshot, revisions=(), unread=(Unread(what="controllerrevisions"),))
+        self._revised = revised
+        self._on_news()
+
+    def _note_deletion(self) -> None:
+        self.over = True
+        self._on_news()
+
+
+def _revision_marks(daemonset: DaemonSet) -> tuple[object, ...]:
+    """The fields of the DaemonSet that change whenever a revision is created or renumbered. While they stay the same,
+    the revisions that were listed are up to date.
+    """
+    status = daemonset.status
+    return (daemonset.generation, status and status.update_revision, status and status.observed_generation)

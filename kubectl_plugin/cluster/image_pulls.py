@@ -23,7 +23,7 @@ from controller.kube.requests import IMAGE_PULL_JOBS, NODES_WITH_IMAGES, PULLERS
 from kubectl_plugin.cluster.documents import list_objects
 from kubectl_plugin.cluster.events import EVENTS
 from kubectl_plugin.cluster.session import Invocation, Session
-from kubectl_plugin.cluster.watches import MIN_INTERVAL, State, Upkeep, Watched, WatchedObjects
+from kubectl_plugin.cluster.watches import MIN_INTERVAL, Upkeep, Watched, WatchedObjects
 from kubectl_plugin.rollout.snapshot import PullProgress, Snapshot
 
 
@@ -108,7 +108,7 @@ class _ReadOnDemand(WatchedObjects[T]):
     """Objects that are read on first use and watched from then on. Without the right to see them there are simply
     none."""
 
-    state = State.CURRENT
+    current = True
 
     def __init__(
         self,
@@ -132,7 +132,7 @@ class _ReadOnDemand(WatchedObjects[T]):
             await super().refresh()
         except (Forbidden, NotFound):
             self.found = {}
-            self.end()
+            self.over = True
         self._is_read.set()
 
     async def watch(self) -> None:

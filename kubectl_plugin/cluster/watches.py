@@ -1,6 +1,6 @@
-"""Keeps objects up to date by watching them, and by reading them again when a watch has lost track.
+"""Lists and watches for a command: keeps objects up to date, and wakes who waits for a change.
 
-The controller's reflector does not fit a command: it never gives up, needs the right to watch, and lists. A command
+The controller's Reflector does not fit a command: it never gives up, needs the right to watch, and lists. A command
 ends where a right is missing for good, reads at intervals what it may not watch, and says what does not work.
 """
 
@@ -9,22 +9,16 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import aclosing, asynccontextmanager
-from enum import Enum, auto
+from contextlib import asynccontextmanager
+from math import inf
 from typing import Any, Final, Generic, TypeVar
 
-from msgspec.structs import replace
-
-from controller.api.daemonset import DaemonSet
-from controller.api.objects import JSONObject, Key
+from controller.api.objects import Key
 from controller.kube.client import Client
 from controller.kube.decode import Bookmark, Malformed, Seen
-from controller.kube.errors import ApiError, Forbidden, NotFound, WatchVerdict, classify
-from controller.kube.requests import DAEMONSETS, Query, Resource
-from kubectl_plugin.cluster import documents, reads
-from kubectl_plugin.cluster.documents import scope
-from kubectl_plugin.cluster.session import Invocation
-from kubectl_plugin.rollout.snapshot import Snapshot, Unread
+from controller.kube.errors import ApiError, Forbidden, WatchVerdict, classify
+from controller.kube.requests import Query, Resource
+from kubectl_plugin.cluster.documents import from_version, scope
 
 T = TypeVar("T")
 
@@ -32,6 +26,19 @@ POLL: Final = 2.0
 """Seconds between two reads of what cannot be watched."""
 PATIENCE: Final = 30.0
 """Seconds for which a failing read is tried again."""
+MIN_INTERVAL: Final = 0.25
+"""The least number of seconds between two drawings."""
+PAUSE_FACTOR: Final = 4.0
+"""The pause before the next read, as a multiple of the time that the last one took: a slow server is asked less
+often."""
+FIRST_PAUSE: Final = 1.0
+"""Seconds before the next attempt after a first failure; each further failure doubles them."""
+LONGEST_PAUSE: Final = 30.0
+"""The most seconds before the next attempt."""
+PERMANENT: Final = (WatchVerdict.NOT_SERVED, WatchVerdict.FORBIDDEN, WatchVerdict.UNAUTHORIZED)
+"""Errors that only an administrator can end."""
+WORKING_SECONDS: Final = 5.0
+"""Seconds after which a watch that ends counts as one that has worked, so that the next one begins at once."""
 
 
 def is_from_proxy(error: ApiError) -> bool:
@@ -67,67 +74,13 @@ async def read_with_patience(
         await asyncio.sleep(POLL)  # after a failure
 
 
-MIN_INTERVAL: Final = 0.25
-"""The least number of seconds between two drawings."""
-PAUSE_FACTOR: Final = 4.0
-"""The pause before the next read, as a multiple of the time that the last one took: a slow server is asked less
-often."""
-FIRST_PAUSE: Final = 1.0
-"""Seconds before the next attempt after a first failure; each further failure doubles them."""
-LONGEST_PAUSE: Final = 30.0
-"""The most seconds before the next attempt."""
-PERMANENT: Final = (WatchVerdict.NOT_SERVED, WatchVerdict.FORBIDDEN, WatchVerdict.UNAUTHORIZED)
-"""Errors that only an administrator can end."""
-WORKING_SECONDS: Final = 5.0
-"""Seconds after which a watch that ends counts as one that has worked, so that the next one begins at once."""
-
-
-class State(Enum):
-    """How much is known of something that is kept up to date. The methods of `Watched` go from one to another:
-
-    =======  ==========================================================  =======  ============
-    from     when                                                        to       by
-    =======  ==========================================================  =======  ============
-    STALE    it was read                                                 CURRENT  `mark_read`
-    CURRENT  its watch failed or lost track, or it is time to read it    STALE    `lose_track`
-    any      it was deleted, or can be done without and not be read      OVER     `end`
-    OVER     anything                                                    OVER
-    =======  ==========================================================  =======  ============
-    """
-
-    STALE = auto()
-    """It has to be read before its changes can be followed. This is the first state, unless the caller has just read
-    it."""
-    CURRENT = auto()
-    """It was read, and its changes are followed."""
-    OVER = auto()
-    """It will never change again."""
-
-
 class Watched(ABC):
     """An object, or a list of them, that `Upkeep` keeps up to date. Its attributes have the present values."""
 
-    state = State.STALE
-
-    @property
-    def over(self) -> bool:
-        return self.state is State.OVER
-
-    def mark_read(self) -> None:
-        """Tell that the state on the server has just been read."""
-        self._go_to(State.CURRENT)
-
-    def lose_track(self) -> None:
-        """Tell that changes may have been missed, so that it has to be read again."""
-        self._go_to(State.STALE)
-
-    def end(self) -> None:
-        """Tell that it will never change again."""
-        self._go_to(State.OVER)
-
-    def _go_to(self, state: State) -> None:
-        if not self.over:
-            self.state = state
+    current = False
+    """Whether it was read, and no change has been missed since. Otherwise it is read before it is watched."""
+    over = False
+    """Whether it will never change again: it was deleted, or can be done without and not be read."""
 
     @abstractmethod
     async def refresh(self) -> None:
@@ -136,22 +89,19 @@ class Watched(ABC):
     @abstractmethod
     async def watch(self) -> None:
         """Follow the changes after the last known version, until the server ends the stream. What cannot be followed
-        waits until it may have changed, and calls `lose_track`. Raises ApiError."""
+        waits until it may have changed, and is not `current` any more. Raises ApiError."""
 
     def on_refusal(self, error: ApiError) -> None:
         """Called when `refresh` has failed for good. Raises `error`, or returns where its state is not essential."""
         raise error
 
     async def begin(self, tell: Callable[[str], None]) -> None:
-        """Read it for the first time. A failure is retried for `PATIENCE` seconds, and `tell` is told of it once.
-
-        Raises ApiError.
-        """
+        """Read it for the first time, with `read_with_patience`. Raises ApiError."""
         try:
             await read_with_patience(self.refresh, tell)
         except Forbidden as error:
             self.on_refusal(error)
-        self.mark_read()
+        self.current = True
 
 
 class Upkeep:
@@ -164,7 +114,6 @@ class Upkeep:
         self._news = asyncio.Event()
         self._seen = 0.0
         self._interruptions: dict[Watched, str] = {}
-        self._refused: dict[Watched, float] = {}
 
     @property
     def interruption(self) -> str:
@@ -191,47 +140,42 @@ class Upkeep:
                 task.cancel()
 
     async def keep(self, watched: Watched) -> None:
-        """Keep it up to date until it is over, or the task is cancelled. Raises what `watched.on_refusal` raises."""
+        """Keep it up to date until it is over, or the task is cancelled. An error that only an administrator can end
+        is retried for `PATIENCE` seconds. Raises what `watched.on_refusal` raises."""
         loop = asyncio.get_running_loop()
-        pause, polls = FIRST_PAUSE, False
+        pause, polls, refused = FIRST_PAUSE, False, inf
         while not watched.over:
             began = loop.time()
             try:
-                if watched.state is State.STALE:
+                if not watched.current:
                     await watched.refresh()
-                    self._note_success(watched)
+                    watched.current, refused = True, inf
+                    self._interruptions.pop(watched, None)
                 if polls:
                     await asyncio.sleep(max(POLL, PAUSE_FACTOR * (loop.time() - began)))  # it may not be watched
-                    watched.lose_track()
+                    watched.current = False
                 else:
                     await watched.watch()
-                if watched.state is not State.CURRENT:
+                if watched.over or not watched.current:
                     pause = FIRST_PAUSE
                     continue
             except ApiError as error:
                 meaning = classify(error).watch
-                if meaning is WatchVerdict.FORBIDDEN and watched.state is not State.STALE:
+                if meaning is WatchVerdict.FORBIDDEN and watched.current:
                     polls = True
                     continue
-                watched.lose_track()
-                if meaning is not WatchVerdict.EXPIRED and not self._may_pass(watched, error):
-                    watched.on_refusal(error)
+                watched.current = False
+                if meaning is not WatchVerdict.EXPIRED:
+                    self._interruptions[watched] = str(error)
+                if meaning in PERMANENT:
+                    refused = min(refused, loop.time())
+                    if loop.time() - refused >= PATIENCE:
+                        watched.on_refusal(error)
             if loop.time() - began >= WORKING_SECONDS:
                 pause = FIRST_PAUSE
             else:
                 await asyncio.sleep(pause)  # after a failure, or a watch that ended at once
                 pause = min(pause * 2, LONGEST_PAUSE)
-
-    def _note_success(self, watched: Watched) -> None:
-        watched.mark_read()
-        self._interruptions.pop(watched, None)
-        self._refused.pop(watched, None)
-
-    def _may_pass(self, watched: Watched, error: ApiError) -> bool:
-        """Whether to try again. An error that only an administrator can end is retried for `PATIENCE` seconds."""
-        self._interruptions[watched] = str(error)
-        now = asyncio.get_running_loop().time()
-        return classify(error).watch not in PERMANENT or now - self._refused.setdefault(watched, now) < PATIENCE
 
 
 async def is_set_within(event: asyncio.Event, seconds: float) -> bool:
@@ -274,85 +218,11 @@ class ReadAgain(Watched):
     async def watch(self) -> None:
         if await is_set_within(self._stale, self.every):
             await asyncio.sleep(self._bunch)  # all of the bunch is read once
-        self.lose_track()
+        self.current = False
 
     def on_refusal(self, error: ApiError) -> None:
         if not self._dispensable:
             raise error
-
-
-class WatchedObject(Watched):
-    """One DaemonSet. `snapshot` has its newest document and its revisions, which are listed again when there may be
-    another one."""
-
-    state = State.CURRENT
-
-    def __init__(self, invocation: Invocation, first: Snapshot, on_news: Callable[[], None]) -> None:
-        unread = tuple(one for one in first.unread if one.what == "controllerrevisions")
-        self.snapshot = replace(first, unread=unread)
-        self._invocation, self._on_news = invocation, on_news
-        self._version = reads.meta_of(first.document).resource_version
-        failed = any(not one.is_forbidden for one in unread)
-        self._revised = None if failed else _revision_marks(first.daemonset)
-
-    async def refresh(self) -> None:
-        try:
-            document = await documents.get(self._invocation.session, DAEMONSETS, self.snapshot.key)
-        except NotFound as error:
-            if error.name != self.snapshot.key.name:  # the 404 is from a proxy, or about the whole kind
-                raise
-            self._note_deletion()
-            return
-        await self._see(document)
-
-    async def watch(self) -> None:
-        await self._read_revisions()
-        watch = documents.watch(self._invocation.session, DAEMONSETS, self.snapshot.key, self._version)
-        async with aclosing(watch) as events:
-            async for kind, document in events:
-                if kind == "BOOKMARK":
-                    self._version = reads.meta_of(document).resource_version
-                elif kind == "DELETED":
-                    self._note_deletion()
-                else:
-                    await self._see(document)
-                if self.over:
-                    return
-
-    async def _see(self, document: JSONObject) -> None:
-        """Take over the newer `document`. One with another uid is another object: the followed one was deleted."""
-        made = reads.with_document(self.snapshot, document)
-        if made.daemonset.uid != self.snapshot.daemonset.uid:
-            self._note_deletion()
-            return
-        self._version = reads.meta_of(document).resource_version
-        self.snapshot = made
-        self._on_news()
-        await self._read_revisions()
-
-    async def _read_revisions(self) -> None:
-        """List the revisions again, if the DaemonSet has changed in a way that may have made or renumbered one.
-
-        Without the right to list them they are none, and `unread` says so. Raises ApiError for any other failure; the
-        next call then tries again.
-        """
-        daemonset = self.snapshot.daemonset
-        revised = _revision_marks(daemonset)
-        if revised == self._revised:
-            return
-        try:
-            revisions = await reads.revisions_of(self._invocation, daemonset)
-            self.snapshot = replace(self.snapshot, revisions=revisions, unread=())
-        except Forbidden as error:
-            if not right_is_missing(error):
-                raise
-            self.snapshot = replace(self.snapshot, revisions=(), unread=(Unread(what="controllerrevisions"),))
-        self._revised = revised
-        self._on_news()
-
-    def _note_deletion(self) -> None:
-        self.end()
-        self._on_news()
 
 
 class WatchedObjects(Watched, Generic[T]):
@@ -392,11 +262,11 @@ class WatchedObjects(Watched, Generic[T]):
     def on_refusal(self, error: ApiError) -> None:
         if not (self._dispensable and isinstance(error, Forbidden)):
             raise error
-        self.end()
+        self.over = True
         self._on_news()
 
     async def watch(self) -> None:
-        query = (*self._query, *documents.from_version(self._version))
+        query = (*self._query, *from_version(self._version))
         async with self._client.watch(self._resource, self._namespace, query=query) as bunches:
             async for bunch in bunches:
                 for event in bunch:
@@ -411,11 +281,3 @@ class WatchedObjects(Watched, Generic[T]):
         elif before is None:
             return
         self._on_news()
-
-
-def _revision_marks(daemonset: DaemonSet) -> tuple[object, ...]:
-    """The fields of the DaemonSet that change whenever a revision is created or renumbered. While they stay the same,
-    the revisions that were listed are up to date.
-    """
-    status = daemonset.status
-    return (daemonset.generation, status and status.update_revision, status and status.observed_generation)

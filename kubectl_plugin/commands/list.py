@@ -80,7 +80,7 @@ class _Table(Upkeep):
         super().__init__()
         self._invocation, self._many = invocation, many
         self.looking = ReadAgain(self._look, every=EVERY, bunch=EVERY)
-        self.looking.mark_read()  # `found` is of this moment
+        self.looking.current = True  # `found` is of this moment
         chosen = reads.selection_of(invocation, many)
         self.changes = WatchedObjects(invocation.session.client, VERSIONS, *chosen, self.looking.mark_stale)
         self._see(found)

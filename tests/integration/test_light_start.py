@@ -26,5 +26,5 @@ def test_no_import_is_in_vain_and_imports_are_exempt_from_collection() -> None:
 
 
 def test_failures_and_access_cost_no_network_library() -> None:
-    script = "import sys, kubectl_plugin.failures, controller.kube.kubeconfig; assert 'aiohttp' not in sys.modules"
+    script = "import sys, kubectl_plugin.errors, controller.kube.kubeconfig; assert 'aiohttp' not in sys.modules"
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60)

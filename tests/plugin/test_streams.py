@@ -28,7 +28,7 @@ ASKING = """
 import asyncio, typer
 from kubectl_plugin.flags import GlobalFlags
 from kubectl_plugin.host import Host
-from kubectl_plugin.running import Runner
+from kubectl_plugin.runner import Runner
 
 async def ask(terminal):
     return 0 if terminal.ask("Continue?") else 6

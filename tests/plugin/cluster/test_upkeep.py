@@ -7,14 +7,14 @@ import asyncio
 import pytest
 
 from controller.kube.errors import Forbidden, Gone
-from kubectl_plugin.cluster.watches import ReadAgain, State, Upkeep, Watched
+from kubectl_plugin.cluster.watches import ReadAgain, Upkeep, Watched
 from tests.beds.virtual_time import now, virtual_time
 
 
 class Forgetful(Watched):
     """Each watch ends at once because its place is forgotten, until it has been read `times` times."""
 
-    state = State.CURRENT
+    current = True
 
     def __init__(self, times: int) -> None:
         self.reads: list[float] = []
@@ -23,7 +23,7 @@ class Forgetful(Watched):
     async def refresh(self) -> None:
         self.reads.append(now())
         if len(self.reads) >= self._times:
-            self.end()
+            self.over = True
 
     async def watch(self) -> None:
         await asyncio.sleep(0)
@@ -35,14 +35,6 @@ async def test_the_pauses_double_from_one_second_to_half_a_minute() -> None:
     watched = Forgetful(8)
     await Upkeep().keep(watched)
     assert watched.reads == [1, 3, 7, 15, 31, 61, 91, 121]
-
-
-def test_what_is_over_stays_over() -> None:
-    watched, seen = Forgetful(1), []
-    for step in (watched.lose_track, watched.mark_read, watched.end, watched.lose_track, watched.mark_read):
-        step()
-        seen.append(watched.state)
-    assert seen == [State.STALE, State.CURRENT, State.OVER, State.OVER, State.OVER]
 
 
 class Reading:

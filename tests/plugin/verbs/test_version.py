@@ -161,7 +161,7 @@ def test_how_far_is_too_far(one: str, other: str, far: bool) -> None:
 
 
 def test_a_folder_that_nobody_installed() -> None:
-    tell = "from kubectl_plugin.releases import own_version; print(own_version())"
+    tell = "from kubectl_plugin.units import own_version; print(own_version())"
     without_packages = [sys.executable, "-S", "-c", tell]
     ran = subprocess.run(without_packages, cwd=ROOT, check=True, capture_output=True, text=True, timeout=60)
     assert ran.stdout == "unknown\n"
