@@ -47,12 +47,21 @@ class KubectlLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ign
     """Reads YAML as kubectl does; a date stays text."""
 
 
+def _without_tag(loader: Any, node: yaml.Node) -> Any:
+    """Tags of others mean nothing, and what follows the `!` may be a secret that lacks quotes: no error quotes it."""
+    if isinstance(node, yaml.ScalarNode):
+        return loader.construct_scalar(node)
+    is_list = isinstance(node, yaml.SequenceNode)
+    return loader.construct_sequence(node, deep=True) if is_list else loader.construct_mapping(node, deep=True)
+
+
 KubectlLoader.yaml_implicit_resolvers = {}
 KubectlLoader.add_implicit_resolver(_MERGE, re.compile(r"^<<$"), ["<"])
 KubectlLoader.add_implicit_resolver(_PLAIN, re.compile(r"^[-+.0-9~a-zA-Z]|^$"), None)
 KubectlLoader.add_constructor(_MERGE, lambda loader, node: loader.construct_scalar(node))  # as a value it is text
 for _tag in (_PLAIN, *(f"tag:yaml.org,2002:{one}" for one in ("int", "float", "bool", "null", "timestamp"))):
     KubectlLoader.add_constructor(_tag, lambda loader, node: value_of(loader.construct_scalar(node)))
+KubectlLoader.add_constructor(None, _without_tag)
 
 
 def json_documents(text: str) -> list[Any]:

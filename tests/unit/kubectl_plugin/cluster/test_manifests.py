@@ -109,6 +109,14 @@ def test_a_tag_of_yaml_is_obeyed(text: str, found: object) -> None:
     assert objects_in(f"a: {text}", "agent.yaml") == [{"a": found}]
 
 
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [("!s3cret", ""), ("!a 5", "5"), ("!!python/name:os.x null", "null"), ("!a [1, {b: 2}]", [1, {"b": 2}])],
+)
+def test_a_tag_of_others_means_nothing(text: str, found: object) -> None:
+    assert objects_in(f"a: {text}", "agent.yaml") == [{"a": found}]
+
+
 def test_half_a_character_is_refused() -> None:
     with pytest.raises(CommandError, match=r"agent\.json: line 1:"):
         objects_in('{"a": "\\ud83d"}', "agent.json")
