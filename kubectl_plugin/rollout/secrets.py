@@ -74,7 +74,7 @@ _OBJECTS: Final = words_of(
     metadata annotations ownerReferences spec template selector matchExpressions updateStrategy rollingUpdate
     scaleStrategy lifecycle preDelete inPlaceUpdate preNormal inPlaceUpdateStrategy containers
     initContainers ephemeralContainers ports resources claims resizePolicy env valueFrom fieldRef
-    resourceFieldRef configMapKeyRef secretKeyRef envFrom configMapRef secretRef livenessProbe
+    resourceFieldRef configMapKeyRef secretKeyRef fileKeyRef envFrom configMapRef secretRef livenessProbe
     readinessProbe startupProbe postStart preStop sleep httpGet httpHeaders tcpSocket grpc exec volumeMounts
     volumeDevices volumes hostPath emptyDir configMap secret items projected sources downwardAPI
     serviceAccountToken persistentVolumeClaim nfs csi nodePublishSecretRef ephemeral volumeClaimTemplate
@@ -82,7 +82,7 @@ _OBJECTS: Final = words_of(
     affinity nodeAffinity podAffinity podAntiAffinity requiredDuringSchedulingIgnoredDuringExecution
     preferredDuringSchedulingIgnoredDuringExecution nodeSelectorTerms matchFields preference podAffinityTerm
     labelSelector namespaceSelector tolerations topologySpreadConstraints hostAliases imagePullSecrets
-    readinessGates resourceClaims schedulingGates os
+    readinessGates resourceClaims schedulingGates os dnsConfig
     """
 )
 """Objects, and lists of objects, whose values may be shown. Those of any other are hidden."""
@@ -96,21 +96,21 @@ _SHOWN: Final = words_of(
     """,
     # pods, and where they run
     """
-    activeDeadlineSeconds automountServiceAccountToken conditionType dnsPolicy enableServiceLinks hostIPC
-    hostNetwork hostPID hostUsers hostname hostnames ip nodeName preemptionPolicy priority priorityClassName
-    resourceClaimName resourceClaimTemplateName restartPolicy runtimeClassName schedulerName serviceAccount
-    serviceAccountName setHostnameAsFQDN shareProcessNamespace subdomain terminationGracePeriodSeconds
-    matchExpressions.key matchExpressions.operator matchExpressions.values matchFields.key
-    matchFields.operator matchFields.values tolerations.key tolerations.operator tolerations.value effect
-    tolerationSeconds weight namespaces topologyKey matchLabelKeys mismatchLabelKeys maxSkew minDomains
-    whenUnsatisfiable nodeAffinityPolicy nodeTaintsPolicy
+    activeDeadlineSeconds automountServiceAccountToken conditionType dnsPolicy nameservers searches
+    enableServiceLinks hostIPC hostNetwork hostPID hostUsers hostname hostnames ip nodeName preemptionPolicy
+    priority priorityClassName resourceClaimName resourceClaimTemplateName restartPolicy runtimeClassName
+    schedulerName serviceAccount serviceAccountName setHostnameAsFQDN shareProcessNamespace subdomain
+    terminationGracePeriodSeconds matchExpressions.key matchExpressions.operator matchExpressions.values
+    matchFields.key matchFields.operator matchFields.values tolerations.key tolerations.operator
+    tolerations.value effect tolerationSeconds weight namespaces topologyKey matchLabelKeys
+    mismatchLabelKeys maxSkew minDomains whenUnsatisfiable nodeAffinityPolicy nodeTaintsPolicy
     """,
     # containers: of a variable its name, and the names of what it refers to
     """
     image imagePullPolicy containerPort hostPort protocol claims.request resourceName stdin stdinOnce tty
     terminationMessagePolicy fieldPath containerName resource divisor configMapKeyRef.key secretKeyRef.key
-    optional prefix stopSignal port scheme service seconds failureThreshold initialDelaySeconds periodSeconds
-    successThreshold timeoutSeconds
+    fileKeyRef.key fileKeyRef.path volumeName optional prefix stopSignal port scheme service seconds
+    failureThreshold initialDelaySeconds periodSeconds successThreshold timeoutSeconds
     """,
     # mounts and volumes
     """

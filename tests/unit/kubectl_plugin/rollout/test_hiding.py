@@ -29,6 +29,7 @@ def leaves(value: JSON) -> list[JSON]:
         container(image="registry.example.com/agent:1.9", imagePullPolicy="Always", ports=[{"containerPort": 80}]),
         container(resources={"limits": {"cpu": "100m", "example.com/gpu": 1}, "claims": [{"name": "gpu"}]}),
         container(env=[{"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "tokens", "key": "api"}}}]),
+        container(env=[{"name": "TOKEN", "valueFrom": {"fileKeyRef": {"volumeName": "v", "path": "p", "key": "k"}}}]),
         container(envFrom=[{"prefix": "A_", "secretRef": {"name": "tokens", "optional": True}}]),
         container(volumeMounts=[{"name": "certs", "mountPath": "/etc/certs", "subPath": "tls", "readOnly": True}]),
         container(securityContext={"privileged": True, "capabilities": {"add": ["SYS_ADMIN"]}, "runAsUser": 0}),
@@ -41,6 +42,7 @@ def leaves(value: JSON) -> list[JSON]:
                 "nodeSelector": {"a/b": "c"},
             }
         },
+        {"spec": {"dnsPolicy": "None", "dnsConfig": {"nameservers": ["192.0.2.53"], "searches": ["example.com"]}}},
         {"spec": {"tolerations": [{"key": "k", "operator": "Equal", "value": "v", "effect": "NoSchedule"}]}},
         {"spec": {"volumes": [{"name": "root", "hostPath": {"path": "/", "type": "Directory"}}]}},
         {"spec": {"volumes": [{"name": "s", "secret": {"secretName": "x", "items": [{"key": "k", "path": "p"}]}}]}},
