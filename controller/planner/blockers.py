@@ -20,62 +20,10 @@ from controller.planner.rollout_state import RolloutState
 from controller.planner.world import POD_QUOTA, BackoffKey, Unpullable, World
 
 _SWITCHED_OFF = "the controller may not change cpu and memory in place any more"
-
-
-def handlers(pod: Pod, hook: LifecycleHook | None) -> tuple[str, ...]:
-    """The labels and finalizers by which the hook holds the pod, in words. Taken from the pod: there they are few."""
-    if hook is None:
-        return ()
-    labels, finalizers = hook.labels_handler or {}, hook.finalizers_handler or ()
-    found = [f"label {key}={value}" for key, value in pod.labels.items() if labels.get(key) == value]
-    return (*found, *(f"finalizer {one}" for one in pod.finalizers if one in finalizers))
-
-
-def is_prepared(pod: Pod, hook: LifecycleHook) -> bool:
-    """Whether the pod is fully prepared for its deletion."""
-    gated = any(gate.type == KRUISE_POD_READY and not gate.unlisted for gate in pod.gates)
-    return pod.held_by_hook and pod.marked_not_ready is (hook.mark_pod_not_ready and gated)
-
-
-def waits_for_hook(rollout: RolloutState, pod: Pod) -> bool:
-    """Whether the pod is fully prepared for its deletion, and the preDelete hook still matches it."""
-    hook = rollout.world.daemonset.pre_delete
-    return hook is not None and bool(handlers(pod, hook)) and is_prepared(pod, hook)
-
-
-def is_given_up(rollout: RolloutState, pod: Pod) -> bool:
-    """Whether the last write towards the pod's deletion failed, so that it gets traffic until an attempt succeeds.
-    False while only its hook is waited for: no write is due then."""
-    world, place = rollout.world, BackoffKey("object", pod.uid)
-    return (place in world.in_backoff or place in world.due_again) and not waits_for_hook(rollout, pod)
-
-
-def write_blocker(world: World, *places: BackoffKey) -> Blocker | None:
-    """The blocker of a write with any of these keys: one is in backoff, or not answered yet."""
-    if not world.in_backoff or all(place not in world.in_backoff for place in places):
-        return None
-    return Blocker.UNANSWERED if is_unanswered(world, *places) else Blocker.IN_BACKOFF
-
-
-def deletion_blocker(rollout: RolloutState, pod: Pod) -> Blocker | None:
-    """The blocker of deleting the pod for any reason."""
-    if waits_for_hook(rollout, pod):
-        return Blocker.HOOK
-    if pod.node in rollout.world.restored and waits_for_back_off(rollout.world, pod.node):
-        return Blocker.BACK_OFF
-    return write_blocker(rollout.world, BackoffKey("object", pod.uid))
-
-
-def waits_for_back_off(world: World, node: str) -> bool:
-    """Whether pods do not last on the node, and the next one is not due yet."""
-    return world.now < world.not_before.get(node, 0.0)
-
-
-def removal_blocker(rollout: RolloutState, pod: Pod) -> Blocker | None:
-    """The blocker of deleting a pod to make room for another one. A pod that has ended stays until its node's
-    back-off is over, so that its log can be read."""
-    waits = pod.ended and waits_for_back_off(rollout.world, pod.node)
-    return Blocker.BACK_OFF if waits else deletion_blocker(rollout, pod)
+RETRIES = 5
+"""Failed nodes that one pass tries again at most."""
+NEXT_RETRIES = 1.0
+"""Seconds between passes that only retry failed writes."""
 
 
 def rollout_blocker(rollout: RolloutState) -> Blocker | None:
@@ -88,17 +36,13 @@ def rollout_blocker(rollout: RolloutState) -> Blocker | None:
 def update_blocker(rollout: RolloutState, node: NodeInfo) -> Blocker | None:
     """The blocker of the first write of a node's update."""
     old = node.old
-    if (
-        old is not None
-        and not rollout.surging
-        and waits_for_hook(rollout, old)
-        and not is_updated_in_place(rollout, old)
-    ):
-        return Blocker.HOOK
-    if node.name in rollout.taken and (old is None or not is_updated_in_place(rollout, old)):
-        return rollout.taken[node.name]  # a new pod would be a second one
-    if waits_for_back_off(rollout.world, node.name) and not (old is not None and is_updated_in_place(rollout, old)):
-        return Blocker.BACK_OFF
+    if old is None or not is_updated_in_place(rollout, old):
+        if old is not None and not rollout.surging and waits_for_hook(rollout, old):
+            return Blocker.HOOK
+        if node.name in rollout.taken:
+            return rollout.taken[node.name]  # a new pod would be a second one
+        if waits_for_back_off(rollout.world, node.name):
+            return Blocker.BACK_OFF
     found = write_blocker(rollout.world, BackoffKey("node", node.name), first_write_of_update(rollout, node))
     found = found or image_blocker(rollout, node)
     if found is None and drained_until(rollout, node) is not None:
@@ -147,6 +91,62 @@ def creation_blocker(rollout: RolloutState, node: NodeInfo) -> Blocker | None:
     return found or (Blocker.RESOURCE_QUOTA if POD_QUOTA in world.in_backoff else None)
 
 
+def removal_blocker(rollout: RolloutState, pod: Pod) -> Blocker | None:
+    """The blocker of deleting a pod to make room for another one. A pod that has ended stays until its node's
+    back-off is over, so that its log can be read."""
+    waits = pod.ended and waits_for_back_off(rollout.world, pod.node)
+    return Blocker.BACK_OFF if waits else deletion_blocker(rollout, pod)
+
+
+def deletion_blocker(rollout: RolloutState, pod: Pod) -> Blocker | None:
+    """The blocker of deleting the pod for any reason."""
+    if waits_for_hook(rollout, pod):
+        return Blocker.HOOK
+    if pod.node in rollout.world.restored and waits_for_back_off(rollout.world, pod.node):
+        return Blocker.BACK_OFF
+    return write_blocker(rollout.world, BackoffKey("object", pod.uid))
+
+
+def write_blocker(world: World, *keys: BackoffKey) -> Blocker | None:
+    """The blocker of a write with any of these keys: one is in backoff, or not answered yet."""
+    if not world.in_backoff or all(key not in world.in_backoff for key in keys):
+        return None
+    return Blocker.UNANSWERED if is_unanswered(world, *keys) else Blocker.IN_BACKOFF
+
+
+def waits_for_back_off(world: World, node: str) -> bool:
+    """Whether pods do not last on the node, and the next one is not due yet."""
+    return world.now < world.not_before.get(node, 0.0)
+
+
+def is_given_up(rollout: RolloutState, pod: Pod) -> bool:
+    """Whether the last write towards the pod's deletion failed, so that it gets traffic until an attempt succeeds.
+    False while only its hook is waited for: no write is due then."""
+    world, key = rollout.world, BackoffKey("object", pod.uid)
+    return (key in world.in_backoff or key in world.due_again) and not waits_for_hook(rollout, pod)
+
+
+def waits_for_hook(rollout: RolloutState, pod: Pod) -> bool:
+    """Whether the pod is fully prepared for its deletion, and the preDelete hook still matches it."""
+    hook = rollout.world.daemonset.pre_delete
+    return hook is not None and pod.held_by_hook and bool(handlers(pod, hook)) and is_prepared(pod, hook)
+
+
+def is_prepared(pod: Pod, hook: LifecycleHook) -> bool:
+    """Whether the pod is fully prepared for its deletion."""
+    gated = any(gate.type == KRUISE_POD_READY and not gate.unlisted for gate in pod.gates)
+    return pod.held_by_hook and pod.marked_not_ready is (hook.mark_pod_not_ready and gated)
+
+
+def handlers(pod: Pod, hook: LifecycleHook | None) -> tuple[str, ...]:
+    """The labels and finalizers by which the hook holds the pod, in words. Taken from the pod: there they are few."""
+    if hook is None:
+        return ()
+    labels, finalizers = hook.labels_handler or {}, hook.finalizers_handler or ()
+    found = [f"label {key}={value}" for key, value in pod.labels.items() if labels.get(key) == value]
+    return (*found, *(f"finalizer {one}" for one in pod.finalizers if one in finalizers))
+
+
 def first_write_of_update(rollout: RolloutState, node: NodeInfo) -> BackoffKey:
     """The key of the first write of a node's update: creating a pod while surging, else a write to the old one."""
     return (
@@ -179,30 +179,6 @@ def outgoing(rollout: RolloutState, node: NodeInfo) -> Pod | None:
     return current if better else old
 
 
-def resize_refusal(world: World, pod: Pod) -> str:
-    """Why the kubelet or the server refuses to resize the pod; empty: no resize is needed, or none refused."""
-    if pod.in_progress is None or pod.in_progress.resize is None:
-        return ""
-    if pod.in_progress.resize is Resize.INFEASIBLE:
-        return pod.in_progress.problem
-    known = world.refused_resizes.get(pod.uid, "")
-    if known or pod.in_progress.resize is not Resize.PROPOSED or world.resizable:
-        return known
-    return world.no_resize or _SWITCHED_OFF
-
-
-def resize_deferral(pod: Pod) -> str:
-    """Why the kubelet defers the resize of the pod; empty: it does not."""
-    if pod.in_progress is None or pod.in_progress.resize is not Resize.DEFERRED:
-        return ""
-    return pod.in_progress.problem or Resize.DEFERRED
-
-
-def is_recreated(world: World, pod: Pod) -> bool:
-    """Whether the pod is replaced because its resize is refused."""
-    return bool(resize_refusal(world, pod)) and (world.daemonset.recreates_unresized or not world.resizable)
-
-
 def is_updated_in_place(rollout: RolloutState, pod: Pod) -> bool:
     """Whether the update of this old pod is done in place."""
     return rollout.in_place and isinstance(in_place_change_of(rollout, pod), InPlaceChange)
@@ -229,10 +205,28 @@ def in_place_change_of(rollout: RolloutState, pod: Pod) -> InPlaceChange | NotPo
     return change
 
 
-RETRIES = 5
-"""Failed nodes that one pass tries again at most."""
-NEXT_RETRIES = 1.0
-"""Seconds between passes that only retry failed writes."""
+def is_recreated(world: World, pod: Pod) -> bool:
+    """Whether the pod is replaced because its resize is refused."""
+    return bool(resize_refusal(world, pod)) and (world.daemonset.recreates_unresized or not world.resizable)
+
+
+def resize_refusal(world: World, pod: Pod) -> str:
+    """Why the kubelet or the server refuses to resize the pod; empty: no resize is needed, or none refused."""
+    if pod.in_progress is None or pod.in_progress.resize is None:
+        return ""
+    if pod.in_progress.resize is Resize.INFEASIBLE:
+        return pod.in_progress.problem
+    known = world.refused_resizes.get(pod.uid, "")
+    if known or pod.in_progress.resize is not Resize.PROPOSED or world.resizable:
+        return known
+    return world.no_resize or _SWITCHED_OFF
+
+
+def resize_deferral(pod: Pod) -> str:
+    """Why the kubelet defers the resize of the pod; empty: it does not."""
+    if pod.in_progress is None or pod.in_progress.resize is not Resize.DEFERRED:
+        return ""
+    return pod.in_progress.problem or Resize.DEFERRED
 
 
 def has_failed(world: World) -> bool:
@@ -240,13 +234,13 @@ def has_failed(world: World) -> bool:
     return bool(world.in_backoff or world.due_again)
 
 
-def is_unanswered(world: World, *places: BackoffKey) -> bool:
+def is_unanswered(world: World, *keys: BackoffKey) -> bool:
     awaited = world.awaited
-    return bool(awaited) and any(place in awaited for place in places)
+    return bool(awaited) and any(key in awaited for key in keys)
 
 
 def others_first(
-    world: World, nodes: Iterable[NodeInfo], place_of: Callable[[NodeInfo], BackoffKey], *, scattered: bool = False
+    world: World, nodes: Iterable[NodeInfo], key_of: Callable[[NodeInfo], BackoffKey], *, scattered: bool = False
 ) -> list[NodeInfo]:
     """`nodes` in order, then at most `RETRIES` of those where a write failed, the longest due first: a node that
     always fails takes no budget from others. `scattered`: while something fails, the others are ordered by a checksum
@@ -255,8 +249,8 @@ def others_first(
     due = world.due_again
     if not due and not (scattered and world.in_backoff):
         return list(nodes)
-    others = [node for node in nodes if place_of(node) not in due]
-    again = sorted((node for node in nodes if place_of(node) in due), key=lambda node: due[place_of(node)])
+    others = [node for node in nodes if key_of(node) not in due]
+    again = sorted((node for node in nodes if key_of(node) in due), key=lambda node: due[key_of(node)])
     if scattered:
         others.sort(key=lambda node: crc32(node.name.encode()))
     return others + again[:RETRIES]
