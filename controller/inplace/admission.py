@@ -1,36 +1,31 @@
 """Judges whether an update in place would undo what admission did to a pod at its creation.
 
-A webhook or a policy that changes pods when they are created often leaves later writes alone: the values of the
-template would then take the place of its own. A pod has such values where it does not have those of its own revision.
-Dry runs of the writes show what admission makes of the new ones.
+Webhooks and policies that change pods at creation often leave later writes alone: the values of the template would
+then replace theirs. A pod has such values where it does not have those of its own revision. Dry runs of the writes
+show what admission makes of the new ones.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from controller.api.containers import ResourcesView
 from controller.api.in_place import Resize, state_of
-from controller.api.objects import OURS, JSONObject, Value, fields_of, value_at
+from controller.api.objects import JSON, OURS, JSONObject, Value, value_at
 from controller.api.pod import ManagedPodView, PodView, unfinished_update_of
 from controller.api.revision import Revision
-from controller.inplace.change import InPlaceChange, amount_of
-from controller.inplace.patches import amounts_of, swapping, updating
+from controller.inplace.change import Amount, InPlaceChange, amounts_in, by_container, canonical_amount
+from controller.inplace.patches import pod_amounts, set_images, updating
 
 IMAGE_UNDONE = "admission changes their image at creation, and would not change the new one"
 RESOURCES_UNDONE = "admission changes their cpu or memory at creation, and would not change the new amounts"
 CONTAINER_MISSING = "admission renamed or removed a container at creation that would get a new image"
 UPDATE_REFUSED = "admission changed them at creation, and the server refuses to update what came of that in place"
 
-Amount: TypeAlias = tuple[str, str, str]
-"""One amount of a container: its name, `limits` or `requests`, and the resource."""
-
 
 class ByAdmission(Value):
-    """What the pod has of admission, of that which an update in place changes. Without any of it `bool` is False."""
+    """The values that admission gave a pod, of those that an update in place changes. False if there are none."""
 
     images: Mapping[str, str] = {}
     """Images by container."""
@@ -43,13 +38,13 @@ class ByAdmission(Value):
 
 
 def by_admission(pod: ManagedPodView, change: InPlaceChange, moved: frozenset[str] = frozenset()) -> ByAdmission:
-    """The values of the pod that are neither those of its own revision nor the new ones. Those that an earlier update
-    has still to write, and amounts that somebody has resized since, are not of admission. Images that get one of
-    `moved` are: whatever the pod has, admission changes the new one in a pod that is created now."""
+    """The values of the pod that are neither those of its own revision nor the new ones, without those that an
+    earlier update has still to write, and amounts that another client has resized. Images that get one of `moved`
+    belong to them: admission changes the new one in a pod that is created now."""
     state = state_of(pod.metadata.annotations)
     waiting = (state.next_container_images if state is not None else None) or {}
-    has, unsized, sized = _images(pod), _unsized(pod), _amounts_in(pod)
-    asked, before = _amounts(change.resources), _amounts(change.old_resources)
+    has, unsized, sized = _images(pod), _unsized(pod), _canonical(pod_amounts(pod))
+    asked, before = _canonical(amounts_in(change.resources)), _canonical(amounts_in(change.old_resources))
     return ByAdmission(
         images={
             name: has[name]
@@ -70,55 +65,42 @@ def by_admission(pod: ManagedPodView, change: InPlaceChange, moved: frozenset[st
     )
 
 
-def swapping_all(pod: PodView, revision: Revision, change: InPlaceChange, now: float) -> tuple[JSONObject, ...]:
+def updating_all_images(
+    pod: PodView, revision: Revision, change: InPlaceChange, now: float
+) -> tuple[JSONObject, ...]:
     """Operations for a dry run of the update that writes all images at once, whatever their launch priority."""
-    return (*updating(pod, revision, change, now), *swapping(pod, change.images))
+    return (*updating(pod, revision, change, now), *set_images(pod, change.images))
 
 
 def image_undone(found: ByAdmission, change: InPlaceChange, shown: PodView) -> str:
     """Why the new images would undo what admission did; empty: they would not. `shown`: the pod after a dry run of
-    `swapping_all`. An image is undone if admission leaves the new one as it is, or puts the old one back."""
+    `updating_all_images`. An image is undone if admission leaves the new one as it is, or puts the old one back."""
     after = _images(shown)
     undone = any(after.get(name) in (image, change.images[name]) for name, image in found.images.items())
     return IMAGE_UNDONE if undone else ""
 
 
 def amount_undone(found: ByAdmission, change: InPlaceChange, shown: PodView) -> str:
-    """The same of the amounts. `shown`: the pod after a dry run of the resize. An amount that stays is no harm: what
-    admission recommends need not depend on the template."""
-    after, asked = _amounts_in(shown), _amounts(change.resources)
+    """The same of the amounts. `shown`: the pod after a dry run of the resize. An amount may stay: what admission
+    recommends need not depend on the template."""
+    after, asked = _canonical(pod_amounts(shown)), _canonical(amounts_in(change.resources))
     return RESOURCES_UNDONE if any(after.get(one, "") == asked[one] for one in found.amounts) else ""
 
 
 def as_admitted(change: InPlaceChange, shown: PodView) -> InPlaceChange:
     """The change with the amounts that admission makes of its own, by a dry run of the resize. Otherwise the resize
     would never be done: admission changes it each time."""
-    after = amounts_of({one.name: one.resources or ResourcesView() for one in shown.spec.containers or ()})
-    resources = {
-        name: {
-            kind: {key: fields_of(fields_of(after.get(name)).get(kind)).get(key, amount) for key, amount in asked}
-            for kind, asked in ((kind, fields_of(amounts).items()) for kind, amounts in kinds.items())
-        }
-        for name, kinds in change.resources.items()
-    }
-    return replace(change, resources=resources)
+    after = pod_amounts(shown)
+    amounts = {where: after.get(where, amount) for where, amount in amounts_in(change.resources).items()}
+    return replace(change, resources=by_container(amounts))
 
 
 def _images(pod: PodView) -> dict[str, str]:
     return {one.name: one.image for one in pod.spec.containers or ()}
 
 
-def _amounts(resources: Mapping[str, JSONObject]) -> dict[Amount, str]:
-    return {
-        (name, kind, key): amount_of(fields_of(amounts), key)
-        for name, kinds in resources.items()
-        for kind, amounts in kinds.items()
-        for key in fields_of(amounts)
-    }
-
-
-def _amounts_in(pod: PodView) -> dict[Amount, str]:
-    return _amounts(amounts_of({one.name: one.resources or ResourcesView() for one in pod.spec.containers or ()}))
+def _canonical(amounts: Mapping[Amount, JSON]) -> dict[Amount, str]:
+    return {where: canonical_amount(amount) for where, amount in amounts.items()}
 
 
 def _unsized(pod: PodView) -> frozenset[str]:
@@ -127,9 +109,8 @@ def _unsized(pod: PodView) -> frozenset[str]:
     if state is None:
         return frozenset()
     in_progress = unfinished_update_of(pod, state)
-    unwritten = (
-        state.container_resources if in_progress is not None and in_progress.resize is Resize.PROPOSED else None
-    )
+    proposed = in_progress is not None and in_progress.resize is Resize.PROPOSED
+    unwritten = state.container_resources if proposed else None
     return frozenset({**(unwritten or {}), **(state.next_container_resources or {})})
 
 

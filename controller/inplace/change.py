@@ -1,18 +1,14 @@
-"""Decides which containers get other cpu and memory, and whether `pods/resize` of Kubernetes allows that.
+"""Works out from two pod templates what an update in place changes in a pod, or why it is not possible.
 
-Works out from two pod templates what an update in place changes in a pod, or why it is not possible.
-
-A running pod can get new images, labels, annotations and finalizers, and, if that is enabled, cpu and memory. Any
-other change needs a new pod. So does the annotation by which somebody asks for a restart: in a running pod it would
-restart nothing.
+A running pod can get new images, labels, annotations and finalizers, and, if enabled, cpu and memory by
+`pods/resize`. Any other change needs a new pod. So does the annotation that asks for a restart, which restarts
+nothing in a running pod.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, TypeAlias
-
-from msgspec.structs import replace
 
 from controller.api.daemonset import DaemonSet
 from controller.api.formats import canonical_quantity
@@ -25,71 +21,224 @@ MUTABLE = ("cpu", "memory")
 """Resources that `pods/resize` can change
 (https://kubernetes.io/docs/tasks/configure-pod-container/resize-container-resources/)."""
 
+Patch: TypeAlias = Mapping[str, str | None]
+"""Keys of labels or annotations with their new values; None: the key is removed."""
+Amount: TypeAlias = tuple[str, str, str]
+"""Which amount of a resource: container, `limits` or `requests`, and the resource."""
+_NOTHING: Final[Patch] = {}
+_NONE_KNOWN: Final[Mapping[str, InPlaceChange | NotPossible]] = {}
+
+
+class InPlaceChange(Value):
+    """The changes of an update in place. Containers are named."""
+
+    images: Mapping[str, str] = {}
+    old_images: Mapping[str, str] = {}
+    """The images of these containers in the older template."""
+    resources: Mapping[str, JSONObject] = {}
+    """The new cpu and memory by container, in `limits` and `requests`, as far as they differ."""
+    old_resources: Mapping[str, JSONObject] = {}
+    """The same amounts in the older template."""
+    labels: Patch = _NOTHING
+    annotations: Patch = _NOTHING
+    added_finalizers: tuple[str, ...] = ()
+    removed_finalizers: tuple[str, ...] = ()
+    resized_by_restart: tuple[str, ...] = ()
+    """Containers whose `resizePolicy` demands a restart for this resize."""
+    rereads: tuple[str, ...] = ()
+    """Containers that restart because their environment has a changed label or annotation."""
+
+    @property
+    def restarts(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys((*self.images, *self.resized_by_restart, *self.rereads)))
+
+
+class NotPossible(Value):
+    why: str
+    """The field that cannot change in place, as a path below the pod template."""
+    refusal: InPlaceRefusal = InPlaceRefusal.TEMPLATE
+
+
+def changes_to(
+    daemonset: DaemonSet,
+    revisions: Iterable[Revision],
+    *,
+    resizable: bool,
+    known: Mapping[str, InPlaceChange | NotPossible] = _NONE_KNOWN,
+) -> Mapping[str, InPlaceChange | NotPossible]:
+    """The changes of an update in place to pods of each other revision, by its hash; {} if none is asked for.
+    `known`: earlier results for the same template and `resizable`."""
+    if not daemonset.in_place:
+        return {}
+    template = daemonset.spec.template
+    return {
+        one.hash: known.get(one.hash) or change_between(one.template, template, resizable=resizable)
+        for one in revisions
+        if one.identity != daemonset.identity
+    }
+
+
+def change_between(old: JSONObject, new: JSONObject, *, resizable: bool) -> InPlaceChange | NotPossible:
+    """The change from one template to another. `resizable`: whether resources may change in place.
+
+    Fields are compared by their meaning: a default that is written out is no difference.
+    """
+    try:
+        return _change(old, new, resizable=resizable)
+    except _RefusedError as refused:
+        return refused.result
+
+
+class _RefusedError(Exception):
+    def __init__(self, why: str, refusal: InPlaceRefusal = InPlaceRefusal.TEMPLATE) -> None:
+        super().__init__(why)
+        self.result = NotPossible(why=why, refusal=refusal)
+
+
+def _change(old: JSONObject, new: JSONObject, *, resizable: bool) -> InPlaceChange:
+    before, after = fields_of(canonical(old)), fields_of(canonical(new))
+    was, will = fields_of(before.get("spec")), fields_of(after.get("spec"))
+    _compare(before, after, "", {"metadata", "spec"})
+    _compare(was, will, "spec.", {"containers"})
+    olds, news = items_of(was.get("containers")), items_of(will.get("containers"))
+    _compare_containers(olds, news)
+    resizing = resizing_of(was, will)
+    if isinstance(resizing, str):
+        raise _RefusedError(resizing, InPlaceRefusal.RESOURCES)
+    if resizing.resources and not resizable:
+        path = f"spec.containers[{next(iter(resizing.resources))}].resources"
+        raise _RefusedError(f"{path} changed", InPlaceRefusal.RESOURCES)
+    # each amount as the template writes it: users expect `1Gi` there, not its bytes
+    written = _effective(items_of(fields_of(new.get("spec")).get("containers")))
+    resources = {where: written.get(where, amount) for where, amount in amounts_in(resizing.resources).items()}
+    meta, new_meta = fields_of(before.get("metadata")), fields_of(after.get("metadata"))
+    labels, annotations = _metadata(meta, new_meta)
+    held, holds = _strings(meta.get("finalizers")), _strings(new_meta.get("finalizers"))
+    differ = [(one, other) for one, other in zip(olds, news, strict=True) if one.get("image") != other.get("image")]
+    images = {_name(other): str(other.get("image", "")) for _, other in differ}
+    for one in items_of(will.get("initContainers")):
+        if one.get("restartPolicy") == "Always" and _reads(one, labels, annotations):
+            why = f"spec.initContainers[{_name(one)}] reads a changed label or annotation from its environment, "
+            raise _RefusedError(why + "and no sidecar is restarted in place", InPlaceRefusal.NODE_AGENT)
+    return InPlaceChange(
+        images=images,
+        old_images={_name(one): str(one.get("image", "")) for one, _ in differ},
+        resources=by_container(resources),
+        old_resources=resizing.before,
+        labels=labels,
+        annotations=annotations,
+        added_finalizers=tuple(one for one in holds if one not in held),
+        removed_finalizers=tuple(one for one in held if one not in holds),
+        resized_by_restart=resizing.by_restart,
+        rereads=tuple(_name(one) for one in news if _name(one) not in images and _reads(one, labels, annotations)),
+    )
+
+
+def _compare(one: JSONObject, other: JSONObject, path: str, but: Collection[str]) -> None:
+    """Raises _RefusedError for the first difference of the fields below `path`, all `but` these."""
+    for field in sorted((one.keys() | other.keys()) - set(but)):
+        before, after = one.get(field), other.get(field)
+        if before != after:
+            change = "added" if before is None else "removed" if after is None else "changed"
+            raise _RefusedError(f"{path}{field} {change}")
+
+
+def _compare_containers(olds: Sequence[JSONObject], news: Sequence[JSONObject]) -> None:
+    before, after = [_name(one) for one in olds], [_name(one) for one in news]
+    added = [f"spec.containers[{name}] added" for name in after if name not in before]
+    removed = [f"spec.containers[{name}] removed" for name in before if name not in after]
+    if before != after:
+        raise _RefusedError(next(iter((*added, *removed)), "spec.containers in another order"))
+    for one, other in zip(olds, news, strict=True):
+        path = f"spec.containers[{_name(one)}]."
+        _compare(one, other, path, {"name", "image", "resources", "imagePullPolicy"})
+        if _pull_policy(one) != _pull_policy(other):
+            _compare(one, other, path, (one.keys() | other.keys()) - {"imagePullPolicy"})
+            raise _RefusedError(f"{path}imagePullPolicy changed, which the image implies")
+
+
+def _metadata(was: JSONObject, will: JSONObject) -> tuple[Patch, Patch]:
+    """The changes of labels and annotations. A changed value of the annotation that asks for a restart is refused,
+    unless it is from before an earlier restart."""
+    _compare(was, will, "metadata.", {"labels", "annotations", "finalizers"})
+    annotations = _patch(was.get("annotations"), will.get("annotations"))
+    if (asked := annotations.get(RESTARTED_AT)) is not None:
+        before, after = epoch(_texts(was.get("annotations")).get(RESTARTED_AT)), epoch(asked)
+        if before is None or after is None or after > before:
+            why = f"metadata.annotations[{RESTARTED_AT}] asks for a restart"
+            raise _RefusedError(why, InPlaceRefusal.RESTART)
+    return _patch(was.get("labels"), will.get("labels")), annotations
+
+
+def _pull_policy(container: JSONObject) -> JSON:
+    """The pull policy, explicit or implied by the image. A running pod keeps that of its creation."""
+    return container.get("imagePullPolicy") or default_pull_policy(container.get("image"))
+
+
+def _reads(container: JSONObject, labels: Collection[str], annotations: Collection[str]) -> bool:
+    """Whether an environment variable of the container shows one of these labels or annotations."""
+    paths = {f"metadata.labels['{key}']" for key in labels} | {
+        f"metadata.annotations['{key}']" for key in annotations
+    }
+    sources = (fields_of(one.get("valueFrom")) for one in items_of(container.get("env")))
+    return any(str(fields_of(source.get("fieldRef")).get("fieldPath")) in paths for source in sources)
+
+
+def _patch(was: JSON, will: JSON) -> Patch:
+    old, new = _texts(was), _texts(will)
+    changed: dict[str, str | None] = {key: value for key, value in new.items() if old.get(key) != value}
+    return changed | {key: None for key in old if key not in new}
+
+
+def _name(container: JSONObject) -> str:
+    return str(container.get("name", ""))
+
+
+def _texts(value: JSON) -> dict[str, str]:
+    return {key: str(one) for key, one in fields_of(value).items()}
+
+
+def _strings(value: JSON) -> list[str]:
+    return [str(one) for one in value] if isinstance(value, list) else []
+
 
 class Resizing(Value):
     resources: Mapping[str, JSONObject]
     """The new `limits` and `requests` by container, as far as they differ."""
     before: Mapping[str, JSONObject]
-    """The old ones, of the same containers and resources."""
+    """The same amounts before."""
     by_restart: tuple[str, ...]
     """Containers that restart for it."""
 
 
 def resizing_of(was: JSONObject, will: JSONObject) -> Resizing | str:
-    """The resize from one pod spec to another with the same containers; or a text why it is not possible."""
-    resources: dict[str, JSONObject] = {}
-    before: dict[str, JSONObject] = {}
-    by_restart: list[str] = []
-    for one, other in zip(items_of(was.get("containers")), items_of(will.get("containers")), strict=True):
-        old, new = fields_of(one.get("resources")), fields_of(other.get("resources"))
-        if old == new:
-            continue
-        name = str(other.get("name", ""))
-        if problem := _problem(old, new):
-            return f"spec.containers[{name}].resources{problem}"
-        differing = _differing(_effective(old), _effective(new))
-        resources[name], before[name] = differing, _differing(_effective(new), _effective(old))
-        changed = {key for amounts in differing.values() for key in fields_of(amounts)}
-        if changed & _restarting(other):
-            by_restart.append(name)
+    """The resize from one pod spec to another with the same containers; or the reason why it is not possible."""
+    olds, news = items_of(was.get("containers")), items_of(will.get("containers"))
+    for one, other in zip(olds, news, strict=True):
+        if problem := _problem(fields_of(one.get("resources")), fields_of(other.get("resources"))):
+            return f"spec.containers[{_name(other)}].resources{problem}"
+    old, new = _effective(olds), _effective(news)
+    changed = [where for where, amount in new.items() if _is_resized(where, old.get(where), amount)]
     earlier, later = quality_of_service(was), quality_of_service(will)
-    if resources and earlier != later:
+    if changed and earlier != later:
         return f"spec.containers[].resources: the QoS class would change from {earlier} to {later}"
-    return Resizing(resources=resources, before=before, by_restart=tuple(by_restart))
-
-
-def as_written(resources: Mapping[str, JSONObject], spec: JSONObject) -> Mapping[str, JSONObject]:
-    """`resources` with each amount as this pod spec writes it: people expect `1Gi` there, not its bytes."""
-    if not resources:
-        return resources
-    said = {
-        str(one.get("name", "")): _effective(fields_of(one.get("resources"))) for one in items_of(spec["containers"])
-    }
-    return {
-        name: {
-            kind: {key: fields_of(said[name][kind]).get(key, amount) for key, amount in fields_of(amounts).items()}
-            for kind, amounts in kinds.items()
-        }
-        for name, kinds in resources.items()
-    }
+    restarting = {(_name(one), str(policy.get("resourceName"))) for one in news for policy in _restart_policies(one)}
+    return Resizing(
+        resources=by_container({where: new[where] for where in changed}),
+        before=by_container({where: old[where] for where in changed if where in old}),
+        by_restart=tuple(dict.fromkeys(name for name, _, key in changed if (name, key) in restarting)),
+    )
 
 
 def quality_of_service(spec: JSONObject) -> str:
     """The QoS class of a pod with this spec."""
-    every = [
-        _effective(fields_of(one.get("resources")))
-        for kind in ("containers", "initContainers")
-        for one in items_of(spec.get(kind))
-    ]
-    given = [amounts for one in every for amounts in (fields_of(one["limits"]), fields_of(one["requests"]))]
-    if not any(amount_of(amounts, key) for amounts in given for key in MUTABLE):
+    containers = [*items_of(spec.get("containers")), *items_of(spec.get("initContainers"))]
+    given = {where: canonical_amount(amount) for where, amount in _effective(containers).items()}
+    if not any(amount for (_, _, key), amount in given.items() if key in MUTABLE):
         return "BestEffort"
-    full = all(
-        _amount(one, "limits", key) and _amount(one, "limits", key) == _amount(one, "requests", key)
-        for one in every
-        for key in MUTABLE
-    )
-    return "Guaranteed" if full else "Burstable"
+    sized = [(_name(one), key) for one in containers for key in MUTABLE]
+    limits, requests = ([given.get((name, kind, key)) for name, key in sized] for kind in ("limits", "requests"))
+    return "Guaranteed" if all(limits) and limits == requests else "Burstable"
 
 
 def _problem(before: JSONObject, after: JSONObject) -> str:
@@ -106,219 +255,44 @@ def _problem(before: JSONObject, after: JSONObject) -> str:
     return ""
 
 
-def _effective(resources: JSONObject) -> JSONObject:
-    """Limits and requests, where a missing request is the limit, as the server fills it in."""
-    limits = fields_of(resources.get("limits"))
-    return {"limits": limits, "requests": {**limits, **fields_of(resources.get("requests"))}}
+def _is_resized(where: Amount, before: JSON, after: JSON) -> bool:
+    return where[2] in MUTABLE and canonical_amount(before) != canonical_amount(after)
 
 
-def _differing(before: JSONObject, after: JSONObject) -> JSONObject:
-    found: JSONObject = {}
-    for kind in ("limits", "requests"):
-        amounts = {
-            key: amount
-            for key, amount in fields_of(after[kind]).items()
-            if key in MUTABLE and _amount(before, kind, key) != _amount(after, kind, key)
-        }
-        if amounts:
-            found[kind] = amounts
+def _restart_policies(container: JSONObject) -> list[JSONObject]:
+    policies = items_of(container.get("resizePolicy"))
+    return [one for one in policies if one.get("restartPolicy") == "RestartContainer"]
+
+
+def _effective(containers: Iterable[JSONObject]) -> dict[Amount, JSON]:
+    """Limits and requests; a missing request is the limit, as the server defaults it."""
+    found: dict[str, JSONObject] = {}
+    for one in containers:
+        resources = fields_of(one.get("resources"))
+        limits = fields_of(resources.get("limits"))
+        found[_name(one)] = {"limits": limits, "requests": {**limits, **fields_of(resources.get("requests"))}}
+    return amounts_in(found)
+
+
+def amounts_in(resources: Mapping[str, JSONObject]) -> dict[Amount, JSON]:
+    """All amounts in the resources of containers; the inverse of `by_container`."""
+    return {
+        (name, kind, key): amount
+        for name, kinds in resources.items()
+        for kind, amounts in kinds.items()
+        for key, amount in fields_of(amounts).items()
+    }
+
+
+def by_container(amounts: Mapping[Amount, JSON]) -> dict[str, JSONObject]:
+    """The `limits` and `requests` of each container."""
+    found: dict[str, JSONObject] = {}
+    for (name, kind, key), amount in amounts.items():
+        fields_of(found.setdefault(name, {}).setdefault(kind, {}))[key] = amount
     return found
 
 
-def _amount(resources: JSONObject, kind: str, key: str) -> str:
-    return amount_of(fields_of(resources[kind]), key)
-
-
-def amount_of(amounts: JSONObject, key: str) -> str:
-    """One amount in canonical form; empty if there is none or it is 0, which is the same to the server."""
-    amount = amounts.get(key)
+def canonical_amount(amount: JSON) -> str:
+    """An amount in canonical form; empty if there is none or it is 0, which is the same to the server."""
     found = canonical_quantity(amount) if isinstance(amount, str | int | float) else ""
     return "" if found == "0" else found
-
-
-def _restarting(container: JSONObject) -> set[str]:
-    policies = items_of(container.get("resizePolicy"))
-    return {str(one.get("resourceName")) for one in policies if one.get("restartPolicy") == "RestartContainer"}
-
-
-Patch: TypeAlias = Mapping[str, str | None]
-"""Keys of labels or annotations with their new values; None: the key is removed."""
-_NOTHING: Final[Patch] = {}
-
-
-class InPlaceChange(Value):
-    """The changes of an update in place. Containers are named."""
-
-    images: Mapping[str, str] = {}
-    old_images: Mapping[str, str] = {}
-    """The images that the older template has for these containers."""
-    resources: Mapping[str, JSONObject] = {}
-    """The new cpu and memory of each container, in `limits` and `requests`, as far as they differ."""
-    old_resources: Mapping[str, JSONObject] = {}
-    """The amounts that the older template has instead of these."""
-    labels: Patch = _NOTHING
-    annotations: Patch = _NOTHING
-    added_finalizers: tuple[str, ...] = ()
-    removed_finalizers: tuple[str, ...] = ()
-    resized_by_restart: tuple[str, ...] = ()
-    """Containers whose `resizePolicy` demands a restart for this resize."""
-    rereads: tuple[str, ...] = ()
-    """Containers that read a changed label or annotation into their environment, and see it after a restart only."""
-
-    @property
-    def restarts(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys((*self.images, *self.resized_by_restart, *self.rereads)))
-
-
-class NotPossible(Value):
-    why: str
-    """The field that cannot change in place, as a path below the pod template."""
-    refusal: InPlaceRefusal = InPlaceRefusal.TEMPLATE
-
-
-_NONE_KNOWN: Final[Mapping[str, InPlaceChange | NotPossible]] = {}
-
-
-def changes_to(
-    daemonset: DaemonSet,
-    revisions: Iterable[Revision],
-    *,
-    resizable: bool,
-    known: Mapping[str, InPlaceChange | NotPossible] = _NONE_KNOWN,
-) -> Mapping[str, InPlaceChange | NotPossible]:
-    """The changes of an update in place to pods of each other revision, by its hash. Empty if updates in place are
-    not asked for. `known`: earlier results for the same template and the same `resizable`."""
-    if not daemonset.in_place:
-        return {}
-    template = daemonset.spec.template
-    return {
-        one.hash: known.get(one.hash) or change_between(one.template, template, resizable=resizable)
-        for one in revisions
-        if one.identity != daemonset.identity
-    }
-
-
-def change_between(old: JSONObject, new: JSONObject, *, resizable: bool) -> InPlaceChange | NotPossible:
-    """The change from the template of a pod to another one. `resizable`: whether resources may change in place.
-
-    Fields are compared by their meaning: a default that is written out is no difference.
-    """
-    before, after = fields_of(canonical(old)), fields_of(canonical(new))
-    was, will = fields_of(before.get("spec")), fields_of(after.get("spec"))
-    found = _difference(before, after, "", {"metadata", "spec"}) or _difference(was, will, "spec.", {"containers"})
-    if found:
-        return NotPossible(why=found)
-    olds, news = items_of(was.get("containers")), items_of(will.get("containers"))
-    if [_name(one) for one in olds] != [_name(one) for one in news]:
-        return NotPossible(why=_other_containers(olds, news))
-    for one, other in zip(olds, news, strict=True):
-        path = f"spec.containers[{_name(one)}]."
-        if found := _difference(one, other, path, {"name", "image", "resources", "imagePullPolicy"}):
-            return NotPossible(why=found)
-        if _pull_policy(one) != _pull_policy(other):
-            found = _difference(one, other, path, (one.keys() | other.keys()) - {"imagePullPolicy"})
-            return NotPossible(why=found or f"{path}imagePullPolicy changed, which the image implies")
-    resizing = resizing_of(was, will)
-    if isinstance(resizing, str):
-        return NotPossible(why=resizing, refusal=InPlaceRefusal.RESOURCES)
-    if resizing.resources and not resizable:
-        why = f"spec.containers[{next(iter(resizing.resources))}].resources changed"
-        return NotPossible(why=why, refusal=InPlaceRefusal.RESOURCES)
-    resizing = replace(resizing, resources=as_written(resizing.resources, fields_of(new.get("spec"))))
-    change = _change(fields_of(before.get("metadata")), fields_of(after.get("metadata")), olds, news, resizing)
-    return change if isinstance(change, NotPossible) else _unless_unseen(change, items_of(will.get("initContainers")))
-
-
-def _change(
-    was: JSONObject, will: JSONObject, olds: Sequence[JSONObject], news: Sequence[JSONObject], resizing: Resizing
-) -> InPlaceChange | NotPossible:
-    if found := _difference(was, will, "metadata.", {"labels", "annotations", "finalizers"}):
-        return NotPossible(why=found)
-    noted, notes = _texts(was.get("annotations")), _texts(will.get("annotations"))
-    if _asks_for_restart(noted.get(RESTARTED_AT), notes.get(RESTARTED_AT)):
-        return NotPossible(
-            why=f"metadata.annotations[{RESTARTED_AT}] asks for a restart", refusal=InPlaceRefusal.RESTART
-        )
-    labels = _patch(_texts(was.get("labels")), _texts(will.get("labels")))
-    annotations = _patch(noted, notes)
-    held, holds = _strings(was.get("finalizers")), _strings(will.get("finalizers"))
-    differ = [(one, other) for one, other in zip(olds, news, strict=True) if one.get("image") != other.get("image")]
-    images = {_name(other): str(other.get("image", "")) for _, other in differ}
-    readers = [_name(one) for one in news if _reads(one, labels, annotations)]
-    return InPlaceChange(
-        images=images,
-        old_images={_name(one): str(one.get("image", "")) for one, _ in differ},
-        resources=resizing.resources,
-        old_resources=resizing.before,
-        labels=labels,
-        annotations=annotations,
-        added_finalizers=tuple(one for one in holds if one not in held),
-        removed_finalizers=tuple(one for one in held if one not in holds),
-        resized_by_restart=resizing.by_restart,
-        rereads=tuple(name for name in readers if name not in images),
-    )
-
-
-def _pull_policy(container: JSONObject) -> JSON:
-    """The pull policy, explicit or implied by the image. A running pod keeps the one that it was created with."""
-    return container.get("imagePullPolicy") or default_pull_policy(container.get("image"))
-
-
-def _asks_for_restart(was: str | None, will: str | None) -> bool:
-    """Whether the annotation was changed to restart pods; a value from before an earlier restart asks for none."""
-    if will is None or was == will:
-        return False
-    before, after = epoch(was), epoch(will)
-    return before is None or after is None or after > before
-
-
-def _unless_unseen(change: InPlaceChange, init_containers: Iterable[JSONObject]) -> InPlaceChange | NotPossible:
-    """`change`, or NotPossible if a sidecar (an init container that keeps running) reads changed metadata: it would
-    see that after a restart only, and sidecars are not restarted in place."""
-    for one in init_containers:
-        if one.get("restartPolicy") == "Always" and _reads(one, change.labels, change.annotations):
-            why = f"spec.initContainers[{_name(one)}] reads a changed label or annotation from its environment, "
-            return NotPossible(why=why + "and no sidecar is restarted in place", refusal=InPlaceRefusal.NODE_AGENT)
-    return change
-
-
-def _reads(container: JSONObject, labels: Collection[str], annotations: Collection[str]) -> bool:
-    """Whether an environment variable of the container shows one of these labels or annotations."""
-    paths = {f"metadata.labels['{key}']" for key in labels} | {
-        f"metadata.annotations['{key}']" for key in annotations
-    }
-    sources = (fields_of(one.get("valueFrom")) for one in items_of(container.get("env")))
-    return any(str(fields_of(source.get("fieldRef")).get("fieldPath")) in paths for source in sources)
-
-
-def _patch(was: Mapping[str, str], will: Mapping[str, str]) -> dict[str, str | None]:
-    changed: dict[str, str | None] = {key: value for key, value in will.items() if was.get(key) != value}
-    return changed | {key: None for key in was if key not in will}
-
-
-def _difference(one: JSONObject, other: JSONObject, path: str, but: Collection[str]) -> str:
-    """The first difference of the fields below `path`, all `but` these; empty: there is none."""
-    for field in sorted((one.keys() | other.keys()) - set(but)):
-        before, after = one.get(field), other.get(field)
-        if before != after:
-            return f"{path}{field} {'added' if before is None else 'removed' if after is None else 'changed'}"
-    return ""
-
-
-def _other_containers(olds: Sequence[JSONObject], news: Sequence[JSONObject]) -> str:
-    before, after = [_name(one) for one in olds], [_name(one) for one in news]
-    added = [f"spec.containers[{name}] added" for name in after if name not in before]
-    removed = [f"spec.containers[{name}] removed" for name in before if name not in after]
-    return next(iter((*added, *removed)), "spec.containers in another order")
-
-
-def _name(container: JSONObject) -> str:
-    return str(container.get("name", ""))
-
-
-def _texts(value: JSON) -> dict[str, str]:
-    return {key: str(one) for key, one in fields_of(value).items()}
-
-
-def _strings(value: JSON) -> list[str]:
-    return [str(one) for one in value] if isinstance(value, list) else []

@@ -1,18 +1,10 @@
-"""Makes the JSON Patch operations that prepare one pod for its deletion, and that take this back, for the pod as it
-was just read. All are safe to repeat.
+"""The JSON Patch operations of the writes to a running pod, for the pod as it was just read: its update in place, its
+resize, and the steps before its deletion. All may be repeated.
 
-The order in which the containers of a pod get their new images: by the launch priority of OpenKruise.
-
-A container with a priority has the environment variable KRUISE_CONTAINER_BARRIER, from the key `p_<priority>` of a
-ConfigMap. Unlike OpenKruise, we write all labels and annotations with the first batch. So a container that reads a
-changed label stays in its own batch, and sees all of them when it restarts. OpenKruise writes a label with the batch
-of the container that reads it, and puts all readers of that label into one batch.
-
-Makes the JSON Patch operations that update one pod in place, as it was just read. All are safe to repeat.
-
-A resize is a write of its own, to another subresource: see `resize_patches`.
-
-Makes the JSON Patch operations that resize one pod in place, and those before it, for the pod as just read.
+Containers get their new images in batches, by the launch priority of OpenKruise: the environment variable
+KRUISE_CONTAINER_BARRIER, from the key `p_<priority>` of a ConfigMap. All labels and annotations are written with the
+first batch, so that a container that reads one sees all of them when it restarts. (OpenKruise writes a label with the
+batch of the container that reads it.)
 """
 
 from __future__ import annotations
@@ -21,173 +13,230 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
-from controller.api import patch
-from controller.api.containers import ContainerStatusView, ContainerView, ResourcesView
-from controller.api.in_place import InPlaceState, Resize, Superseded, state_of
-from controller.api.names import (
-    CONTAINER_BARRIER,
-    HASH_LABEL,
-    IN_PLACE_STATE_ANNOTATION,
-    IN_PLACE_STATE_LEGACY,
-    IN_PLACE_UPDATE_READY,
-    KRUISE_POD_READY,
-    LIFECYCLE_STATE_LABEL,
-    LIFECYCLE_TIMESTAMP_ANNOTATION,
-    PREPARING_DELETE,
-    START_IN_PLACE_UPDATE,
-)
+from controller.api import names, patch
+from controller.api.containers import ContainerStatusView, ResourcesView
+from controller.api.in_place import InPlaceState, Resize, Superseded, state_of, state_text
 from controller.api.objects import JSON, JSONObject, as_bytes, fields_of, items_of, rfc3339
 from controller.api.pod import PodView, unfinished_update_of
 from controller.api.readiness_gates import closed, with_our_entry, without_our_entry
 from controller.api.revision import Revision
-from controller.inplace.change import InPlaceChange
+from controller.inplace.change import Amount, InPlaceChange, amounts_in, by_container
+
+_MOST_UNFINISHED = 5
+"""Images that are recorded for one container; a kubelet is never more than one or two updates behind."""
+
+
+def draining(pod: PodView, now: float) -> tuple[JSONObject, ...]:
+    """Operations that make the pod not ready before a container restarts; none without the readiness gate."""
+    if not _has_gate(pod, names.IN_PLACE_UPDATE_READY):
+        return ()
+    conditions = pod.status.conditions or ()
+    return closed(conditions, names.IN_PLACE_UPDATE_READY, names.START_IN_PLACE_UPDATE, rfc3339(now))
+
+
+def updating(pod: PodView, revision: Revision, change: InPlaceChange, now: float) -> tuple[JSONObject, ...]:
+    """Operations that change labels, annotations, finalizers and the images of the first batch, and that record all
+    this in the state annotation."""
+    before = state_of(pod.metadata.annotations) or InPlaceState()
+    unwritten = before.next_container_images or {}
+    left = {name: image for name, image in _images_of(revision).items() if name in unwritten}
+    images = {**left, **change.images}
+    late, unsized = _unfinished_parts(pod, before, now)
+    written, state = _batch(
+        pod,
+        revision,
+        images,
+        {
+            **(amounts_of(before.container_resources) if unsized else {}),
+            **amounts_of(before.next_container_resources),
+            **amounts_in(change.resources),
+        },
+        msgspec.structs.replace(before, superseded=Superseded(revision=_hash(pod))),
+        late,
+        now,
+        rereads=change.rereads,
+        awaited={name for name in late if name not in images},
+    )
+    state |= {"revision": revision.hash, "updateImages": bool(images), "updateEnvFromMetadata": bool(change.rereads)}
+    left_labels, left_annotations = _unwritten_metadata(before)
+    labels = {**left_labels, **change.labels, names.HASH_LABEL: revision.hash}
+    return (
+        *_metadata(pod, labels, {**left_annotations, **change.annotations}, state),
+        *_finalizers(pod, change),
+        *set_images(pod, written),
+    )
+
+
+def continuing(pod: PodView, revision: Revision, now: float) -> tuple[JSONObject, ...]:
+    """Operations for the next batch of containers; none if there is none. Resizes of earlier batches are done, or
+    reverted by another client."""
+    before, known = state_of(pod.metadata.annotations), _recorded(pod)
+    if before is None or not known:
+        return ()
+    images, late = before.next_container_images or {}, _unfinished_parts(pod, before, now)[0]
+    written, state = _batch(pod, revision, images, amounts_of(before.next_container_resources), before, late, now)
+    batches: list[JSON] = [*items_of(known.get("containerBatchesRecord")), *items_of(state["containerBatchesRecord"])]
+    kept = {key: value for key, value in known.items() if not key.startswith(("next", "preCheck"))}
+    labels, annotations = _unwritten_metadata(before)
+    return (
+        *_metadata(pod, labels, annotations, {**kept, **state, "containerBatchesRecord": batches}),
+        *set_images(pod, written),
+    )
+
+
+def resizing(pod: PodView) -> tuple[JSONObject, ...]:
+    """Operations for `pods/resize`: the resources in the state annotation that are not written to the pod yet."""
+    state = state_of(pod.metadata.annotations)
+    if state is None or not _is_to_be_resized(pod, state):
+        return ()
+    return resize_operations(pod, by_container(amounts_of(state.container_resources)))
+
+
+def resize_operations(pod: PodView, resources: Mapping[str, JSONObject]) -> tuple[JSONObject, ...]:
+    """Operations for `pods/resize` that give these resources to containers."""
+    found: list[JSONObject] = []
+    for index, container in enumerate(pod.spec.containers or ()):
+        path, have = ("spec", "containers", str(index), "resources"), container.resources
+        if have is None:
+            found += [patch.add(resources[container.name], *path)] if container.name in resources else []
+            continue
+        for kind, amounts in resources.get(container.name, {}).items():
+            if (have.limits if kind == "limits" else have.requests) is None:
+                found.append(patch.add(amounts, *path, kind))
+            else:
+                found += [patch.add(amount, *path, kind, key) for key, amount in fields_of(amounts).items()]
+    return tuple(found)
+
+
+def is_resized_by_restart(pod: PodView) -> bool:
+    """Whether the operations of `resizing` restart a container."""
+    state = state_of(pod.metadata.annotations)
+    asked, have = amounts_of(state.container_resources if state is not None else None), pod_amounts(pod)
+    restarting = {
+        (one.name, policy.resource_name)
+        for one in pod.spec.containers or ()
+        for policy in one.resize_policy or ()
+        if policy.restart_policy == "RestartContainer"
+    }
+    return any((where[0], where[2]) in restarting and have.get(where) != amount for where, amount in asked.items())
+
+
+def updating_generation(pod: PodView) -> tuple[JSONObject, ...]:
+    """Operations that record the generation of the pod in the state, if another client has changed its spec since our
+    update: otherwise that change would be taken for our resize."""
+    generation, state = pod.metadata.generation, state_of(pod.metadata.annotations)
+    if state is None or not 0 < state.generation < generation or not _is_to_be_resized(pod, state):
+        return ()
+    return _metadata(pod, {}, {}, {**_recorded(pod), "generation": generation})
 
 
 def marking(pod: PodView, now: float, *, mark: bool) -> tuple[JSONObject, ...]:
-    """Operations on the status that make the pod not ready if `mark` is set and it has the readiness gate; without
-    `mark`, that take this back."""
+    """Operations on the status that make the pod not ready for its deletion, if it has the readiness gate; without
+    `mark`, that revert this."""
+    conditions, stamp = pod.status.conditions or (), rfc3339(now)
     if not mark:
-        return without_our_entry(pod.status.conditions or (), rfc3339(now))
-    gates = {gate.condition_type for gate in pod.spec.readiness_gates or ()}
-    return with_our_entry(pod.status.conditions or (), rfc3339(now)) if KRUISE_POD_READY in gates else ()
+        return without_our_entry(conditions, stamp)
+    return with_our_entry(conditions, stamp) if _has_gate(pod, names.KRUISE_POD_READY) else ()
 
 
 def preparing(pod: PodView, now: float) -> tuple[JSONObject, ...]:
-    """Operations that write the state PreparingDelete and its time; none for a pod that is in this state already."""
+    """Operations that write the state PreparingDelete and its time; none if the pod has it."""
     meta = pod.metadata
-    if (meta.labels or {}).get(LIFECYCLE_STATE_LABEL) == PREPARING_DELETE:
+    if (meta.labels or {}).get(names.LIFECYCLE_STATE_LABEL) == names.PREPARING_DELETE:
         return ()
     return (
-        *patch.merged("labels", {LIFECYCLE_STATE_LABEL: PREPARING_DELETE}, meta.labels),
-        *patch.merged("annotations", {LIFECYCLE_TIMESTAMP_ANNOTATION: rfc3339(now)}, meta.annotations),
+        *patch.merged("labels", {names.LIFECYCLE_STATE_LABEL: names.PREPARING_DELETE}, meta.labels),
+        *patch.merged("annotations", {names.LIFECYCLE_TIMESTAMP_ANNOTATION: rfc3339(now)}, meta.annotations),
     )
 
 
 def cancelling(pod: PodView, labels: Mapping[str, str]) -> tuple[JSONObject, ...]:
-    """Operations that take the state back, and set `labels` again."""
+    """Operations that remove the state PreparingDelete, and set `labels`; none if the pod does not have it."""
     meta = pod.metadata
-    if (meta.labels or {}).get(LIFECYCLE_STATE_LABEL) != PREPARING_DELETE:
+    if (meta.labels or {}).get(names.LIFECYCLE_STATE_LABEL) != names.PREPARING_DELETE:
         return ()
     return (
-        *patch.merged("labels", {LIFECYCLE_STATE_LABEL: None, **labels}, meta.labels),
-        *patch.merged("annotations", {LIFECYCLE_TIMESTAMP_ANNOTATION: None}, meta.annotations),
+        *patch.merged("labels", {names.LIFECYCLE_STATE_LABEL: None, **labels}, meta.labels),
+        *patch.merged("annotations", {names.LIFECYCLE_TIMESTAMP_ANNOTATION: None}, meta.annotations),
     )
 
 
 def batches_of(containers: Sequence[JSONObject], changed: Collection[str]) -> tuple[tuple[str, ...], ...]:
-    """The containers in `changed`, in batches, highest launch priority first. Containers without a priority are in
-    the first batch, and so are unknown names."""
+    """The containers in `changed`, in batches, highest launch priority first. The first batch also has those without
+    a priority, and unknown names."""
     priorities = {str(one.get("name", "")): _priority(one) for one in containers}
-    ordered = sorted({priority for priority in priorities.values() if priority is not None}, reverse=True)
-    batches = [[name for name in changed if priorities.get(name) == priority] for priority in ordered]
-    batches = [batch for batch in batches if batch]
+    batches: dict[int, list[str]] = {}
+    for name in changed:
+        if (priority := priorities.get(name)) is not None:
+            batches.setdefault(priority, []).append(name)
     free = [name for name in changed if priorities.get(name) is None]
-    if free:
-        batches = [[*free, *batches[0]], *batches[1:]] if batches else [free]
-    return tuple(tuple(sorted(batch)) for batch in batches)
+    first, *later = [batches[priority] for priority in sorted(batches, reverse=True)] or [[]]
+    return tuple(tuple(sorted(batch)) for batch in ([*free, *first], *later) if batch)
 
 
 def _priority(container: JSONObject) -> int | None:
     for variable in items_of(container.get("env")):
-        if variable.get("name") == CONTAINER_BARRIER:
+        if variable.get("name") == names.CONTAINER_BARRIER:
             key = str(fields_of(fields_of(variable.get("valueFrom")).get("configMapKeyRef")).get("key", ""))
             number = key.removeprefix("p_")
             return int(number) if number.removeprefix("-").isdecimal() and len(number) < 12 else None
     return None
 
 
-_MOST_UNFINISHED = 5
-"""Images that are noted for one container at most; a kubelet is never more than one or two updates behind."""
-
-
-def draining(pod: PodView, now: float) -> tuple[JSONObject, ...]:
-    """Operations that make the pod not ready before a container restarts; none without the readiness gate."""
-    gates = {gate.condition_type for gate in pod.spec.readiness_gates or ()}
-    if IN_PLACE_UPDATE_READY not in gates:
-        return ()
-    return closed(pod.status.conditions or (), IN_PLACE_UPDATE_READY, START_IN_PLACE_UPDATE, rfc3339(now))
-
-
-def updating(pod: PodView, revision: Revision, change: InPlaceChange, now: float) -> tuple[JSONObject, ...]:
-    """Operations that change labels, annotations, finalizers and the images of the first batch, and that note all
-    this in the state annotation."""
-    before = state_of(pod.metadata.annotations) or InPlaceState()
-    images = {**_left_over(before, revision), **change.images}
-    late, unsized = _left_undone(pod, before, now)
-    left_labels, left_annotations = _left_metadata(before)
-    batches = batches_of(_containers(revision), images)
-    first = batches[0] if batches else ()
-    waited_for = {name for name in late if name not in images}
-    restarting = sorted({*first, *change.rereads, *waited_for})
-    unwritten = before.container_resources if unsized else None
-    resources = _merged_amounts(amounts_of(unwritten), amounts_of(before.next_container_resources), change.resources)
+def _batch(
+    pod: PodView,
+    revision: Revision,
+    images: Mapping[str, str],
+    resources: Mapping[Amount, JSON],
+    before: InPlaceState,
+    late: Collection[str],
+    now: float,
+    *,
+    rereads: Collection[str] = (),
+    awaited: Collection[str] = (),
+) -> tuple[dict[str, str], dict[str, JSON]]:
+    """The images of the first batch, and the fields of the state that concern it. `rereads` and `awaited`: other
+    containers that restart, and that have not done so for an earlier update."""
+    first, *later = batches_of(_containers(revision), images) or ((),)
+    written = {name: images[name] for name in first}
+    restarting = sorted({*first, *rereads, *awaited})
     state: dict[str, JSON] = {
-        "revision": revision.hash,
         "updateTimestamp": rfc3339(now),
-        "lastContainerStatuses": _as_it_was(pod, restarting, before, late, change.rereads),
-        "updateImages": bool(images),
+        "lastContainerStatuses": _last_statuses(pod, restarting, before, late, rereads),
         "updateResources": bool(resources),
-        "updateEnvFromMetadata": bool(change.rereads),
-        "containerResources": resources,
-        "generation": _generation(pod, {name: images[name] for name in first}) if resources else 0,
-        "unfinishedImages": _unfinished(pod, before, late),
-        "superseded": _superseded(pod, {name: images[name] for name in first}, Superseded(revision=_hash(pod))),
-        **_rest({name: images[name] for batch in batches[1:] for name in batch}, first),
-        "containerBatchesRecord": [_batch(restarting, now)],
+        "containerResources": dict[str, JSON](by_container(resources)),
+        "generation": _generation_with(pod, written) if resources else 0,
+        "unfinishedImages": _unfinished_images(pod, before, late),
+        "superseded": _superseded(pod, written, before.superseded),
+        "containerBatchesRecord": [{"timestamp": rfc3339(now), "containers": list[JSON](restarting)}],
     }
-    labels = {**left_labels, **change.labels, HASH_LABEL: revision.hash}
-    annotations = {**left_annotations, **change.annotations, IN_PLACE_STATE_ANNOTATION: encoded(state)}
-    return (
-        *patch.merged("labels", labels, pod.metadata.labels),
-        *patch.merged("annotations", annotations, pod.metadata.annotations),
-        *_finalizers(pod, change),
-        *swapping(pod, {name: images[name] for name in first}),
-    )
+    if later:
+        state["nextContainerImages"] = {name: images[name] for batch in later for name in batch}
+        state["preCheckBeforeNext"] = {"containersRequiredReady": list[JSON](first)}
+    return written, state
 
 
-def continuing(pod: PodView, revision: Revision, now: float) -> tuple[JSONObject, ...]:
-    """Operations for the next batch of containers; none if no batch waits. Resizes of earlier batches are done
-    already, or somebody has resized those containers since."""
-    known = pod.metadata.annotations or {}
-    text, before = known.get(IN_PLACE_STATE_ANNOTATION) or known.get(IN_PLACE_STATE_LEGACY), state_of(known)
-    if text is None or before is None:
-        return ()
-    images = before.next_container_images or {}
-    resources = _merged_amounts(amounts_of(before.next_container_resources))
-    batches = batches_of(_containers(revision), images)
-    first = batches[0] if batches else ()
-    late, _ = _left_undone(pod, before, now)
-    told = fields_of(msgspec.json.decode(text))
-    record = items_of(told.get("containerBatchesRecord"))
-    state: dict[str, JSON] = {
-        **{key: value for key, value in told.items() if not key.startswith(("next", "preCheck"))},
-        "updateTimestamp": rfc3339(now),
-        "lastContainerStatuses": _as_it_was(pod, first, before, late),
-        "updateResources": bool(resources),
-        "containerResources": resources,
-        "generation": _generation(pod, {name: images[name] for name in first}) if resources else 0,
-        "unfinishedImages": _unfinished(pod, before, late),
-        "superseded": _superseded(pod, {name: images[name] for name in first}, before.superseded),
-        **_rest({name: images[name] for batch in batches[1:] for name in batch}, first),
-        "containerBatchesRecord": [*record, _batch(first, now)],
-    }
-    labels, annotations = _left_metadata(before)
+def _metadata(
+    pod: PodView, labels: Mapping[str, str | None], annotations: Mapping[str, str | None], state: Mapping[str, JSON]
+) -> tuple[JSONObject, ...]:
+    """Operations that change labels and annotations, and write the state; like OpenKruise, without empty fields."""
+    always = ("revision", "updateTimestamp", "lastContainerStatuses")
+    text = as_bytes({key: one for key, one in state.items() if one or key in always}).decode()
     return (
         *patch.merged("labels", labels, pod.metadata.labels),
         *patch.merged(
-            "annotations", {**annotations, IN_PLACE_STATE_ANNOTATION: encoded(state)}, pod.metadata.annotations
+            "annotations", {**annotations, names.IN_PLACE_STATE_ANNOTATION: text}, pod.metadata.annotations
         ),
-        *swapping(pod, {name: images[name] for name in first}),
     )
 
 
-def _left_over(before: InPlaceState, revision: Revision) -> dict[str, str]:
-    """Images that an earlier update has not written yet."""
-    waiting = before.next_container_images or {}
-    return {name: image for name, image in _images_of(revision).items() if name in waiting}
+def _recorded(pod: PodView) -> JSONObject:
+    """The state annotation with all of its fields; {} if there is none."""
+    text = state_text(pod.metadata.annotations or {})
+    return fields_of(msgspec.json.decode(text)) if text is not None else {}
 
 
-def _left_metadata(before: InPlaceState) -> tuple[dict[str, str], dict[str, str]]:
+def _unwritten_metadata(before: InPlaceState) -> tuple[dict[str, str], dict[str, str]]:
     """Labels and annotations that an earlier update has not written yet, as OpenKruise stores them."""
     parts = [fields_of(one) for one in fields_of(before.next_container_ref_metadata).values()]
     labels = {key: str(one) for part in parts for key, one in fields_of(part.get("labels")).items()}
@@ -195,7 +244,7 @@ def _left_metadata(before: InPlaceState) -> tuple[dict[str, str], dict[str, str]
     return labels, annotations
 
 
-def _left_undone(pod: PodView, before: InPlaceState, now: float) -> tuple[Collection[str], bool]:
+def _unfinished_parts(pod: PodView, before: InPlaceState, now: float) -> tuple[Collection[str], bool]:
     """Containers that may not run yet what the last update asked for, including those of later batches; and whether a
     resize is not done yet."""
     late = (before.unfinished_images or {}).keys() & (before.next_container_images or {}).keys()
@@ -205,16 +254,20 @@ def _left_undone(pod: PodView, before: InPlaceState, now: float) -> tuple[Collec
     return {*in_progress.restarting, *late}, in_progress.resize is not None
 
 
-def _generation(pod: PodView, images: Mapping[str, str]) -> int:
+def _is_to_be_resized(pod: PodView, state: InPlaceState) -> bool:
+    in_progress = unfinished_update_of(pod, state)
+    return in_progress is not None and in_progress.resize is Resize.PROPOSED
+
+
+def _generation_with(pod: PodView, images: Mapping[str, str]) -> int:
     """The generation of the pod after these images are written; 0 if the server does not count it."""
     before = pod.metadata.generation
     changes = any(images.get(one.name, one.image) != one.image for one in pod.spec.containers or ())
     return before + changes if before else 0
 
 
-def _unfinished(pod: PodView, before: InPlaceState, late: Collection[str]) -> JSONObject:
-    """Images that earlier updates asked for and no container runs yet, by container. The kubelet may still start each
-    of them."""
+def _unfinished_images(pod: PodView, before: InPlaceState, late: Collection[str]) -> JSONObject:
+    """Images of earlier updates that no container runs yet, by container. The kubelet may still start each."""
     earlier = before.unfinished_images or {}
     return {
         one.name: list[JSON](dict.fromkeys((*earlier.get(one.name, ()), one.image)))[-_MOST_UNFINISHED:]
@@ -223,21 +276,16 @@ def _unfinished(pod: PodView, before: InPlaceState, late: Collection[str]) -> JS
     }
 
 
-def _as_it_was(
-    pod: PodView,
-    names: Collection[str],
-    before: InPlaceState,
-    late: Collection[str],
-    rereads: Collection[str] = (),
+def _last_statuses(
+    pod: PodView, containers: Collection[str], before: InPlaceState, late: Collection[str], rereads: Collection[str]
 ) -> JSONObject:
     shown = {one.name: one for one in pod.status.container_statuses or ()}
-    asked = {one.name: one.image for one in (pod.spec.containers or ())}
+    asked = {one.name: one.image for one in pod.spec.containers or ()}
     earlier = before.last_container_statuses or {}
     for name in late:
         same = name in earlier and name in shown and earlier[name].container_id == shown[name].container_id
         asked[name] = earlier[name].image if same else ""
     asked |= {name: "" for name in rereads if name not in late}  # restarts although its image does not change
-    known = {name: shown.get(name, ContainerStatusView()) for name in names}
     return {
         name: {
             "imageID": one.image_id,
@@ -245,42 +293,16 @@ def _as_it_was(
             "restartCount": one.restart_count,
             "image": asked.get(name, ""),
         }
-        for name, one in known.items()
+        for name, one in ((name, shown.get(name, ContainerStatusView())) for name in containers)
     }
 
 
 def _superseded(pod: PodView, images: Mapping[str, str], before: Superseded) -> JSONObject:
     """The images that were superseded `before`, and those that these images supersede."""
-    changed = {
-        one.name: one.image for one in pod.spec.containers or () if images.get(one.name, one.image) != one.image
-    }
-    known: JSONObject = {**before.images, **changed}
-    found: JSONObject = {"revision": before.revision, "images": known}
+    containers = pod.spec.containers or ()
+    changed = {one.name: one.image for one in containers if images.get(one.name, one.image) != one.image}
+    found: JSONObject = {"revision": before.revision, "images": {**before.images, **changed}}
     return {key: one for key, one in found.items() if one}
-
-
-def _hash(pod: PodView) -> str:
-    return (pod.metadata.labels or {}).get(HASH_LABEL, "")
-
-
-def _rest(images: Mapping[str, str], first: Collection[str]) -> dict[str, JSON]:
-    """The part of the state that waits until the first batch is done."""
-    if not images:
-        return {}
-    return {
-        "nextContainerImages": dict(images),
-        "preCheckBeforeNext": {"containersRequiredReady": list[JSON](sorted(first))},
-    }
-
-
-def _batch(names: Collection[str], now: float) -> JSONObject:
-    return {"timestamp": rfc3339(now), "containers": list[JSON](sorted(names))}
-
-
-def encoded(state: Mapping[str, JSON]) -> str:
-    """The state as JSON. Empty fields are left out, as OpenKruise does."""
-    always = ("revision", "updateTimestamp", "lastContainerStatuses")
-    return as_bytes({key: one for key, one in state.items() if one or key in always}).decode()
 
 
 def _finalizers(pod: PodView, change: InPlaceChange) -> Iterable[JSONObject]:
@@ -290,8 +312,7 @@ def _finalizers(pod: PodView, change: InPlaceChange) -> Iterable[JSONObject]:
     return [] if wanted == list(have) else [patch.add(list[JSON](wanted), "metadata", "finalizers")]
 
 
-def swapping(pod: PodView, images: Mapping[str, str]) -> Iterable[JSONObject]:
-    """Operations that give these containers their images."""
+def set_images(pod: PodView, images: Mapping[str, str]) -> list[JSONObject]:
     return [
         patch.add(images[container.name], "spec", "containers", str(index), "image")
         for index, container in enumerate(pod.spec.containers or ())
@@ -299,25 +320,26 @@ def swapping(pod: PodView, images: Mapping[str, str]) -> Iterable[JSONObject]:
     ]
 
 
-def _merged_amounts(*parts: Mapping[str, JSONObject]) -> dict[str, JSON]:
-    """Resources merged from all parts. A later part wins; what it does not mention stays: it may not be written
-    yet."""
-    found: dict[str, JSON] = {}
-    for part in parts:
-        for name, kinds in part.items():
-            have = fields_of(found.get(name))
-            more = {kind: {**fields_of(have.get(kind)), **fields_of(amounts)} for kind, amounts in kinds.items()}
-            found[name] = {**have, **more}
-    return found
+def amounts_of(resources: Mapping[str, ResourcesView | None] | None) -> dict[Amount, JSON]:
+    return {
+        (name, kind, key): amount
+        for name, one in (resources or {}).items()
+        if one is not None
+        for kind, amounts in (("limits", one.limits), ("requests", one.requests))
+        for key, amount in (amounts or {}).items()
+    }
 
 
-def amounts_of(resources: Mapping[str, ResourcesView] | None) -> dict[str, JSONObject]:
-    """The resources as JSON, by container, without empty ones."""
-    found: dict[str, JSONObject] = {}
-    for name, one in (resources or {}).items():
-        kinds = {"limits": one.limits, "requests": one.requests}
-        found[name] = {kind: dict[str, JSON](amounts) for kind, amounts in kinds.items() if amounts}
-    return found
+def pod_amounts(pod: PodView) -> dict[Amount, JSON]:
+    return amounts_of({one.name: one.resources for one in pod.spec.containers or ()})
+
+
+def _has_gate(pod: PodView, type_: str) -> bool:
+    return any(gate.condition_type == type_ for gate in pod.spec.readiness_gates or ())
+
+
+def _hash(pod: PodView) -> str:
+    return (pod.metadata.labels or {}).get(names.HASH_LABEL, "")
 
 
 def _containers(revision: Revision) -> list[JSONObject]:
@@ -326,70 +348,3 @@ def _containers(revision: Revision) -> list[JSONObject]:
 
 def _images_of(revision: Revision) -> dict[str, str]:
     return {str(one.get("name", "")): str(one.get("image", "")) for one in _containers(revision)}
-
-
-def resizing(pod: PodView) -> tuple[JSONObject, ...]:
-    """Operations for `pods/resize`: the resources in the state annotation that are not written to the pod yet."""
-    state = state_of(pod.metadata.annotations)
-    if state is None or not _is_to_be_resized(pod, state):
-        return ()
-    return asking(pod, amounts_of(state.container_resources))
-
-
-def asking(pod: PodView, asked: Mapping[str, JSONObject]) -> tuple[JSONObject, ...]:
-    """Operations for `pods/resize` that give these containers their amounts."""
-    return tuple(
-        operation
-        for index, container in enumerate(pod.spec.containers or ())
-        if container.name in asked
-        for operation in _amounts(index, asked[container.name], container.resources)
-    )
-
-
-def is_resized_by_restart(pod: PodView) -> bool:
-    """Whether the operations of `resizing` restart a container."""
-    state = state_of(pod.metadata.annotations)
-    asked = amounts_of(state.container_resources if state is not None else None)
-    return any(
-        _ends(container, asked[container.name]) for container in pod.spec.containers or () if container.name in asked
-    )
-
-
-def counting(pod: PodView) -> tuple[JSONObject, ...]:
-    """Operations that set the generation in the state to that of the pod, if somebody else has changed its spec since
-    our update; otherwise that change would be taken for our resize. No operations if nobody has."""
-    known, generation = pod.metadata.annotations or {}, pod.metadata.generation
-    state = state_of(known)
-    if state is None or not 0 < state.generation < generation or not _is_to_be_resized(pod, state):
-        return ()
-    text = known.get(IN_PLACE_STATE_ANNOTATION) or known[IN_PLACE_STATE_LEGACY]
-    renewed = encoded({**fields_of(msgspec.json.decode(text)), "generation": generation})
-    return tuple(patch.merged("annotations", {IN_PLACE_STATE_ANNOTATION: renewed}, known))
-
-
-def _ends(container: ContainerView, asked: JSONObject) -> bool:
-    policies = container.resize_policy or ()
-    restarting = {one.resource_name for one in policies if one.restart_policy == "RestartContainer"}
-    have = amounts_of({container.name: container.resources or ResourcesView()})[container.name]
-    return any(
-        key in restarting and fields_of(have.get(kind)).get(key) != amount
-        for kind, amounts in asked.items()
-        for key, amount in fields_of(amounts).items()
-    )
-
-
-def _is_to_be_resized(pod: PodView, state: InPlaceState) -> bool:
-    in_progress = unfinished_update_of(pod, state)
-    return in_progress is not None and in_progress.resize is Resize.PROPOSED
-
-
-def _amounts(index: int, asked: JSONObject, have: ResourcesView | None) -> Iterable[JSONObject]:
-    path = ("spec", "containers", str(index), "resources")
-    if have is None:
-        yield patch.add(asked, *path)
-        return
-    for kind, amounts in asked.items():
-        if (have.limits if kind == "limits" else have.requests) is None:
-            yield patch.add(amounts, *path, kind)
-        else:
-            yield from (patch.add(amount, *path, kind, key) for key, amount in fields_of(amounts).items())

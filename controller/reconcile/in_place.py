@@ -23,20 +23,20 @@ from controller.inplace.admission import (
     as_admitted,
     by_admission,
     image_undone,
-    swapping_all,
+    updating_all_images,
 )
 from controller.inplace.change import InPlaceChange
 from controller.inplace.patches import (
-    asking,
     cancelling,
     continuing,
-    counting,
     draining,
     is_resized_by_restart,
     marking,
     preparing,
+    resize_operations,
     resizing,
     updating,
+    updating_generation,
 )
 from controller.kube.client import Client, Written
 from controller.kube.errors import Conflict, Forbidden, Invalid, MutatedByWebhook, NotFound
@@ -136,7 +136,7 @@ class InPlaceWrites:
         if found.missing:
             raise Unmapped("patch", PODS.describe(ref), CONTAINER_MISSING)
         if action.tried or found.images:
-            operations = _guarded(ref, swapping_all(pod, action.revision, change, now))
+            operations = _guarded(ref, updating_all_images(pod, action.revision, change, now))
             shown = await self._shown(ref, operations, mapped=bool(found.images))
             if shown is not None and (why := image_undone(found, change, shown)):
                 raise Unmapped("patch", PODS.describe(ref), why)
@@ -150,7 +150,7 @@ class InPlaceWrites:
         """The change with what admission makes of its amounts. A refusal that is about the node, or a server that
         cannot resize, is dealt with when the resize is written."""
         ref = _ref(pod)
-        guarded = patch.guarded_by_uid(ref.uid, *asking(pod, change.resources))
+        guarded = patch.guarded_by_uid(ref.uid, *resize_operations(pod, change.resources))
         try:
             shown = await self._shown(ref, guarded, sub="resize")
         except (Forbidden, NotFound):
@@ -184,7 +184,7 @@ class InPlaceWrites:
         closing = draining(pod, self._clock()) if is_resized_by_restart(pod) else ()
         if closing:
             await self._client.patch(PODS, ref, guarded, sub="resize", dry_run=True)
-        ref = await self._patched(ref, counting(pod), of=pod)
+        ref = await self._patched(ref, updating_generation(pod), of=pod)
         await self._patched(ref, closing, sub="status")
         self._wrote(await self._client.patch(PODS, ref, guarded, sub="resize"))
 

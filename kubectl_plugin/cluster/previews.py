@@ -21,10 +21,10 @@ from controller.inplace.admission import (
     amount_undone,
     by_admission,
     image_undone,
-    swapping_all,
+    updating_all_images,
 )
 from controller.inplace.change import InPlaceChange
-from controller.inplace.patches import asking
+from controller.inplace.patches import resize_operations
 from controller.kube.client import Client
 from controller.kube.errors import ApiError, Forbidden, Invalid, QuotaExceeded, UnknownFields
 from controller.kube.requests import DAEMONSETS, POD_VIEWS, PODS
@@ -194,14 +194,14 @@ async def _why(
         return CONTAINER_MISSING
     try:
         if found.images:
-            operations = swapping_all(pod, revision, change, now)
+            operations = updating_all_images(pod, revision, change, now)
             shown = await client.preview(POD_VIEWS, ref, patch.guarded_by_version(ref.version, *operations))
             if shown is None:
                 return None
             if why := image_undone(found, change, shown):
                 return why
         if found.amounts:
-            operations = asking(pod, change.resources)
+            operations = resize_operations(pod, change.resources)
             shown = await client.preview(POD_VIEWS, ref, patch.guarded_by_uid(ref.uid, *operations), sub="resize")
             return amount_undone(found, change, shown) if shown is not None else None
     except Invalid:

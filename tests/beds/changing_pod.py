@@ -12,7 +12,7 @@ from controller.api.names import HASH_LABEL, IN_PLACE_STATE_ANNOTATION, IN_PLACE
 from controller.api.objects import JSONObject, rfc3339
 from controller.api.pod import ManagedPodView, Pod, PodView, project
 from controller.inplace.change import InPlaceChange, change_between
-from controller.inplace.patches import continuing, counting, draining, resizing, updating
+from controller.inplace.patches import continuing, draining, resizing, updating, updating_generation
 from tests.beds.simulator.patching import json_patch
 from tests.beds.worlds import NOW, OURS, ago, revision
 
@@ -96,7 +96,7 @@ class ChangingPod:
 
     def count(self) -> None:
         """What comes before a resize where somebody has written the spec."""
-        self._patch(counting(self.document))
+        self._patch(updating_generation(self.document))
 
     def resize(self) -> None:
         self._patch(resizing(self.document))
