@@ -126,7 +126,6 @@ class LastLogLines:
         """The last line for each pod, container and number of restarts in `asked`."""
         new = [one for one in asked if one not in self._known]
         said = await side_by_side(*(last_log_line(self._session, pod, container) for pod, container, _ in new))
-        self._known = {one: self._known[one] for one in asked if one in self._known} | dict(
-            zip(new, said, strict=True)
-        )
+        known = self._known | dict(zip(new, said, strict=True))
+        self._known = {one: known[one] for one in asked}
         return self._known

@@ -45,13 +45,14 @@ async def controller_leader(session: Session) -> Leader | None:
 async def lease_holder(session: Session, lease: Key) -> Leader | None:
     """The holder of `lease`; None if there is no such Lease. Raises ApiError."""
     call = Call(verb="get", what=f"leases.coordination.k8s.io {lease}")
-    try:
-        found = await typed(
+    found = await _if_there(
+        typed(
             session.sender,
             call,
             lambda k8s, api: k8s.CoordinationV1Api(api).read_namespaced_lease(lease.name, lease.namespace),
         )
-    except NotFound:
+    )
+    if found is None:
         return None
     spec = found.spec
     renewed = spec.renew_time.timestamp() if spec and spec.renew_time else 0.0
@@ -121,7 +122,13 @@ async def served_versions(session: Session) -> tuple[str, ...]:
     lists = await side_by_side(
         *(_if_there(ask(session, f"/apis/{GROUP}/{name}", f"{GROUP}/{name}", _ServedKinds)) for name in names)
     )
-    return tuple(sorted(name for name, one in zip(names, lists, strict=True) if one is not None and _serves(one)))
+    return tuple(
+        sorted(
+            name
+            for name, one in zip(names, lists, strict=True)
+            if one is not None and any(kind.name == DAEMONSETS.plural for kind in one.resources or ())
+        )
+    )
 
 
 async def stored_version(session: Session) -> str:
@@ -132,15 +139,11 @@ async def stored_version(session: Session) -> str:
 
 
 async def _if_there(answer: Awaitable[T]) -> T | None:
-    """The answer; None if the server has nothing at that path."""
+    """The answer; None if the server has no such object, or nothing at that path."""
     try:
         return await answer
     except NotFound:
         return None
-
-
-def _serves(kinds: _ServedKinds) -> bool:
-    return any(one.name == DAEMONSETS.plural for one in kinds.resources or ())
 
 
 VERSION_LABEL: Final = "app.kubernetes.io/version"
@@ -206,9 +209,10 @@ async def rival(session: Session) -> Rival:
 
     Raises Forbidden where neither can be read; Unreachable.
     """
+    deployment = session.client.get(DEPLOYMENTS, Key(RIVAL_NAMESPACE, RIVAL_DEPLOYMENT))
     found, replicas = await side_by_side(
         answer_or_reason(lease_holder(session, Key(RIVAL_NAMESPACE, RIVAL_LEASE))),
-        answer_or_reason(_ready_replicas(session, Key(RIVAL_NAMESPACE, RIVAL_DEPLOYMENT))),
+        answer_or_reason(_if_there(deployment)),
     )
     if isinstance(found, NoAnswer) and isinstance(replicas, NoAnswer):
         raise Forbidden("get", f"leases and deployments in {RIVAL_NAMESPACE}", found.why)
@@ -232,14 +236,6 @@ def version_of_leader(
         return leading.version
     versions = {pod.version for pod in pods}
     return versions.pop() if len(versions) == 1 else NoAnswer("its pods have different versions")
-
-
-async def _ready_replicas(session: Session, deployment: Key) -> int | None:
-    """The number of ready replicas; None if there is no such Deployment. Raises ApiError."""
-    try:
-        return await session.client.get(DEPLOYMENTS, deployment)
-    except NotFound:
-        return None
 
 
 def _controller_pod(pod: PodView) -> ControllerPod:
@@ -272,9 +268,6 @@ DEPLOYMENTS: Resource[_DeploymentView, int] = Resource(
     project=lambda deployment: deployment.status.ready_replicas,
 )
 """Deployments, each read as its number of ready replicas."""
-
-
-REVIEWS: Final = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
 
 async def who_am_i(session: Session) -> str:

@@ -105,7 +105,8 @@ async def not_found_error(session: Session, key: Key, error: NotFound) -> Except
     """
     if not error.name:
         return error
-    if await _is_native(session, key):
+    with suppress(ApiError):
+        await documents.get(session, NATIVE, key)
         return CommandError(
             f'no Advanced DaemonSet "{key.name}" in namespace "{key.namespace}"; '
             "an apps/v1 DaemonSet with that name exists",
@@ -115,13 +116,6 @@ async def not_found_error(session: Session, key: Key, error: NotFound) -> Except
     return CommandError(words, hints=await _similar_names(session, key))
 
 
-async def _is_native(session: Session, key: Key) -> bool:
-    with suppress(ApiError):
-        await documents.get(session, NATIVE, key)
-        return True
-    return False
-
-
 async def _similar_names(session: Session, key: Key) -> tuple[str, ...]:
     for namespace in ("", key.namespace):
         with suppress(ApiError):
@@ -129,7 +123,7 @@ async def _similar_names(session: Session, key: Key) -> tuple[str, ...]:
             break
     else:
         return ()
-    names = [key for key, one in found.items() if one is not None]
+    names = [one for one, document in found.items() if document is not None]
     here = sorted({one.name for one in names if one.namespace == key.namespace})
     close = difflib.get_close_matches(key.name, sorted({one.name for one in names}), n=1)
     if not close:
@@ -230,7 +224,8 @@ async def snapshots(
         keys = dict.fromkeys(key_of(invocation, name) for name in names)
         found = [await _document(invocation, key) for key in keys]
     else:
-        found = await _listed(invocation, many)
+        listed = await readable_items(invocation, DAEMONSETS, *selection_of(invocation, many))
+        found = [listed[key] for key in sorted(listed)]
     everywhere = not names and many.all_namespaces
     return await completed(
         invocation, found, nodes=nodes, pods=pods, revisions=revisions, everywhere=everywhere, within=within
@@ -248,11 +243,6 @@ async def _document(invocation: Invocation, key: Key) -> JSONObject:
         return await documents.get(invocation.session, DAEMONSETS, key)
     except NotFound as error:
         raise await not_found_error(invocation.session, key, error) from error
-
-
-async def _listed(invocation: Invocation, many: SelectorOptions) -> list[JSONObject]:
-    listed = await readable_items(invocation, DAEMONSETS, *selection_of(invocation, many))
-    return [listed[key] for key in sorted(listed)]
 
 
 async def readable_items(
@@ -386,12 +376,8 @@ def owned_query(daemonset: api.DaemonSet) -> Query:
 def with_document(snapshot: Snapshot, document: JSONObject) -> Snapshot:
     """`snapshot` with a newer state of its DaemonSet. Raises Unreadable."""
     view = _view(document)
-    return msgspec.structs.replace(
-        snapshot,
-        daemonset=api.project(view),
-        document=document,
-        owners=view.metadata.owner_references or (),
-    )
+    owners = view.metadata.owner_references or ()
+    return replace(snapshot, daemonset=api.project(view), document=document, owners=owners)
 
 
 def meta_of(document: JSONObject) -> ObjectMeta:

@@ -10,6 +10,7 @@ import math
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cache
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Final, TypeAlias
 from urllib.parse import urlencode, urlsplit
@@ -157,7 +158,7 @@ async def open_session(
             transport,
             connection,
             on_response=_heard(trace, clock),
-            on_warning=None if warn is None else _once(warn),
+            on_warning=None if warn is None else cache(warn),  # each text once
             namespace=namespace,
             controller_namespace=controller_namespace or host.environ.get(CONTROLLER_NAMESPACE),
             request_timeout=request_timeout,
@@ -209,17 +210,6 @@ def check_path_segment(name: str, what: str) -> None:
 def access_of(flags: GlobalFlags) -> Access:
     """The flags about which server to ask and who asks it."""
     return Access(**{field: getattr(flags, field) for field in Access.__struct_fields__})
-
-
-def _once(warn: Callable[[str], None]) -> Callable[[str], None]:
-    told: set[str] = set()
-
-    def warned(text: str) -> None:
-        if text not in told:
-            told.add(text)
-            warn(text)
-
-    return warned
 
 
 def _heard(trace: Callable[[str], None] | None, clock: ServerClock | None) -> Callable[[Exchange], None]:

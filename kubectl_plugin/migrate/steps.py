@@ -159,20 +159,18 @@ def to_native(observed: Observed) -> MigrationStep:
     """Raises CommandError where the migration cannot start, or cannot go on."""
     native, ours = observed.native, observed.ours
     if ours is None:
-        return _without_ours(observed, native)
+        if native is None:
+            raise neither_exists(observed)
+        return (
+            HandedOver(says="is a native one")
+            if native.mark is None
+            else _put_in_charge(observed, native, native.mark)
+        )
     if ours.terminating:
         return _hand_to_native(observed, native, ours)
     if native is not None:
         return _take_back_ours(observed, native, ours)
     return _retire_ours(observed, ours)
-
-
-def _without_ours(observed: Observed, native: MigrationSide | None) -> MigrationStep:
-    if native is None:
-        raise neither_exists(observed)
-    if native.mark is None:
-        return HandedOver(says="is a native one")
-    return _put_in_charge(observed, native, native.mark)
 
 
 def _take_back_ours(observed: Observed, native: MigrationSide, ours: MigrationSide) -> MigrationStep:
@@ -251,11 +249,10 @@ def _hand_to_native(observed: Observed, native: MigrationSide | None, ours: Migr
     if late := observed.pods_of(ours.uid):
         return _free_pod(late[0].name, late[0].uid)
     if native is None:
-        return CreateObject(
-            kind=Kind.NATIVE,
-            body=state.as_frozen_native(ours.document, _unused_generation(observed)),
-            says="created; it updates nothing yet",
-        )
+        # A generation that no pod has: those of a former native DaemonSet may have some, counted from 1.
+        unused = 1 + max((one.generation for one in observed.pods), default=0)
+        body = state.as_frozen_native(ours.document, unused)
+        return CreateObject(kind=Kind.NATIVE, body=body, says="created; it updates nothing yet")
     left = observed.count_owned_by("")
     if left or not native.is_observed:
         return wait_for_native("the native controller to take over pods and history", left)
@@ -271,11 +268,6 @@ def _hand_to_native(observed: Observed, native: MigrationSide | None, ours: Migr
             return wait_for_native("the native controller to tell old pods from new ones", left)
         return _put_in_charge(observed, native, native.mark)
     return change_step(ours, state.remove_finalizer(ours.document), "is let go")
-
-
-def _unused_generation(observed: Observed) -> int:
-    """A generation that no pod has. Pods of a former native DaemonSet may have some, counted from 1."""
-    return 1 + max((one.generation for one in observed.pods), default=0)
 
 
 def _miscounted(observed: Observed, native: MigrationSide) -> int:

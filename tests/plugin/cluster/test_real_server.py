@@ -35,6 +35,7 @@ NOBODY = "nobody@example.com"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 ACCOUNTS = Kind("/api/v1", "serviceaccounts", "ServiceAccount")
 ROLES = Kind(RBAC, "clusterroles", "ClusterRole", namespaced=False)
+SELF_REVIEWS = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 REVIEWS = Kind("/apis/authorization.k8s.io/v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False)
 BINDINGS = Kind(RBAC, "clusterrolebindings", "ClusterRoleBinding", namespaced=False)
 
@@ -123,7 +124,7 @@ async def test_the_server_takes_us_for_whom_it_takes_kubectl(
     assert done.returncode == 0, done.stderr
     async with open_session(ALONE, Access(kubeconfig=str(path), **fields)) as session:
         body = b'{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}'
-        request = Request(method="POST", path=installation.REVIEWS, body=body)
+        request = Request(method="POST", path=SELF_REVIEWS, body=body)
         call = Call(verb="create", what="me")
         review = json.loads((await session.sender.send(call, request)).body)
         assert review["status"]["userInfo"] == json.loads(done.stdout)["status"]["userInfo"]
@@ -252,5 +253,5 @@ async def test_a_trace_holds_no_token(place: Place) -> None:
     lines: list[str] = []
     async with open_session(ALONE, changed(place.access, as_user="admin-again"), trace=lines.append) as session:
         await installation.who_am_i(session)
-    assert [line.rsplit(" ", 1)[0] for line in lines] == [f"POST {installation.REVIEWS} 201"]
+    assert [line.rsplit(" ", 1)[0] for line in lines] == [f"POST {SELF_REVIEWS} 201"]
     assert place.plane.token not in "".join(lines)
