@@ -13,8 +13,8 @@ from controller.api.selector import LabelSelector
 from controller.imagepull.plan import PULLED, Attempt, JobPlan
 from controller.kube.sender import CEILING
 from controller.planner.world import BeingPulled, Unpulled, unpulled
+from controller.reconcile.backoff import WriteBackoff
 from controller.reconcile.events import ServerWarnings
-from controller.reconcile.write_backoff import WriteBackoff
 from controller.runtime.pacing import StatusPacer
 from controller.runtime.workqueue import Backoff
 

@@ -22,23 +22,6 @@ from controller.kube.errors import ApiError, MutatedByWebhook, UnknownFields, Wr
 from controller.kube.requests import PODS, REVISIONS
 from controller.kube.sender import CEILING
 from controller.planner import actions
-from controller.planner.actions import (
-    Action,
-    AdoptPod,
-    AdoptRevision,
-    CreatePod,
-    CreateRevision,
-    InDoubt,
-    Note,
-    OnPod,
-    OnRevision,
-    RecordRun,
-    RelabelPod,
-    ReleasePod,
-    RenumberRevision,
-    ResizePod,
-    UpdateInPlace,
-)
 from controller.planner.pod_template import owner_reference, unknown_field_words
 from controller.reconcile import events
 from controller.reconcile.caches import Compiled
@@ -61,7 +44,7 @@ class PlanExecution:
 
     def __init__(
         self,
-        actions: Sequence[Action],
+        actions: Sequence[actions.Action],
         daemonset: DaemonSet,
         state: DaemonSetState,
         dependencies: Dependencies,
@@ -100,7 +83,7 @@ class PlanExecution:
         At most `CEILING` actions are tried at once, as many as may wait at the server: the memory that passes need is
         bounded, however many pods they want.
         """
-        if not any(isinstance(action, AdoptPod | AdoptRevision) for action in self._actions):
+        if not any(isinstance(action, actions.AdoptPod | actions.AdoptRevision) for action in self._actions):
             await self._run_batches()
             return
         async with asyncio.TaskGroup() as looking:
@@ -117,7 +100,7 @@ class PlanExecution:
                 for _ in range(min(len(batch), CEILING)):
                     side_by_side.create_task(self._carry_out(waiting))
 
-    def _batches(self) -> Iterator[Sequence[Action]]:
+    def _batches(self) -> Iterator[Sequence[actions.Action]]:
         """Batches, one after the other, each of actions that are tried side by side: everything but creates, then 1,
         2, 4 … creates until a batch has an error. Then the creates on nodes where one failed before: they are few,
         and say nothing about the others.
@@ -126,8 +109,8 @@ class PlanExecution:
         find out cheaply that a template is refused.
         """
         state = self._state
-        yield [action for action in self._actions if not isinstance(action, CreatePod)]
-        creates = [action for action in self._actions if isinstance(action, CreatePod)]
+        yield [action for action in self._actions if not isinstance(action, actions.CreatePod)]
+        creates = [action for action in self._actions if isinstance(action, actions.CreatePod)]
         again = [action for action in creates if action.backoff_key in state.write_backoff.failing]
         first = [action for action in creates if action not in again] if again else creates
         size = len(first) if first and first[0].revision.hash == state.past_slow_start else 1
@@ -143,14 +126,14 @@ class PlanExecution:
             state.accepted = 0
         yield again
 
-    async def _carry_out(self, waiting: Iterator[Action]) -> None:
+    async def _carry_out(self, waiting: Iterator[actions.Action]) -> None:
         """Carry out the actions that are waiting, one after the other."""
         for action in waiting:
             if not self._begins_more:
                 return
             with self._state.under_way(action):
                 try:
-                    if isinstance(action, AdoptPod | AdoptRevision):
+                    if isinstance(action, actions.AdoptPod | actions.AdoptRevision):
                         await self._may_adopt()
                     await self._requests.send(action)
                 except ApiError as error:
@@ -161,12 +144,12 @@ class PlanExecution:
             self._state.learn(answer, self._daemonset, elapsed(), known_full=self._is_quota_full)
             self._is_quota_full |= answer.is_full_quota
             self._answered(answer)
-            resizes = answer.error is None and isinstance(action, UpdateInPlace) and action.change.resources
-            if resizes and isinstance(action, UpdateInPlace):
+            resizes = answer.error is None and isinstance(action, actions.UpdateInPlace) and action.change.resources
+            if resizes and isinstance(action, actions.UpdateInPlace):
                 # right after the new image, so that one restart of the container covers both
-                await self._carry_out(iter((ResizePod(pod=action.pod, node=action.node),)))
+                await self._carry_out(iter((actions.ResizePod(pod=action.pod, node=action.node),)))
 
-    async def _after_error(self, action: Action, error: ApiError) -> Answer:
+    async def _after_error(self, action: actions.Action, error: ApiError) -> Answer:
         verdict = classify(error).write
         self._dependencies.observer.action_done(self._daemonset, action, error)
         counts = await self._counts_as_failure(action, error, verdict)
@@ -178,7 +161,7 @@ class PlanExecution:
             is_left, left = True, second
         return Answer(action=action, error=error, left=left if is_left else None, counts=counts, taken=taken)
 
-    def _after_success(self, action: Action) -> Answer:
+    def _after_success(self, action: actions.Action) -> Answer:
         reverted = self._state.reverted(action, elapsed())
         self._dependencies.observer.action_done(self._daemonset, action, reverted)
         if reverted is not None:
@@ -187,23 +170,23 @@ class PlanExecution:
         self._say(events.success_event(action))
         return Answer(action=action)
 
-    async def _counts_as_failure(self, action: Action, error: ApiError, verdict: WriteVerdict) -> bool:
+    async def _counts_as_failure(self, action: actions.Action, error: ApiError, verdict: WriteVerdict) -> bool:
         if isinstance(error, UnknownFields):
             return False  # no node is at fault
         counts = counts_as_failure(action, verdict, suspect=self._state.write_backoff.is_suspect(action.backoff_key))
-        if counts is CountsAsFailure.UNLESS_DONE and isinstance(action, InDoubt):
+        if counts is CountsAsFailure.UNLESS_DONE and isinstance(action, actions.InDoubt):
             return not await self._reads.may_be_done(action)
         return counts is CountsAsFailure.YES
 
-    async def _is_left(self, action: Action, error: ApiError, verdict: WriteVerdict) -> bool:
+    async def _is_left(self, action: actions.Action, error: ApiError, verdict: WriteVerdict) -> bool:
         """Whether the action has to be retried. Asks the server, or records an event, as the decision says."""
         decision = retry_decision(action, verdict, owner_gone=self._is_over)
-        if decision is RetryDecision.IF_PRESENT and isinstance(action, OnPod | OnRevision):
+        if decision is RetryDecision.IF_PRESENT and isinstance(action, actions.OnPod | actions.OnRevision):
             return await self._reads.still_exists(action)
-        if decision is RetryDecision.CHECK and isinstance(action, InDoubt):
+        if decision is RetryDecision.CHECK and isinstance(action, actions.InDoubt):
             if await self._reads.check_outcome(action):
                 self._say(events.success_event(action))
-        elif decision is RetryDecision.REPORT and isinstance(action, InDoubt):
+        elif decision is RetryDecision.REPORT and isinstance(action, actions.InDoubt):
             unknown = isinstance(error, UnknownFields)
             self._say(events.failure_event(action, unknown_field_words(error.message) if unknown else error.message))
         return decision is not RetryDecision.NONE
@@ -220,7 +203,7 @@ class PlanExecution:
             return error
         return None
 
-    def _say(self, note: Note | None) -> None:
+    def _say(self, note: actions.Note | None) -> None:
         if note is not None:
             self._dependencies.observer.event(self._daemonset, note)
 
@@ -292,35 +275,41 @@ class Requests:
 
 
 def metadata_patch(
-    action: AdoptPod | AdoptRevision | ReleasePod | RelabelPod | RenumberRevision | RecordRun, daemonset: DaemonSet
+    action: actions.AdoptPod
+    | actions.AdoptRevision
+    | actions.ReleasePod
+    | actions.RelabelPod
+    | actions.RenumberRevision
+    | actions.RecordRun,
+    daemonset: DaemonSet,
 ) -> patch.JsonPatch:
     """The patch of an action, with its precondition: the version that was decided about. For a label it is only the
     uid, because the label may be set whatever else has changed."""
     match action:
-        case AdoptPod(pod=ref) | AdoptRevision(revision=ref):
+        case actions.AdoptPod(pod=ref) | actions.AdoptRevision(revision=ref):
             reference = owner_reference(daemonset)
             operations: patch.JsonPatch = (
                 patch.add(reference, "metadata", "ownerReferences", "-")
                 if action.owners
                 else patch.add([reference], "metadata", "ownerReferences"),
             )
-            if isinstance(action, AdoptRevision) and action.never_ran:
+            if isinstance(action, actions.AdoptRevision) and action.never_ran:
                 have: dict[str, str] | None = {} if action.annotated else None
                 operations += patch.merged("annotations", {NEVER_RAN_ANNOTATION: "true"}, have)
-        case ReleasePod(pod=ref):
+        case actions.ReleasePod(pod=ref):
             operations = (patch.remove("metadata", "ownerReferences", str(action.owner_index)),)
-        case RenumberRevision(revision=ref):
+        case actions.RenumberRevision(revision=ref):
             operations = (patch.add(action.number, "revision"),)
-        case RecordRun(revision=ref):
+        case actions.RecordRun(revision=ref):
             operations = (patch.remove("metadata", "annotations", NEVER_RAN_ANNOTATION),)
-        case RelabelPod(pod=ref):
+        case actions.RelabelPod(pod=ref):
             return patch.guarded_by_uid(ref.uid, patch.add(action.hash, "metadata", "labels", HASH_LABEL))
         case _:
             assert_never(action)
     return patch.guarded_by_version(ref.version, *operations)
 
 
-def revision_body(daemonset: DaemonSet, action: CreateRevision) -> JSONObject:
+def revision_body(daemonset: DaemonSet, action: actions.CreateRevision) -> JSONObject:
     """The body of a new revision: labels of the template and the hash, annotations of the DaemonSet."""
     meta = daemonset.spec.template.get("metadata")
     labels = meta.get("labels") if isinstance(meta, dict) else None

@@ -34,12 +34,11 @@ from controller.planner.actions import (
 from controller.planner.plan import Plan
 from controller.planner.summary import Summary
 from controller.planner.world import POD_QUOTA, BackoffKey, Predecessor, predecessor
+from controller.reconcile.backoff import NodeBackoff, WriteBackoff
 from controller.reconcile.caches import Cached, Compiled
 from controller.reconcile.events import ServerWarnings
 from controller.reconcile.in_place import Unmapped
-from controller.reconcile.node_backoff import NodeBackoff
 from controller.reconcile.status_writer import StatusConflict, StatusWriter, conflict_after, conflict_found
-from controller.reconcile.write_backoff import WriteBackoff
 from controller.reconcile.write_outcomes import Answer, RevertedWrites, TemplateVerdicts, WriteFailure, failure_after
 from controller.runtime.expectations import CacheProgress
 from controller.settings import DEFAULT_GATES, FeatureGates

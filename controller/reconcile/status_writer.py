@@ -1,13 +1,8 @@
-"""Keeps the last status that we wrote for one DaemonSet, until the cache shows it.
-
-Decides for how long a DaemonSet is left alone whose status another controller writes too. Pure.
-
-It is never left for ever: the other controller may be gone, and then nobody would look after the nodes.
-
-Writes the status: only fields that differ, and never conditions of others.
+"""Writes the status: only fields that differ, and never conditions of others.
 
 Counts are guarded by the uid alone, because only we write them. Conditions are guarded by the version, because others
-may add theirs, and writing the whole list would remove those.
+may add theirs, and writing the whole list would remove those. A DaemonSet whose status another controller writes is
+left to it for a while, and not for ever: the other controller may be gone.
 """
 
 from __future__ import annotations
@@ -20,24 +15,34 @@ from controller.api import patch
 from controller.api.daemonset import DaemonSet, DaemonSetStatus
 from controller.api.names import AVAILABLE, CONDITION_TYPES, READY, RECONCILING
 from controller.api.objects import JSON, JSONObject, Value, as_json, rfc3339
-from controller.kube.client import Client
 from controller.kube.errors import ApiError, WriteVerdict, classify
 from controller.kube.requests import DAEMONSETS
 from controller.planner.actions import Note
 from controller.planner.conditions import Condition
 from controller.planner.plan import Plan
 from controller.planner.status import Status
+from controller.reconcile.backoff import FIRST_DELAY, MOST_REPEATS, RepeatedWrites, WriteBackoff
 from controller.reconcile.dependencies import Dependencies
-from controller.reconcile.write_backoff import FIRST_DELAY, MOST_REPEATS, RepeatedWrites, WriteBackoff
 from controller.runtime.clock import elapsed
 from controller.runtime.expectations import CacheProgress
 from controller.runtime.pacing import StatusPacer
 from controller.runtime.workers import Answers, Requeue
 
+Conditions: TypeAlias = tuple[JSONObject, ...]
+
+FOLLOWING = (AVAILABLE, READY, RECONCILING)
+"""Conditions that change with every pod, or together with another condition. If only these change, the write is not
+urgent."""
+
+
+_JSON_NAMES: Final = {field.name: field.encode_name for field in msgspec.structs.fields(DaemonSetStatus)}
+
 
 class OwnStatus(msgspec.Struct):
+    """The last status that we wrote, until the cache shows it."""
+
     status: DaemonSetStatus | None = None
-    """The status that we wrote last; None: the cache shows it."""
+    """None: the cache shows it."""
     version: int = 0
     """The resourceVersion at which the server stored it; 0: not written yet."""
     at: float = 0.0
@@ -60,6 +65,216 @@ class OwnStatus(msgspec.Struct):
         if self.status is not None and version.isdigit() and int(version) < self.version:
             return str(self.version), self.status
         return version, daemonset.status
+
+
+class DueStatus(msgspec.Struct, frozen=True):
+    """A status write that is due."""
+
+    patch: patch.JsonPatch
+    result: DaemonSetStatus
+    """The status once the patch is applied."""
+    urgent: bool
+    """Whether a generation was observed, a condition changed, or the rollout is complete."""
+
+
+class StatusBackoff:
+    """Delays status writes that were refused late, and those that repeat one that is reverted each time."""
+
+    def __init__(self) -> None:
+        self._backoff = WriteBackoff[Literal["refused", "reverted"]]()
+        self._repeated = RepeatedWrites[object]()
+
+    def delay(self, wanted: Status, moment: float) -> float:
+        """Seconds until `wanted` may be written; 0: now."""
+        until = self._backoff.in_backoff(moment)
+        due = until.get("refused", moment)
+        if self._repeated.times(_content(wanted), moment, self._backoff.delay_of("reverted")):
+            due = max(due, until.get("reverted", moment))
+        return due - moment
+
+    def refused(self, moment: float) -> None:
+        self._backoff.record_failure("refused", moment, first=FIRST_DELAY)
+
+    def wrote(self, status: Status, moment: float) -> bool:
+        """Record a write; returns whether the same one was made too often. A person may have edited it once."""
+        self._backoff.record_success("refused")
+        said, delay = _content(status), self._backoff.delay_of("reverted")
+        if not self._repeated.times(said, moment, delay):
+            self._repeated.accepted.clear()
+            self._backoff.record_success("reverted")
+        times = self._repeated.record(said, moment, delay)
+        if times >= MOST_REPEATS:
+            self._backoff.record_failure("reverted", moment, first=FIRST_DELAY)
+        return times > MOST_REPEATS
+
+
+class StatusWriter:
+    """Writes the status of one DaemonSet as soon as the pacer allows, one write at a time."""
+
+    def __init__(self) -> None:
+        self.own = OwnStatus()
+        self._pacer = StatusPacer()
+        self._is_underway = False
+        self._backoff = StatusBackoff()
+
+    async def settle(
+        self, daemonset: DaemonSet, decided: Plan, dependencies: Dependencies, requeue: Requeue
+    ) -> float | None:
+        """Write what differs from the newest known status. Raises ApiError.
+
+        Returns the seconds after which the rest may be written, if it is too early now; else None.
+        """
+        now = elapsed()
+        if decided.status is None or self._is_underway:
+            return None
+        latest = self.own.latest(daemonset)
+        due = due_status(daemonset, decided.status, latest, dependencies.clock())
+        if due is None:
+            return None
+        delay = max(self._pacer.delay(now, urgent=due.urgent), self._backoff.delay(decided.status, now))
+        if delay > 0:
+            return delay
+        self._is_underway = True
+        try:
+            with Answers(requeue) as answers:
+                await self._write(daemonset, due, latest[1], decided, dependencies)
+        except ApiError:
+            if answers.is_late:
+                self._backoff.refused(elapsed())
+            raise
+        finally:
+            self._is_underway = False
+        return None
+
+    async def _write(
+        self,
+        daemonset: DaemonSet,
+        due: DueStatus,
+        before: DaemonSetStatus | None,
+        decided: Plan,
+        dependencies: Dependencies,
+    ) -> None:
+        try:
+            written = await dependencies.client.with_reserved_permit().patch(
+                DAEMONSETS, daemonset.key, due.patch, sub="status"
+            )
+        except ApiError as error:
+            dependencies.observer.status_answered(
+                "conflict" if classify(error).write is WriteVerdict.CONFLICT else "error"
+            )
+            raise
+        moment = elapsed()
+        self._pacer.wrote(moment)
+        self.own.wrote(due.result, written.version, moment)
+        if decided.status is not None and self._backoff.wrote(decided.status, moment):
+            dependencies.observer.event(daemonset, reverted_note())
+        dependencies.observer.status_answered("success")
+        dependencies.observer.status_written(daemonset, before, due.result)
+        for note in decided.rollout_events:
+            dependencies.observer.event(daemonset, note)
+
+
+def due_status(
+    daemonset: DaemonSet, wanted: Status, latest: tuple[str, DaemonSetStatus | None], now: float
+) -> DueStatus | None:
+    """The write after which the status is as `wanted`; None if it is so already. `latest`: the newest known status,
+    and the version of the object that carries it."""
+    version, known = latest
+    before = known if known is not None else DaemonSetStatus()
+    after = _merged(before, wanted, daemonset.generation, now)
+    if known is not None and after == before:
+        return None
+    fields = _differences(before, after, everything=known is None)
+    urgent = known is None or wanted.settled or _has_transition(before, after)
+    if known is None:
+        return DueStatus(patch.guarded_by_uid(daemonset.uid, patch.add(fields, "status")), after, urgent)
+    operations = tuple(patch.add(value, "status", field) for field, value in fields.items())
+    if "conditions" in fields:
+        return DueStatus(patch.guarded_by_version(version, *operations), after, urgent)
+    return DueStatus(patch.guarded_by_uid(daemonset.uid, *operations), after, urgent)
+
+
+def _merged(before: DaemonSetStatus, wanted: Status, generation: int, now: float) -> DaemonSetStatus:
+    fields: dict[str, object] = {"columns": wanted.columns, "rollout": wanted.rollout}
+    if wanted.counts is not None:
+        fields |= msgspec.structs.asdict(wanted.counts)
+    if wanted.revision_hash is not None:
+        fields |= {"update_revision": wanted.revision_hash, "daemon_set_hash": wanted.revision_hash}
+    if wanted.observed_generation is not None:
+        fields["observed_generation"] = wanted.observed_generation
+    if wanted.collision_count is not None:
+        fields["collision_count"] = wanted.collision_count
+    fields["conditions"] = _conditions(before.conditions or (), wanted, generation, now)
+    return msgspec.structs.replace(before, **fields)
+
+
+def _conditions(before: Conditions, wanted: Status, generation: int, now: float) -> Conditions:
+    """Our conditions as wanted, all others unchanged. The transition time changes only with the status."""
+    old = {condition.get("type"): condition for condition in before}
+    ours = {one.type: _condition(one, old.get(one.type, {}), generation, now) for one in wanted.conditions}
+    partial = wanted.counts is None  # a refused spec says nothing about progress: leave those conditions alone
+    kept = []
+    for condition in before:
+        kind = str(condition.get("type"))
+        if kind in ours:
+            kept.append(ours.pop(kind))
+        elif partial or kind not in CONDITION_TYPES:
+            kept.append(condition)
+    return (*kept, *ours.values())
+
+
+def _condition(wanted: Condition, old: JSONObject, generation: int, now: float) -> JSONObject:
+    same = old.get("status") == wanted.status and bool(old.get("lastTransitionTime"))
+    return {
+        "type": wanted.type,
+        "status": wanted.status,
+        "reason": wanted.reason,
+        "message": wanted.message,
+        "lastTransitionTime": old["lastTransitionTime"] if same else rfc3339(now),
+        "observedGeneration": generation,
+    }
+
+
+def _differences(before: DaemonSetStatus, after: DaemonSetStatus, *, everything: bool) -> JSONObject:
+    """The fields to write, by their JSON names. The first write has all fields, so that kubectl prints a 0 as 0."""
+    names = {"collision_count"} if after.collision_count is None else set()
+    fields = as_json(after)
+    return {
+        key: _without_nulls(fields[key])
+        for field, key in _JSON_NAMES.items()
+        if field not in names and (everything or getattr(before, field) != getattr(after, field))
+    }
+
+
+def _without_nulls(value: JSON) -> JSON:
+    """`value` without unset fields, because the schema allows no null."""
+    return {key: one for key, one in value.items() if one is not None} if isinstance(value, dict) else value
+
+
+def _has_transition(before: DaemonSetStatus, after: DaemonSetStatus) -> bool:
+    if (before.observed_generation, before.update_revision) != (after.observed_generation, after.update_revision):
+        return True
+
+    def words(status: DaemonSetStatus) -> list[tuple[JSON, JSON, JSON]]:
+        conditions = (one for one in status.conditions or () if one.get("type") not in FOLLOWING)
+        return [(one.get("type"), one.get("status"), one.get("reason")) for one in conditions]
+
+    return words(before) != words(after)
+
+
+def _content(status: Status) -> tuple[object, ...]:
+    record = status.rollout
+    rollout = (
+        record.phase,
+        record.target,
+        record.done,
+        record.most_done,
+        record.most_updated,
+        record.stable_revision,
+        record.previous_stable_revision,
+    )
+    rest = (status.observed_generation, status.revision_hash, status.collision_count, status.columns)
+    return rollout, rest, status.counts, status.conditions
 
 
 FOREIGN_STATUS = "ForeignStatusWrite"
@@ -113,230 +328,3 @@ def conflict_found(ago: float, now: float) -> StatusConflict | None:
     """
     left = FIRST_YIELD - max(ago, 0.0)
     return StatusConflict(until=now + left, pause=FIRST_YIELD) if left > 0 else None
-
-
-Conditions: TypeAlias = tuple[JSONObject, ...]
-
-FOLLOWING = (AVAILABLE, READY, RECONCILING)
-"""Conditions that change with every pod, or together with another condition. If only these change, the write is not
-urgent."""
-
-
-_JSON_NAMES: Final = {field.name: field.encode_name for field in msgspec.structs.fields(DaemonSetStatus)}
-
-
-class DueStatus(msgspec.Struct, frozen=True):
-    """A status write that is due."""
-
-    patch: patch.JsonPatch
-    result: DaemonSetStatus
-    """The status once the patch is applied."""
-    urgent: bool
-    """Whether somebody waits for this: a generation was observed, a condition changed, or the rollout is complete."""
-
-
-class StatusBackoff:
-    """Delays status writes that were refused late, and those that repeat one that somebody else reverts."""
-
-    def __init__(self) -> None:
-        self._backoff = WriteBackoff[Literal["refused", "reverted"]]()
-        self._repeated = RepeatedWrites[object]()
-
-    def delay(self, wanted: Status, moment: float) -> float:
-        """Seconds until `wanted` may be written; 0: now."""
-        until = self._backoff.in_backoff(moment)
-        due = until.get("refused", moment)
-        if self._repeated.times(_words(wanted), moment, self._backoff.delay_of("reverted")):
-            due = max(due, until.get("reverted", moment))
-        return due - moment
-
-    def refused(self, moment: float) -> None:
-        self._backoff.record_failure("refused", moment, first=FIRST_DELAY)
-
-    def wrote(self, status: Status, moment: float) -> bool:
-        """Record a write; returns whether the same one was made too often. A person may have edited it once."""
-        self._backoff.record_success("refused")
-        said, delay = _words(status), self._backoff.delay_of("reverted")
-        if not self._repeated.times(said, moment, delay):
-            self._repeated.accepted.clear()
-            self._backoff.record_success("reverted")
-        times = self._repeated.record(said, moment, delay)
-        if times >= MOST_REPEATS:
-            self._backoff.record_failure("reverted", moment, first=FIRST_DELAY)
-        return times > MOST_REPEATS
-
-
-def _words(status: Status) -> tuple[object, ...]:
-    record = status.rollout
-    rollout = (
-        record.phase,
-        record.target,
-        record.done,
-        record.most_done,
-        record.most_updated,
-        record.stable_revision,
-        record.previous_stable_revision,
-    )
-    rest = (status.observed_generation, status.revision_hash, status.collision_count, status.columns)
-    return rollout, rest, status.counts, status.conditions
-
-
-class StatusWriter:
-    """Writes the status of one DaemonSet as soon as the pacer allows, one write at a time."""
-
-    def __init__(self) -> None:
-        self.own = OwnStatus()
-        self._pacer = StatusPacer()
-        self._is_underway = False
-        self._backoff = StatusBackoff()
-
-    async def settle(
-        self, daemonset: DaemonSet, decided: Plan, dependencies: Dependencies, requeue: Requeue
-    ) -> float | None:
-        """Write what differs from the newest known status. Raises ApiError.
-
-        Returns the seconds after which the rest may be written, if it is too early now; else None.
-        """
-        now = elapsed()
-        if decided.status is None or self._is_underway:
-            return None
-        latest = self.own.latest(daemonset)
-        due = due_status(daemonset, decided.status, latest, dependencies.clock())
-        if due is None:
-            return None
-        delay = max(self._pacer.delay(now, urgent=due.urgent), self._backoff.delay(decided.status, now))
-        if delay > 0:
-            return delay
-        self._is_underway = True
-        try:
-            with Answers(requeue) as answers:
-                await self._write(daemonset, due, latest[1], decided, dependencies)
-        except ApiError:
-            if answers.is_late:
-                self._backoff.refused(elapsed())
-            raise
-        finally:
-            self._is_underway = False
-        return None
-
-    async def _write(
-        self,
-        daemonset: DaemonSet,
-        due: DueStatus,
-        before: DaemonSetStatus | None,
-        decided: Plan,
-        dependencies: Dependencies,
-    ) -> None:
-        """Write `due` in place of the status `before`, then report the change (events, log, metrics). Raises
-        ApiError."""
-        try:
-            version = await write(dependencies.client.with_reserved_permit(), daemonset, due)
-        except ApiError as error:
-            dependencies.observer.status_answered(
-                "conflict" if classify(error).write is WriteVerdict.CONFLICT else "error"
-            )
-            raise
-        moment = elapsed()
-        self._pacer.wrote(moment)
-        self.own.wrote(due.result, version, moment)
-        if decided.status is not None and self._backoff.wrote(decided.status, moment):
-            dependencies.observer.event(daemonset, reverted_note())
-        dependencies.observer.status_answered("success")
-        dependencies.observer.status_written(daemonset, before, due.result)
-        for note in decided.rollout_events:
-            dependencies.observer.event(daemonset, note)
-
-
-def due_status(
-    daemonset: DaemonSet, wanted: Status, latest: tuple[str, DaemonSetStatus | None], now: float
-) -> DueStatus | None:
-    """The write after which the status is as `wanted`; None if it is so already. `latest`: the newest known status,
-    and the version of the object that carries it."""
-    version, known = latest
-    before = known if known is not None else DaemonSetStatus()
-    after = _merged(before, wanted, daemonset.generation, now)
-    if known is not None and after == before:
-        return None
-    fields = _differences(before, after, everything=known is None)
-    urgent = known is None or wanted.settled or _turned(before, after)
-    if known is None:
-        return DueStatus(patch.guarded_by_uid(daemonset.uid, patch.add(fields, "status")), after, urgent)
-    operations = tuple(patch.add(value, "status", field) for field, value in fields.items())
-    if "conditions" in fields:
-        return DueStatus(patch.guarded_by_version(version, *operations), after, urgent)
-    return DueStatus(patch.guarded_by_uid(daemonset.uid, *operations), after, urgent)
-
-
-async def write(client: Client, daemonset: DaemonSet, change: DueStatus) -> str:
-    """Send the patch; returns the version at which the server stored it. Raises ApiError; a Conflict only means that
-    the DaemonSet has changed meanwhile."""
-    written = await client.patch(DAEMONSETS, daemonset.key, change.patch, sub="status")
-    return written.version
-
-
-def _merged(before: DaemonSetStatus, wanted: Status, generation: int, now: float) -> DaemonSetStatus:
-    fields: dict[str, object] = {"columns": wanted.columns, "rollout": wanted.rollout}
-    if wanted.counts is not None:
-        fields |= msgspec.structs.asdict(wanted.counts)
-    if wanted.revision_hash is not None:
-        fields |= {"update_revision": wanted.revision_hash, "daemon_set_hash": wanted.revision_hash}
-    if wanted.observed_generation is not None:
-        fields["observed_generation"] = wanted.observed_generation
-    if wanted.collision_count is not None:
-        fields["collision_count"] = wanted.collision_count
-    fields["conditions"] = _conditions(before.conditions or (), wanted, generation, now)
-    return msgspec.structs.replace(before, **fields)
-
-
-def _conditions(before: Conditions, wanted: Status, generation: int, now: float) -> Conditions:
-    """Our conditions as wanted, all others unchanged. The transition time changes only with the status."""
-    old = {condition.get("type"): condition for condition in before}
-    ours = {one.type: _condition(one, old.get(one.type, {}), generation, now) for one in wanted.conditions}
-    partial = wanted.counts is None  # a refused spec says nothing about progress: leave those conditions alone
-    kept = []
-    for condition in before:
-        kind = str(condition.get("type"))
-        if kind in ours:
-            kept.append(ours.pop(kind))
-        elif partial or kind not in CONDITION_TYPES:
-            kept.append(condition)
-    return (*kept, *ours.values())
-
-
-def _condition(wanted: Condition, old: JSONObject, generation: int, now: float) -> JSONObject:
-    same = old.get("status") == wanted.status and bool(old.get("lastTransitionTime"))
-    return {
-        "type": wanted.type,
-        "status": wanted.status,
-        "reason": wanted.reason,
-        "message": wanted.message,
-        "lastTransitionTime": old["lastTransitionTime"] if same else rfc3339(now),
-        "observedGeneration": generation,
-    }
-
-
-def _differences(before: DaemonSetStatus, after: DaemonSetStatus, *, everything: bool) -> JSONObject:
-    """The fields to write, by their JSON names. The first write has all fields, so that kubectl prints a 0 as 0."""
-    names = {"collision_count"} if after.collision_count is None else set()
-    told = as_json(after)
-    return {
-        key: _without_nulls(told[key])
-        for field, key in _JSON_NAMES.items()
-        if field not in names and (everything or getattr(before, field) != getattr(after, field))
-    }
-
-
-def _without_nulls(value: JSON) -> JSON:
-    """`value` without unset fields, because the schema allows no null."""
-    return {key: one for key, one in value.items() if one is not None} if isinstance(value, dict) else value
-
-
-def _turned(before: DaemonSetStatus, after: DaemonSetStatus) -> bool:
-    if (before.observed_generation, before.update_revision) != (after.observed_generation, after.update_revision):
-        return True
-
-    def words(status: DaemonSetStatus) -> list[tuple[JSON, JSON, JSON]]:
-        conditions = (one for one in status.conditions or () if one.get("type") not in FOLLOWING)
-        return [(one.get("type"), one.get("status"), one.get("reason")) for one in conditions]
-
-    return words(before) != words(after)

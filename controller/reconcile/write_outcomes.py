@@ -1,6 +1,9 @@
-"""What an error means for the write that got it, what users read of it, and what is remembered of dry runs.
+"""What an error means for the write that got it, what the status reports of it, and what is remembered of dry runs.
 
-`WRITE_OUTCOMES` is the table. Values only: what has to be asked of the server is asked by `execute`.
+After an error, `execute` asks `counts_as_failure` and `retry_decision`, which read `WRITE_OUTCOMES`. An action that
+is retried is decided anew by the next pass, which follows after the growing delay of the DaemonSet's queue key. A
+failure that counts puts its backoff key (a node, an object) in back-off from the second one on, for 1 s, doubling to
+five minutes. An error that does not count, such as a Conflict, does when it is the third in a row at its key.
 """
 
 from __future__ import annotations
@@ -15,23 +18,10 @@ from controller.api.objects import Value
 from controller.kube.errors import ApiError, Conflict, UnknownFields, WriteVerdict, classify
 from controller.kube.requests import PODS, REVISIONS
 from controller.planner import actions
-from controller.planner.actions import (
-    Action,
-    CancelDelete,
-    CreatePod,
-    DeletePod,
-    DeleteRevision,
-    DrainPod,
-    InDoubt,
-    OnPod,
-    OnRevision,
-    OpenGates,
-    ProbeTemplate,
-)
 from controller.planner.plan import Plan
 from controller.planner.pod_template import unknown_field_words
 from controller.planner.world import POD_QUOTA, Accepted, BackoffKey, TemplateRefused, TemplateVerdict, Unasked
-from controller.reconcile.write_backoff import MOST_REPEATS, Delay, RepeatedWrites
+from controller.reconcile.backoff import MOST_REPEATS, Delay, RepeatedWrites
 
 
 class CountsAsFailure(Enum):
@@ -60,7 +50,7 @@ class WriteOutcome(Value):
     """What follows from an error."""
 
     retry: RetryDecision
-    """For an action that may make a node unavailable or give it a pod (`InDoubt`)."""
+    """For an action that may make a node unavailable or give it a pod (`actions.InDoubt`)."""
     template: Accepted | Unasked | None
     """What the error says about the template, as the answer to a dry run; None: that it is refused."""
     never_done: bool = False
@@ -70,13 +60,17 @@ class WriteOutcome(Value):
 _REPORT, _RETRY = RetryDecision.REPORT, RetryDecision.RETRY
 WRITE_OUTCOMES: Final[Mapping[WriteVerdict, WriteOutcome]] = {
     WriteVerdict.NOT_FOUND: WriteOutcome(retry=_REPORT, template=Unasked()),
-    WriteVerdict.ALREADY_EXISTS: WriteOutcome(retry=_RETRY, template=Accepted()),  # the name is checked last
+    # our own pod that the cache does not show yet, or another object: then the next name is tried. To a dry run it
+    # says that all else was accepted, because the name is checked last
+    WriteVerdict.ALREADY_EXISTS: WriteOutcome(retry=_RETRY, template=Accepted()),
+    # the object has changed, or another one has its name: the next pass decides from what is there
     WriteVerdict.CONFLICT: WriteOutcome(retry=_RETRY, template=Unasked()),
     WriteVerdict.INVALID: WriteOutcome(retry=_REPORT, template=None),
     WriteVerdict.FORBIDDEN: WriteOutcome(retry=_REPORT, template=None),
     WriteVerdict.MUTATED: WriteOutcome(retry=_REPORT, template=None, never_done=True),
     WriteVerdict.NAMESPACE_TERMINATING: WriteOutcome(retry=RetryDecision.NONE, template=Unasked(), never_done=True),
-    WriteVerdict.QUOTA_EXCEEDED: WriteOutcome(retry=_REPORT, template=Accepted()),  # deleting the old pod makes room
+    # to a dry run it says that the template is accepted, because deleting the old pod makes room
+    WriteVerdict.QUOTA_EXCEEDED: WriteOutcome(retry=_REPORT, template=Accepted()),
     WriteVerdict.FAILED: WriteOutcome(retry=_REPORT, template=Unasked()),
     WriteVerdict.UNAVAILABLE: WriteOutcome(retry=_REPORT, template=Unasked()),
     WriteVerdict.UNKNOWN_OUTCOME: WriteOutcome(retry=RetryDecision.CHECK, template=Unasked()),
@@ -85,24 +79,24 @@ WRITE_OUTCOMES: Final[Mapping[WriteVerdict, WriteOutcome]] = {
 about the object or node is in `controller.kube.errors`."""
 
 
-def retry_decision(action: Action, verdict: WriteVerdict, *, owner_gone: bool) -> RetryDecision:
+def retry_decision(action: actions.Action, verdict: WriteVerdict, *, owner_gone: bool) -> RetryDecision:
     """What happens to the action. `owner_gone`: the DaemonSet was found to be gone or replaced."""
     if owner_gone:
         return RetryDecision.RETRY
-    if verdict is WriteVerdict.NOT_FOUND and isinstance(action, OnPod | OnRevision):
+    if verdict is WriteVerdict.NOT_FOUND and isinstance(action, actions.OnPod | actions.OnRevision):
         return RetryDecision.IF_PRESENT
-    if isinstance(action, ProbeTemplate) and (verdict.refused or verdict is WriteVerdict.ALREADY_EXISTS):
+    if isinstance(action, actions.ProbeTemplate) and (verdict.refused or verdict is WriteVerdict.ALREADY_EXISTS):
         return RetryDecision.NONE  # the refusal is the result of the dry run
     decision = WRITE_OUTCOMES[verdict].retry
-    return decision if isinstance(action, InDoubt) or decision is RetryDecision.NONE else RetryDecision.RETRY
+    return decision if isinstance(action, actions.InDoubt) or decision is RetryDecision.NONE else RetryDecision.RETRY
 
 
-def counts_as_failure(action: Action, verdict: WriteVerdict, *, suspect: bool) -> CountsAsFailure:
+def counts_as_failure(action: actions.Action, verdict: WriteVerdict, *, suspect: bool) -> CountsAsFailure:
     """Whether the error counts. `suspect`: several inconclusive errors in a row count too, and this is the last."""
     if not verdict.is_specific and not suspect:
         return CountsAsFailure.NO
-    quota = verdict is WriteVerdict.QUOTA_EXCEEDED and isinstance(action, CreatePod)
-    if isinstance(action, InDoubt) and not (WRITE_OUTCOMES[verdict].never_done or quota):
+    quota = verdict is WriteVerdict.QUOTA_EXCEEDED and isinstance(action, actions.CreatePod)
+    if isinstance(action, actions.InDoubt) and not (WRITE_OUTCOMES[verdict].never_done or quota):
         return CountsAsFailure.UNLESS_DONE
     return CountsAsFailure.YES
 
@@ -120,37 +114,36 @@ def verdict_on_template(error: ApiError | None) -> TemplateVerdict:
 class Answer(Value, gc=True):
     """How one action ended."""
 
-    action: Action
+    action: actions.Action
     error: ApiError | None = None
     """The error that the server returned; None: it is done."""
     left: ApiError | None = None
-    """The error because of which the action has to be tried again; None: nothing is left to do."""
+    """The error because of which the action is retried; None: it is not."""
     counts: bool = False
-    """Whether the error counts as a failure of the place, which is left alone after several of them."""
+    """Whether the error counts as a failure of the backoff key."""
     taken: bool = False
-    """Whether the name that we derived for a new object belongs to an object of somebody else."""
+    """Whether the derived name of a new object belongs to an object that is not ours."""
 
     @property
     def verdict(self) -> WriteVerdict | None:
-        """The meaning of the error for a write; None: there is no error."""
+        """The verdict on the error; None: there is no error."""
         return None if self.error is None else classify(self.error).write
 
     @property
     def backoff_key(self) -> BackoffKey:
-        """The place where the action would fail again. A full quota has a place of its own, because it stops all
-        creates."""
+        """The action's key; for a full quota, which stops all creates, `POD_QUOTA`."""
         return POD_QUOTA if self.is_full_quota else self.action.backoff_key
 
     @property
     def is_full_quota(self) -> bool:
-        return isinstance(self.action, CreatePod) and self.verdict is WriteVerdict.QUOTA_EXCEEDED
+        return isinstance(self.action, actions.CreatePod) and self.verdict is WriteVerdict.QUOTA_EXCEEDED
 
 
 class Reverted(Conflict):
     """A write was accepted, and its effect is gone again."""
 
 
-RepeatedAction: TypeAlias = tuple[type[Action], BackoffKey, str]
+RepeatedAction: TypeAlias = tuple[type[actions.Action], BackoffKey, str]
 
 
 class RevertedWrites(RepeatedWrites[RepeatedAction]):
@@ -169,7 +162,7 @@ class RevertedWrites(RepeatedWrites[RepeatedAction]):
         self.accepted.clear()
         self.reverted_externally.clear()
 
-    def reverted(self, action: Action, failing: Mapping[BackoffKey, Delay], moment: float) -> ApiError | None:
+    def reverted(self, action: actions.Action, failing: Mapping[BackoffKey, Delay], moment: float) -> ApiError | None:
         """The error to report for an accepted action that was made too often; None: it was not."""
         if self.times(_write(action), moment, _delay(failing, action)) < MOST_REPEATS:
             return None
@@ -178,11 +171,11 @@ class RevertedWrites(RepeatedWrites[RepeatedAction]):
             "or undone by another part of the spec"
         )
         match action:
-            case OnPod():
-                verb = "delete" if isinstance(action, DeletePod) else "patch"
+            case actions.OnPod():
+                verb = "delete" if isinstance(action, actions.DeletePod) else "patch"
                 return Reverted(verb, PODS.describe(action.pod), words)
-            case OnRevision():
-                verb = "delete" if isinstance(action, DeleteRevision) else "patch"
+            case actions.OnRevision():
+                verb = "delete" if isinstance(action, actions.DeleteRevision) else "patch"
                 return Reverted(verb, REVISIONS.describe(action.revision), words)
             case _:
                 return Reverted("create", f"{REVISIONS.name} {action.name}", words)
@@ -192,23 +185,25 @@ class RevertedWrites(RepeatedWrites[RepeatedAction]):
         have their own back-off. A gate that has to be opened again shows that closing it was not reverted."""
         action = answer.action
         accepted = answer.error is None or isinstance(answer.error, Reverted)
-        if not accepted or isinstance(action, CreatePod | ProbeTemplate):
+        if not accepted or isinstance(action, actions.CreatePod | actions.ProbeTemplate):
             return
-        if isinstance(action, CancelDelete | OpenGates) and (key := BackoffKey("object", action.pod.uid)) in failing:
-            if isinstance(action, OpenGates):
-                self.accepted.pop((DrainPod, key, ""), None)
+        if (
+            isinstance(action, actions.CancelDelete | actions.OpenGates)
+            and (key := BackoffKey("object", action.pod.uid)) in failing
+        ):
+            if isinstance(action, actions.OpenGates):
+                self.accepted.pop((actions.DrainPod, key, ""), None)
             return
         self.record(_write(action), moment, _delay(failing, action))
-        (self.reverted_externally.discard if answer.error is None else self.reverted_externally.add)(
-            answer.backoff_key
-        )
+        change = self.reverted_externally.discard if answer.error is None else self.reverted_externally.add
+        change(answer.backoff_key)
 
 
-def _write(action: Action) -> RepeatedAction:
-    return type(action), action.backoff_key, action.variant if isinstance(action, OnPod) else ""
+def _write(action: actions.Action) -> RepeatedAction:
+    return type(action), action.backoff_key, action.variant if isinstance(action, actions.OnPod) else ""
 
 
-def _delay(failing: Mapping[BackoffKey, Delay], action: Action) -> float:
+def _delay(failing: Mapping[BackoffKey, Delay], action: actions.Action) -> float:
     return failing[action.backoff_key].delay if action.backoff_key in failing else 0.0
 
 
@@ -224,11 +219,11 @@ class WriteFailure(Value):
 def failure_after(
     before: WriteFailure | None, decided: Plan, answers: Sequence[Answer], failing: Container[BackoffKey]
 ) -> WriteFailure | None:
-    """The failure to report after a pass: the first one of this pass, or else the previous one unless that is over.
-    `failing` are the places where writes have failed.
+    """The failure to report after a pass: its first one, or else the previous one unless that is over. `failing` are
+    the keys whose writes have failed.
 
-    A pass that tried nothing of the kind proves nothing: a back-off may have kept it from trying. The words stay
-    while only the name in them would change; each change would be written.
+    The previous one stays after a pass that tried nothing of the kind, because a back-off may have kept it from
+    trying, and while only the object's name would change in the message.
     """
     failures = [(one.action, one.left) for one in answers if one.left is not None]
     lasting = [
@@ -238,10 +233,10 @@ def failure_after(
     ]
     if lasting:
         action, error = lasting[0]
-        words = str(error)
-        told = WriteFailure(message=words, without_name=words.replace(action.name, ""), kind=type(action))
-        same = before is not None and (before.kind, before.without_name) == (told.kind, told.without_name)
-        return before if same else told
+        message = str(error)
+        failure = WriteFailure(message=message, without_name=message.replace(action.name, ""), kind=type(action))
+        same = before is not None and (before.kind, before.without_name) == (failure.kind, failure.without_name)
+        return before if same else failure
     if before is None or decided.all_written:
         return None
     went_through = {type(one.action) for one in answers} - {type(action) for action, _ in failures}
@@ -303,10 +298,10 @@ class TemplateVerdicts(msgspec.Struct):
             case TemplateRefused():
                 if moment > self.ask_at - ASK_AGAIN_SECONDS / 2:  # else several creates were refused at once
                     self.refusals += 1
-                told = self.refusals - (error is not None and classify(error).write is WriteVerdict.FORBIDDEN)
-                if told > 0:
+                count = self.refusals - (error is not None and classify(error).write is WriteVerdict.FORBIDDEN)
+                if count > 0:
                     self.verdict = verdict
-                    self.ask_at = moment + min(ASK_AGAIN_SECONDS * 2 ** min(told - 1, 9), ASK_AGAIN_AT_MOST)
+                    self.ask_at = moment + min(ASK_AGAIN_SECONDS * 2 ** min(count - 1, 9), ASK_AGAIN_AT_MOST)
             case Unasked():
                 pass
             case _:

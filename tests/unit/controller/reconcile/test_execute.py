@@ -32,8 +32,8 @@ from controller.planner.actions import (
     RenumberRevision,
 )
 from controller.planner.world import POD_QUOTA, Accepted, BackoffKey, TemplateRefused, TemplateVerdict
+from controller.reconcile.backoff import FIRST_DELAY
 from controller.reconcile.state import SLOW_START_CREATES, TERMINATING_SECONDS
-from controller.reconcile.write_backoff import FIRST_DELAY
 from controller.runtime.expectations import OF_PODS, CacheProgress
 from tests.beds.dependencies import Acting, refusal, stored
 from tests.beds.dry_runs import refusing

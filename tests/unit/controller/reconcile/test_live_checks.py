@@ -14,7 +14,7 @@ from controller.api.names import HASH_LABEL
 from controller.api.readiness_gates import ReadinessGate
 from controller.inplace.change import InPlaceChange
 from controller.kube.errors import AlreadyExists, Conflict, NotFound
-from controller.kube.requests import NotConnected, Request, Response
+from controller.kube.requests import DAEMONSETS, NotConnected, Request, Response
 from controller.planner import actions
 from controller.planner.plan import plan
 from controller.planner.status import Status
@@ -125,8 +125,9 @@ def status_guard(acting: Acting, status: Status) -> dict[str, str]:
     change = status_writer.due_status(acting.daemonset, status, own.latest(acting.daemonset), NOW)
     assert change is not None
     acting.script.answers[:] = [ok()]
-    version = virtually(status_writer.write(acting.dependencies.client, acting.daemonset, change))
-    own.wrote(change.result, version, NOW)
+    client, key = acting.dependencies.client, acting.daemonset.key
+    written = virtually(client.patch(DAEMONSETS, key, change.patch, sub="status"))
+    own.wrote(change.result, written.version, NOW)
     request = acting.script.requests[-1]
     assert request.path.endswith("/daemonsets/demo/status")
     return guard_of(request)

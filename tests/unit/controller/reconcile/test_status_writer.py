@@ -9,6 +9,7 @@ from controller.api.daemonset import DaemonSet, DaemonSetStatus
 from controller.api.objects import JSONObject
 from controller.planner.plan import plan
 from controller.planner.status import Status, refused_status
+from controller.reconcile.backoff import LONGEST_DELAY
 from controller.reconcile.status_writer import (
     DueStatus,
     OwnStatus,
@@ -18,7 +19,6 @@ from controller.reconcile.status_writer import (
     conflict_found,
     due_status,
 )
-from controller.reconcile.write_backoff import LONGEST_DELAY
 from tests.beds.worlds import NOW, ds, everywhere, world
 
 THEIRS: JSONObject = {"type": "example.com/Checked", "status": "True", "lastTransitionTime": "2020-01-01T00:00:00Z"}

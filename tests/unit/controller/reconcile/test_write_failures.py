@@ -18,17 +18,19 @@ from controller.planner import actions
 from controller.planner.actions import Action, CreatePod, DeletePod, DeleteReason
 from controller.planner.plan import Plan
 from controller.planner.world import BackoffKey
-from controller.reconcile.node_backoff import LASTING_SECONDS, MOST_SECONDS, QUIET_SECONDS, NodeBackoff
-from controller.reconcile.state import DaemonSetState
-from controller.reconcile.write_backoff import (
-    KEPT,
+from controller.reconcile.backoff import (
+    LASTING_SECONDS,
     LONGEST_DELAY,
+    LONGEST_NODE_DELAY,
     MOST_INCONCLUSIVE,
     MOST_REPEATS,
+    QUIET_SECONDS,
     REPEAT_SECONDS,
     Delay,
+    NodeBackoff,
     WriteBackoff,
 )
+from controller.reconcile.state import DaemonSetState
 from controller.reconcile.write_outcomes import (
     Answer,
     CountsAsFailure,
@@ -121,16 +123,6 @@ def test_a_key_is_in_backoff_from_its_second_failure_on() -> None:
     for _ in range(20):
         backoff.record_failure("node-3", 200.0)
     assert backoff.in_backoff(200.0) == {"node-3": 200.0 + LONGEST_DELAY}
-
-
-def test_of_many_failing_keys_those_in_backoff_are_kept() -> None:
-    backoff: WriteBackoff[str] = WriteBackoff()
-    for _ in range(2):
-        backoff.record_failure("node-that-waits", NOW)
-    for number in range(KEPT):
-        backoff.record_failure(f"node-{number}", NOW)
-    backoff.record_failure("one-more", NOW + 0.5)
-    assert sorted(backoff.failing) == ["node-that-waits", "one-more"]
 
 
 @pytest.mark.parametrize("means", list(WriteVerdict), ids=lambda means: means.name)
@@ -360,7 +352,7 @@ def known(backoff: NodeBackoff, moment: float) -> tuple[Mapping[str, float], Map
 
 def test_the_first_replacement_is_immediate_and_the_others_wait_ever_longer() -> None:
     assert lives(NodeBackoff(), *[0.0] * 6) == [0.0, 1.0, 2.0, 4.0, 8.0, 16.0]
-    assert lives(NodeBackoff(), *[0.0] * 20)[-1] == MOST_SECONDS
+    assert lives(NodeBackoff(), *[0.0] * 20)[-1] == LONGEST_NODE_DELAY
     assert lives(NodeBackoff(), *[5.0] * 6) == [0.0, 0.0, 0.0, 0.0, 3.0, 11.0], "the wait is counted from the create"
 
 
