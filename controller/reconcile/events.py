@@ -1,10 +1,8 @@
-"""Makes the note about one write, which becomes an Event on the DaemonSet.
-
-Makes Events of notes and sends them. Best effort: a lost event does no harm.
+"""Makes the events of writes and of server warnings, and sends events. Best effort: a lost event does no harm.
 
 The same warning about the same object is not repeated within ten minutes. One object gets at most 25 events at once
 and then one every five minutes, so that a large rollout does not flood the server. Warnings, and events about the
-whole rollout, are counted apart, so that the many events about single pods never displace them.
+whole rollout, are counted separately, so that events about single pods never displace them.
 """
 
 from __future__ import annotations
@@ -31,12 +29,12 @@ from controller.runtime.clock import Clock, elapsed
 
 MOST_WARNINGS: Final = 5
 AGAIN_SECONDS: Final = 3600.0
-"""Seconds before a warning of the server is told again."""
+"""Seconds before a warning of the server is recorded again."""
 LONGEST_WARNING: Final = 512
 
 
 def success_event(action: actions.Action) -> Note | None:
-    """The note about a write that was done; None: there is none."""
+    """The event of a write that was done; None: there is none."""
     match action:
         case actions.CreatePod(name=name):
             return _normal(names.SUCCESSFUL_CREATE, f"Created pod: {name}")
@@ -58,15 +56,15 @@ def success_event(action: actions.Action) -> Note | None:
             assert_never(action)
 
 
-def failure_event(action: actions.InDoubt, words: str) -> Note | None:
-    """The note about a failed write, with the message of the server; None: only the condition Degraded reports it."""
+def failure_event(action: actions.InDoubt, message: str) -> Note | None:
+    """The event of a failed write, with the message of the server; None: only the condition Degraded reports it."""
     match action:
         case actions.CreatePod():
-            return _warning(names.FAILED_CREATE, f"Error creating: {words}")
+            return _warning(names.FAILED_CREATE, f"Error creating: {message}")
         case actions.DeletePod() | actions.PrepareDelete():
-            return _warning(names.FAILED_DELETE, f"Error deleting: {words}")
+            return _warning(names.FAILED_DELETE, f"Error deleting: {message}")
         case actions.UpdateInPlace(name=name, revision=revision):
-            text = f"failed to update pod {name} in-place(revision {revision.hash}): {words}"
+            text = f"failed to update pod {name} in-place(revision {revision.hash}): {message}"
             return _warning(names.FAILED_IN_PLACE, text)
         case actions.DrainPod():
             return None
@@ -75,15 +73,14 @@ def failure_event(action: actions.InDoubt, words: str) -> Note | None:
 
 
 class ServerWarnings(msgspec.Struct):
-    """The warnings that the server has added to its answers, and that were told of one object: each of them once in
-    an hour, and no more than `MOST_WARNINGS`, however many pods they are about."""
+    """The warnings in the server's answers about one object, each recorded once in an hour and no more than
+    `MOST_WARNINGS`, however many pods they are about."""
 
     recorded: dict[str, float] = msgspec.field(default_factory=dict)
     """When (`elapsed`), by what it says."""
 
     def note(self, owner: str, text: str, moment: float) -> Note | None:
-        """The note about a warning; None: it is not told now. `owner` is the name of the object whose pods it may
-        name."""
+        """The event of a warning; None: it is not recorded now. `owner` is the object whose pods it may name."""
         message = truncated(without_child_names(text, owner), LONGEST_WARNING)
         self.recorded = {one: at for one, at in self.recorded.items() if moment - at < AGAIN_SECONDS}
         if message in self.recorded or len(self.recorded) >= MOST_WARNINGS:
@@ -164,7 +161,7 @@ class Recorder:
         self._work.set()
 
     def forget(self, uid: str) -> None:
-        """Forget what was said about an object that is gone."""
+        """Forget an object that is gone."""
         self._allowances.pop((uid, False), None)
         self._allowances.pop((uid, True), None)
         self._recent = {key: at for key, at in self._recent.items() if key[0] != uid}

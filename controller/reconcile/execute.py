@@ -209,7 +209,7 @@ class PlanExecution:
 
 
 class Requests:
-    """Sends the requests of one pass, and notes in the ledger what the server has stored."""
+    """Sends the requests of one pass, and records in the expectations what the server has stored."""
 
     def __init__(self, daemonset: DaemonSet, compiled: Compiled, dependencies: Dependencies) -> None:
         self._daemonset, self._compiled, self._dependencies = daemonset, compiled, dependencies

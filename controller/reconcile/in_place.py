@@ -1,6 +1,5 @@
-"""Writes to pods that go on running: updates in place, and the steps before a deletion. Each reads the pod anew, so
-that no cache decides what is written, and starts from the version that the write before returned. If the pod changes
-in between, it is read again.
+"""Writes to pods that go on running: updates in place, and the steps before a deletion. Each reads the pod first, so
+that no cache decides what is written. If the pod changes meanwhile, it is read again.
 """
 
 from __future__ import annotations
@@ -41,16 +40,7 @@ from controller.inplace.patches import (
 from controller.kube.client import Client, Written
 from controller.kube.errors import Conflict, Forbidden, Invalid, MutatedByWebhook, NotFound
 from controller.kube.requests import POD_VIEWS, PODS
-from controller.planner.actions import (
-    CancelDelete,
-    ContinueInPlace,
-    DrainPod,
-    InPlaceAction,
-    OpenGates,
-    PrepareDelete,
-    ResizePod,
-    UpdateInPlace,
-)
+from controller.planner import actions
 from controller.runtime.clock import Clock
 
 ATTEMPTS = 5
@@ -70,9 +60,9 @@ class InPlaceWrites:
     ) -> None:
         self._client, self._clock, self._wrote, self._owns = client, clock, wrote, owns
 
-    async def carry_out(self, action: InPlaceAction | PrepareDelete | CancelDelete) -> None:
+    async def carry_out(self, action: actions.InPlaceAction | actions.PrepareDelete | actions.CancelDelete) -> None:
         """Carry out one action. Raises Conflict for a pod that is being deleted, was replaced, or keeps changing."""
-        if isinstance(action, OpenGates) and await self._are_open(action):
+        if isinstance(action, actions.OpenGates) and await self._are_open(action):
             return
         ref = action.pod
         for attempt in range(1, ATTEMPTS + 1):
@@ -87,33 +77,35 @@ class InPlaceWrites:
             else:
                 return
 
-    async def _write(self, action: InPlaceAction | PrepareDelete | CancelDelete, pod: ManagedPodView) -> None:
+    async def _write(
+        self, action: actions.InPlaceAction | actions.PrepareDelete | actions.CancelDelete, pod: ManagedPodView
+    ) -> None:
         ref = _ref(pod)
         match action:
-            case UpdateInPlace():
+            case actions.UpdateInPlace():
                 await self._update(action, pod)
-            case DrainPod():
+            case actions.DrainPod():
                 await self._patched(ref, draining(pod, self._clock()), sub="status")
-            case ContinueInPlace():
+            case actions.ContinueInPlace():
                 await self._patched(ref, continuing(pod, action.revision, self._clock()), of=pod)
-            case ResizePod():
+            case actions.ResizePod():
                 await self._resize(pod)
-            case OpenGates():
+            case actions.OpenGates():
                 gates = gates_of(pod.spec.readiness_gates or (), pod.status.conditions or ())
                 missing = tuple(gate for gate in gates if not gate.present)
                 await self._patched(ref, opened(missing, rfc3339(self._clock())), sub="status")
-            case PrepareDelete():
+            case actions.PrepareDelete():
                 await self._prepare(action, pod)
-            case CancelDelete():
+            case actions.CancelDelete():
                 # the state goes last: while it is there, every pass tries both again
                 ref = await self._patched(ref, marking(pod, self._clock(), mark=False), sub="status")
                 await self._patched(ref, cancelling(pod, action.labels), of=pod)
             case _:
                 assert_never(action)
 
-    async def _are_open(self, action: OpenGates) -> bool:
+    async def _are_open(self, action: actions.OpenGates) -> bool:
         """Open the gates of exactly the pod version that was decided about, so that a gate that was closed since
-        stays closed. False if that version is outdated and nobody has set these gates yet: then a later version may
+        stays closed. False if that version is outdated and these gates were not set before: then a later version may
         be patched."""
         try:
             await self._patched(action.pod, opened(action.gates, rfc3339(self._clock())), sub="status")
@@ -123,7 +115,7 @@ class InPlaceWrites:
             return False
         return True
 
-    async def _update(self, action: UpdateInPlace, pod: ManagedPodView) -> None:
+    async def _update(self, action: actions.UpdateInPlace, pod: ManagedPodView) -> None:
         has = (pod.metadata.labels or {}).get(HASH_LABEL, "")
         if has == action.revision.hash:
             return  # an earlier attempt succeeded
@@ -188,9 +180,9 @@ class InPlaceWrites:
         await self._patched(ref, closing, sub="status")
         self._wrote(await self._client.patch(PODS, ref, guarded, sub="resize"))
 
-    async def _prepare(self, action: PrepareDelete, pod: PodView) -> None:
-        """Prepare the deletion of the pod. Its readiness gate is closed before the state is written: whoever waits
-        for that state can be sure that no traffic comes any more."""
+    async def _prepare(self, action: actions.PrepareDelete, pod: PodView) -> None:
+        """Prepare the deletion of the pod. Its readiness gate is closed before the state is written, so
+        that no traffic comes any more once the state is there."""
         ref, now = _ref(pod), self._clock()
         operations = preparing(pod, now)
         if action.tried and operations:

@@ -48,9 +48,9 @@ def world_of(
 ) -> World:
     """The World of one pass. `daemonset` has the newest status that is known: the next one is worked out from it.
 
-    Writes without an answer count as done if they may have been done. `now` is in seconds since 1970; `moment` is the
-    same instant by `elapsed`, in which the state keeps all times. The World has only seconds since 1970: times are
-    converted anew in each pass, so that setting the wall clock changes no duration.
+    Writes whose outcome is unknown count as done. `now` (seconds since 1970) and `moment` (`elapsed`) are the same
+    instant. The state keeps all times by `elapsed`; they are converted in each pass, so that setting the wall clock
+    changes no duration.
     """
     pods, orphans = _with_adopted(cached, state.adopted, daemonset.uid)
     revisions = cached.revisions
@@ -89,7 +89,7 @@ def _with_state(world: World, state: DaemonSetState, moment: float) -> World:
     """`world` with what earlier passes have learnt and the objects do not show, or show too late."""
     now, status = world.now, world.daemonset.status
     not_before, short_lived = state.node_backoff.not_before(moment), state.node_backoff.short_lived
-    held_back = {what: now + until - moment for what, until in state.in_backoff(moment).items()}
+    in_backoff = {key: now + until - moment for key, until in state.in_backoff(moment).items()}
     return replace(
         world,
         awaited=frozenset(state.awaited),
@@ -104,13 +104,13 @@ def _with_state(world: World, state: DaemonSetState, moment: float) -> World:
         verdicts=state.verdicts.known(moment),
         asked=state.verdicts.asked,
         ask_at=now + state.verdicts.ask_at - moment,
-        in_backoff=held_back,
-        due_again={what: now + since - moment for what, since in state.write_backoff.due_again(moment).items()},
+        in_backoff=in_backoff,
+        due_again={key: now + since - moment for key, since in state.write_backoff.due_again(moment).items()},
         not_before={node: now + end - moment for node, end in not_before.items()},
         restored=_with_few_pods(state.node_backoff.restored, world.pods),
         short_lived={node: now + end - moment for node, end in short_lived.items()},
         write_failure=state.write_failure.message if state.write_failure is not None else "",
-        reverted_externally=not state.reverted_writes.reverted_externally.isdisjoint(held_back),
+        reverted_externally=not state.reverted_writes.reverted_externally.isdisjoint(in_backoff),
         collisions=max(state.collisions, (status.collision_count or 0) if status is not None else 0),
     )
 
@@ -165,9 +165,9 @@ def _coming(
     known: Mapping[str, Predecessor], creates: Collection[CreatePod], now: float
 ) -> Mapping[str, Predecessor]:
     """`known`, with a pod of the created revision on each node for which we may have created one."""
-    nobody = Predecessor(uid="")
+    none = Predecessor(uid="")
     coming = {
-        one.node: replace(known.get(one.node, nobody), pod=FormerPod(hash=one.revision.hash, created=now))
+        one.node: replace(known.get(one.node, none), pod=FormerPod(hash=one.revision.hash, created=now))
         for one in creates
     }
     return {**known, **coming} if coming else known

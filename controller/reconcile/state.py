@@ -1,15 +1,13 @@
-"""Timestamps of pods by the clock of their node, and when we saw them by our own clock.
+"""What is remembered about one DaemonSet between passes. Passes and triggers write it.
 
-Keeps what the controller remembers about one DaemonSet between passes. Passes and triggers write it.
-
-No limit of a rollout depends on it; it only makes the controller faster and gentler on the server. After a restart it
-is empty. The objects in the cluster tell everything else, except which revision a missing pod had (`predecessors`).
+No limit of a rollout depends on it; it makes the controller faster and gentler on the server. After a restart it is
+empty: the objects in the cluster say everything else, except which revision a missing pod had (`predecessors`).
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from math import inf
 
@@ -19,18 +17,7 @@ from controller.api.daemonset import DaemonSet
 from controller.api.objects import Value
 from controller.api.pod import Pod
 from controller.kube.errors import ApiError, MutatedByWebhook, UnknownFields, WriteVerdict, classify
-from controller.planner.actions import (
-    Action,
-    AdoptPod,
-    CreatePod,
-    CreateRevision,
-    DeletePod,
-    DeleteReason,
-    InDoubt,
-    ProbeTemplate,
-    ResizePod,
-    UpdateInPlace,
-)
+from controller.planner import actions
 from controller.planner.plan import Plan
 from controller.planner.summary import Summary
 from controller.planner.world import POD_QUOTA, BackoffKey, Predecessor, predecessor
@@ -38,103 +25,26 @@ from controller.reconcile.backoff import NodeBackoff, WriteBackoff
 from controller.reconcile.caches import Cached, Compiled
 from controller.reconcile.events import ServerWarnings
 from controller.reconcile.in_place import Unmapped
+from controller.reconcile.pod_times import ReadyTimes, RestartTimes
 from controller.reconcile.status_writer import StatusConflict, StatusWriter, conflict_after, conflict_found
 from controller.reconcile.write_outcomes import Answer, RevertedWrites, TemplateVerdicts, WriteFailure, failure_after
 from controller.runtime.expectations import CacheProgress
 from controller.settings import DEFAULT_GATES, FeatureGates
 
-
-class NodeTimestamp(Value):
-    """A timestamp that a pod has from the clock of its node, and when we noticed it by our own clock."""
-
-    reported: float
-    """The timestamp by the clock of the node, in seconds since 1970."""
-    seen: float | None
-    """When we noticed it (`elapsed`); None: it was there when we looked first."""
-
-
-class ReadyTimes(msgspec.Struct):
-    """Remembers when we saw a pod ready whose Ready condition carries a time in our future: the clock of its node is
-    ahead of ours, or ours was set back. Without this, such a pod would be available only when our clock has reached
-    that time."""
-
-    known: dict[str, NodeTimestamp] | None = None
-    """Timestamps by uid of the pod. None: before the first pass."""
-    epoch: float = 0.0
-    """The `elapsed` at the start of 1970, by our clock in the last pass."""
-
-    def look(self, pods: Iterable[Pod], current: Container[str], now: float, moment: float) -> None:
-        """Note the pods of this pass. `current` are the hashes of the current revision; `now` is in seconds since
-        1970, `moment` by `elapsed`."""
-        known, ahead = self.known, {}
-        for pod in pods:
-            reported = pod.ready_since
-            if reported is None or (reported <= now and not known):
-                continue
-            before = known.get(pod.uid) if known else None
-            if before is not None and before.reported == reported:
-                ahead[pod.uid] = before
-            elif reported > now:
-                ahead[pod.uid] = NodeTimestamp(
-                    reported=reported, seen=self._seen(pod, reported, current, now, moment)
-                )
-        self.known, self.epoch = ahead, moment - now
-
-    def since(self, now: float, moment: float) -> dict[str, float]:
-        """When each such pod was first seen ready, in seconds since 1970, by uid."""
-        return _since(self.known, now, moment)
-
-    def _seen(self, pod: Pod, reported: float, current: Container[str], now: float, moment: float) -> float:
-        """Since when a pod counts as ready (`elapsed`) whose Ready condition names a time after `now`.
-
-        Old pods must not all count as unavailable, or all would be deleted at once. If our clock was set back, the
-        time that it showed before is used. After a restart of the controller, the age of the pod counts; if even its
-        creation is in the future, an old pod counts as always ready, and a current one as ready from now on.
-        """
-        if self.known is not None:
-            return min(reported + self.epoch, moment)
-        if pod.created <= now:
-            return pod.created + moment - now
-        return moment if pod.hash in current else -inf
-
-
-class RestartTimes(msgspec.Struct):
-    """Notes when containers were restarted. With a clock that is behind, they would seem to have run for long."""
-
-    known: dict[str, NodeTimestamp] | None = None
-    """Timestamps by uid of the pod. None: before the first pass."""
-
-    def look(self, pods: Iterable[Pod], moment: float) -> None:
-        """Note all pods of this pass, also those that were never updated in place. Otherwise an old restart would
-        look new when such a pod is first updated."""
-        seen = None if self.known is None else moment
-        known, self.known = self.known or {}, {}
-        for pod in pods:
-            if pod.restarted_at is not None:
-                before = known.get(pod.uid)
-                same = before is not None and before.reported == pod.restarted_at
-                self.known[pod.uid] = (
-                    before if before and same else NodeTimestamp(reported=pod.restarted_at, seen=seen)
-                )
-
-    def since(self, now: float, moment: float) -> dict[str, float]:
-        """When the containers of each pod were seen restarted, in seconds since 1970, by uid."""
-        return _since(self.known, now, moment)
-
-
-def _since(known: dict[str, NodeTimestamp] | None, now: float, moment: float) -> dict[str, float]:
-    return {uid: now + one.seen - moment for uid, one in (known or {}).items() if one.seen is not None}
-
-
 LONGEST_QUOTA_DELAY = 30.0
 """Seconds, at most, after which creates are tried again when a quota was full: no event tells that it was raised."""
 TERMINATING_SECONDS = 30.0
-"""Seconds for which a node is left alone while the namespace is being deleted: the DaemonSet will be deleted too."""
+"""Seconds of back-off of a node while the namespace is being deleted: the DaemonSet will be deleted too."""
 SLOW_START_CREATES = 2
 """Accepted creates of a revision after which its other pods are created all at once."""
 UNKNOWN_SECONDS = 30.0
 """Seconds for which a write whose answer was lost may yet be done: no server or proxy holds a request for longer."""
-SHORT_LIVED_REASONS = (DeleteReason.FAILED, DeleteReason.SUCCEEDED, DeleteReason.STRAY, DeleteReason.VANISHED)
+SHORT_LIVED_REASONS = (
+    actions.DeleteReason.FAILED,
+    actions.DeleteReason.SUCCEEDED,
+    actions.DeleteReason.STRAY,
+    actions.DeleteReason.VANISHED,
+)
 """Why pods are deleted that have not lasted. Any other deletion of ours is no failure of the node."""
 NO_RESIZE = "this server has no pods/resize, which takes Kubernetes 1.33, so new pods are made instead"
 
@@ -142,7 +52,7 @@ NO_RESIZE = "this server has no pods/resize, which takes Kubernetes 1.33, so new
 class UnknownOutcome(Value):
     """A write that may be done, or may yet be, though no answer says so."""
 
-    action: Action
+    action: actions.Action
     until: float = inf
     """Until when (`elapsed`); `inf`: its request is under way."""
 
@@ -169,7 +79,6 @@ class DaemonSetState(msgspec.Struct):
     verdicts: TemplateVerdicts = msgspec.field(default_factory=TemplateVerdicts)
     """The results of dry runs."""
     write_backoff: WriteBackoff[BackoffKey] = msgspec.field(default_factory=WriteBackoff)
-    """The places where writes failed."""
     reverted_writes: RevertedWrites = msgspec.field(default_factory=RevertedWrites)
     """How often the same write was made to one object."""
     server_warnings: ServerWarnings = msgspec.field(default_factory=ServerWarnings)
@@ -185,8 +94,7 @@ class DaemonSetState(msgspec.Struct):
     """Why an update in place would undo what admission did to a pod at its creation, by its uid, of this
     generation."""
     no_resize: str = ""
-    """A text for users if the server has no `pods/resize`; empty if it has. Each new generation tries again, because
-    the server may have been upgraded."""
+    """Why the server cannot resize; empty: it can. Each new generation tries again: the server may be upgraded."""
     collisions: int = 0
     eager: bool = False
     """Whether the last pass left something to do, now or when pods are available. Then changes of pods wake it
@@ -235,7 +143,7 @@ class DaemonSetState(msgspec.Struct):
         return self.accepted_of if self.accepted >= SLOW_START_CREATES else ""
 
     @contextmanager
-    def under_way(self, action: Action) -> Iterator[None]:
+    def under_way(self, action: actions.Action) -> Iterator[None]:
         """The request of an action is under way in this block; its outcome is unknown."""
         key = action.backoff_key
         before = self.unknown_outcomes.get(key)
@@ -248,23 +156,23 @@ class DaemonSetState(msgspec.Struct):
                 self.unknown_outcomes[key] = before
 
     @property
-    def awaited(self) -> dict[BackoffKey, Action]:
+    def awaited(self) -> dict[BackoffKey, actions.Action]:
         """The actions that are under way."""
         return {key: one.action for key, one in self.unknown_outcomes.items() if one.until == inf}
 
     @property
     def adopted(self) -> frozenset[str]:
         """The uids of the pods whose adoption is under way."""
-        return frozenset(one.pod.uid for one in self.awaited.values() if isinstance(one, AdoptPod))
+        return frozenset(one.pod.uid for one in self.awaited.values() if isinstance(one, actions.AdoptPod))
 
     def in_backoff(self, moment: float) -> dict[BackoffKey, float]:
         """Keys that are in back-off, and until when (`elapsed`), among them those of writes that may yet be done."""
         found = self.write_backoff.in_backoff(moment)
         return found | {key: max(found.get(key, 0.0), one.until) for key, one in self._undecided(moment).items()}
 
-    def assumed_done(self, moment: float) -> list[InDoubt]:
+    def assumed_done(self, moment: float) -> list[actions.InDoubt]:
         """Writes that count as done because they may be: by the time of the next pass, or already."""
-        return [one.action for one in self._undecided(moment).values() if isinstance(one.action, InDoubt)]
+        return [one.action for one in self._undecided(moment).values() if isinstance(one.action, actions.InDoubt)]
 
     def _undecided(self, moment: float) -> dict[BackoffKey, UnknownOutcome]:
         """Writes that are under way, and those whose answer was lost where writes fail. Elsewhere the next pass makes
@@ -275,8 +183,8 @@ class DaemonSetState(msgspec.Struct):
             if one.until == inf or (one.until > moment and key in self.write_backoff.failing)
         }
 
-    def reverted(self, action: Action, moment: float) -> ApiError | None:
-        """The error for an action that the server accepts each time and somebody takes back; None: nobody does."""
+    def reverted(self, action: actions.Action, moment: float) -> ApiError | None:
+        """The error for an action that was accepted, as each time, and is reverted each time; None: it is not."""
         return self.reverted_writes.reverted(action, self.write_backoff.failing, moment)
 
     def learn(self, answer: Answer, daemonset: DaemonSet, moment: float, *, known_full: bool = False) -> None:
@@ -289,23 +197,19 @@ class DaemonSetState(msgspec.Struct):
         if self.generation > daemonset.generation and answer.verdict not in (None, WriteVerdict.UNKNOWN_OUTCOME):
             return
         failing = self.write_backoff.failing
-        if answer.is_full_quota:
-            self.accepted = 0
-            if not known_full:  # once, however many creates it refused
-                self.write_backoff.record_failure(POD_QUOTA, moment, at_most=LONGEST_QUOTA_DELAY)
-        elif (
-            isinstance(action, CreatePod)
-            and answer.error is None
-            and answer.backoff_key not in self.write_backoff.failing
-        ):
+        if isinstance(action, actions.CreatePod) and answer.error is None and answer.backoff_key not in failing:
             self.verdicts.created(action.revision.hash, moment)
             same = action.revision.hash == self.accepted_of
             self.accepted, self.accepted_of = (self.accepted + 1 if same else 1), action.revision.hash
         self.reverted_writes.learn(answer, failing, moment)
         if not answer.is_full_quota:
-            self._learn_of_place(answer, moment)
-        self._learn_of_names(answer, daemonset)
-        self._learn_of_action(answer, moment)
+            self._learn_backoff(answer, moment)
+        else:
+            self.accepted = 0
+            if not known_full:  # once, however many creates it refused
+                self.write_backoff.record_failure(POD_QUOTA, moment, at_most=LONGEST_QUOTA_DELAY)
+        self._learn_names(answer, daemonset)
+        self._learn_action(answer, moment)
 
     def update_write_failure(self, decided: Plan, answers: Sequence[Answer]) -> None:
         """Update the failure to report, after these answers were learnt."""
@@ -326,15 +230,15 @@ class DaemonSetState(msgspec.Struct):
         if self.unanswered_names or self.strays:
             self._find_strays(cached, fresh=fresh)
             self._forget_answered_names(cached)
-        places = self.write_backoff.failing or self.write_backoff.inconclusive or self.unknown_outcomes
+        keys = self.write_backoff.failing or self.write_backoff.inconclusive or self.unknown_outcomes
         by_name = self.unanswered_names or len(self.predecessors) > len(cached.nodes)
         many = len(self.reverted_writes.accepted) > 2 * len(cached.pods)
-        if not (places or by_name or self.refused_resizes or self.unmapped or many):
+        if not (keys or by_name or self.refused_resizes or self.unmapped or many):
             return
         nodes = {node.name for node in cached.nodes}
         objects = (*cached.pods, *cached.orphans, *cached.revisions, *cached.orphan_revisions)
         uids = {one.uid for one in objects}
-        self.write_backoff.keep(lambda place: place.is_among(nodes, uids))
+        self.write_backoff.keep(lambda key: key.is_among(nodes, uids))
         self.unknown_outcomes = {
             key: one
             for key, one in self.unknown_outcomes.items()
@@ -342,7 +246,7 @@ class DaemonSetState(msgspec.Struct):
         }
         self.refused_resizes = {uid: why for uid, why in self.refused_resizes.items() if uid in uids}
         self.unmapped = {uid: why for uid, why in self.unmapped.items() if uid in uids}
-        self.reverted_writes.keep_keys(lambda place: place.is_among(nodes, uids))
+        self.reverted_writes.keep_keys(lambda key: key.is_among(nodes, uids))
         self.unanswered_names = {node: name for node, name in self.unanswered_names.items() if node in nodes}
         self.predecessors = {node: one for node, one in self.predecessors.items() if node in nodes}
 
@@ -382,69 +286,72 @@ class DaemonSetState(msgspec.Struct):
             self.status_conflict = conflict_found(now - daemonset.status_writers.other_controller_wrote, moment)
         return 0.0 if self.status_conflict is None else max(self.status_conflict.until - moment, 0.0)
 
-    def _learn_of_action(self, answer: Answer, moment: float) -> None:
+    def _learn_action(self, answer: Answer, moment: float) -> None:
         error = answer.error
         match answer.action:
-            case CreatePod(node=node, name=name) if error is None or answer.verdict is WriteVerdict.UNKNOWN_OUTCOME:
+            case actions.CreatePod(node=node, name=name) if (
+                error is None or answer.verdict is WriteVerdict.UNKNOWN_OUTCOME
+            ):
                 self.node_backoff.created(node, name, moment)
-            case DeletePod(node=node, why=why) if error is None and why not in SHORT_LIVED_REASONS:
+            case actions.DeletePod(node=node, why=why) if error is None and why not in SHORT_LIVED_REASONS:
                 self.node_backoff.deleted(node, answer.action.name)
-            case ProbeTemplate(revision=revision):
+            case actions.ProbeTemplate(revision=revision):
                 self.verdicts.learn(revision.hash, error, moment)
-            case CreatePod(revision=revision) if isinstance(error, UnknownFields):
+            case actions.CreatePod(revision=revision) if isinstance(error, UnknownFields):
                 self.verdicts.learn(revision.hash, error, moment)
-            case UpdateInPlace(pod=pod) if isinstance(error, Unmapped):
+            case actions.UpdateInPlace(pod=pod) if isinstance(error, Unmapped):
                 self.unmapped[pod.uid] = error.message
-            case ResizePod(pod=pod):
-                self._learn_of_resize(pod.uid, answer)
+            case actions.ResizePod(pod=pod):
+                self._learn_resize(pod.uid, answer)
             case _:
                 pass
         if isinstance(error, MutatedByWebhook) and error.stray:
             self.strays.add(error.stray)
 
-    def _learn_of_place(self, answer: Answer, moment: float) -> None:
-        place, means = answer.backoff_key, answer.verdict
-        self.unknown_outcomes.pop(place, None)
-        if means is WriteVerdict.UNKNOWN_OUTCOME and isinstance(answer.action, InDoubt):
-            self.unknown_outcomes[place] = UnknownOutcome(action=answer.action, until=moment + UNKNOWN_SECONDS)
-        if means is None:
-            self.write_backoff.record_success(place)
-            if isinstance(answer.action, CreatePod):
+    def _learn_backoff(self, answer: Answer, moment: float) -> None:
+        key, verdict = answer.backoff_key, answer.verdict
+        self.unknown_outcomes.pop(key, None)
+        if verdict is WriteVerdict.UNKNOWN_OUTCOME and isinstance(answer.action, actions.InDoubt):
+            self.unknown_outcomes[key] = UnknownOutcome(action=answer.action, until=moment + UNKNOWN_SECONDS)
+        if verdict is None:
+            self.write_backoff.record_success(key)
+            if isinstance(answer.action, actions.CreatePod):
                 self.write_backoff.record_success(POD_QUOTA)
             return
-        if not means.is_specific:
-            self.write_backoff.record_inconclusive(place)
-        if answer.counts and means is WriteVerdict.NAMESPACE_TERMINATING:
-            self.write_backoff.hold(place, TERMINATING_SECONDS, moment)
+        if not verdict.is_specific:
+            self.write_backoff.record_inconclusive(key)
+        if answer.counts and verdict is WriteVerdict.NAMESPACE_TERMINATING:
+            self.write_backoff.hold(key, TERMINATING_SECONDS, moment)
         elif answer.counts:
-            self.write_backoff.record_failure(place, moment)
+            self.write_backoff.record_failure(key, moment)
 
-    def _learn_of_names(self, answer: Answer, daemonset: DaemonSet) -> None:
-        """A name that belongs to somebody else's object is not used again. The name of a create that may still be
+    def _learn_names(self, answer: Answer, daemonset: DaemonSet) -> None:
+        """A name that belongs to an object that is not ours is not used again. The name of a create that may still be
         carried out is used again."""
-        if isinstance(answer.action, CreatePod):
-            if answer.verdict is WriteVerdict.UNKNOWN_OUTCOME:
-                self.unanswered_names[answer.action.node] = answer.action.name
-            elif answer.verdict in (None, WriteVerdict.ALREADY_EXISTS, WriteVerdict.MUTATED):
-                self.unanswered_names.pop(answer.action.node, None)
-        if not answer.taken:
-            return
-        if isinstance(answer.action, CreatePod):
-            before = self.predecessors.get(answer.action.node, Predecessor(uid=""))
-            self.predecessors[answer.action.node] = msgspec.structs.replace(before, uid=f"not {answer.action.name}")
-        elif isinstance(answer.action, CreateRevision):
-            known = (daemonset.status.collision_count or 0) if daemonset.status is not None else 0
-            self.collisions = max(self.collisions, known) + 1
+        match answer.action:
+            case actions.CreatePod(node=node, name=name):
+                if answer.verdict is WriteVerdict.UNKNOWN_OUTCOME:
+                    self.unanswered_names[node] = name
+                elif answer.verdict in (None, WriteVerdict.ALREADY_EXISTS, WriteVerdict.MUTATED):
+                    self.unanswered_names.pop(node, None)
+                if answer.taken:
+                    before = self.predecessors.get(node, Predecessor(uid=""))
+                    self.predecessors[node] = msgspec.structs.replace(before, uid=f"not {name}")
+            case actions.CreateRevision() if answer.taken:
+                known = (daemonset.status.collision_count or 0) if daemonset.status is not None else 0
+                self.collisions = max(self.collisions, known) + 1
+            case _:
+                pass
 
-    def _learn_of_resize(self, uid: str, answer: Answer) -> None:
+    def _learn_resize(self, uid: str, answer: Answer) -> None:
         if answer.error is None:
             self.refused_resizes.pop(uid, None)
         if answer.left is None:
             return
-        means = classify(answer.left).write
-        if means is WriteVerdict.NOT_FOUND:
+        verdict = classify(answer.left).write
+        if verdict is WriteVerdict.NOT_FOUND:
             self.no_resize = self.refused_resizes[uid] = f"{NO_RESIZE}: {answer.left.message}"
-        elif means.refused:
+        elif verdict.refused:
             self.refused_resizes[uid] = answer.left.message
 
 

@@ -47,31 +47,26 @@ class Triggers:
 
     def on_daemonset(self, change: Change[DaemonSet]) -> None:
         old, new = change.old, change.new
-        if old is not None and new is None:
-            self._states.forget(old.uid)
-            self._expectations.forget(old.uid)
-            self._observer.daemonset_gone(old.uid)
-        if (
-            old is not None
-            and new is not None
-            and (rival := new.status_writers.other_controller_since(old.status_writers))
-        ):
-            self._states.of(new.uid).yield_to_other_controller(self._moment())
-            self._observer.foreign_status(new, rival)
-        same_wish = (
-            old is not None
-            and new is not None
-            and (old.generation, old.terminating, old.annotations)
-            == (new.generation, new.terminating, new.annotations)
-        )
-        if same_wish and new is not None and new.version == str(self._states.of(new.uid).status_writer.own.version):
-            return  # our own status write coming back
-        self._queue.enqueue(change.key, "lazy" if same_wish else "urgent", "daemonset changed")
+        if old is None or new is None:
+            if old is not None:
+                self._states.forget(old.uid)
+                self._expectations.forget(old.uid)
+                self._observer.daemonset_gone(old.uid)
+            self._queue.enqueue(change.key, "urgent", "daemonset changed")
+            return
+        state = self._states.of(new.uid)
+        if manager := new.status_writers.other_controller_since(old.status_writers):
+            state.yield_to_other_controller(self._moment())
+            self._observer.foreign_status(new, manager)
+        before = (old.generation, old.terminating, old.annotations)
+        if before != (new.generation, new.terminating, new.annotations):
+            self._queue.enqueue(change.key, "urgent", "daemonset changed")
+        elif new.version != str(state.status_writer.own.version):  # else our own status write
+            self._queue.enqueue(change.key, "lazy", "daemonset changed")
 
     def on_pod(self, change: Change[Pod]) -> None:
-        """A pod with an owner wakes it; a pod that changes its owner wakes the old one too. A pod that may be adopted
-        wakes all DaemonSets whose selector matches it, as does its end: its node may get another pod then. One that
-        can be read no more, or again, wakes by its name."""
+        """Enqueues the owner of the pod, and a former owner. A pod that may be adopted, and its end, enqueues all
+        DaemonSets whose selector matches it. One that has become unreadable, or readable, enqueues by its name."""
         old, new = change.old, change.new
         if old is new:
             for daemonset in self._named_in(change.key):
@@ -98,10 +93,8 @@ class Triggers:
             self._wake_matching(new.namespace, (*before, new.labels), f"orphan pod {new.name}")
 
     def on_node(self, change: Change[Node]) -> None:
-        """A node wakes only those DaemonSets for which its eligibility changes, or which older revisions run there.
-
-        If a DaemonSet wants no pod on a node and has none there, it does not matter that the node comes or goes.
-        """
+        """Enqueues the DaemonSets for which the node's eligibility changes, or the older revisions that run there;
+        but not those that want no pod there and have none."""
         old, new = change.old, change.new
         if old is not None and new is not None and old.same_placement(new):
             return
@@ -110,7 +103,7 @@ class Triggers:
             compiled = self._states.of(daemonset.uid).compiled_for(daemonset)
             if compiled.rules.problems:
                 continue  # reported by its own pass
-            older = compiled.known_placements if _may_hold_back(daemonset) else {}
+            older = compiled.known_placements if _may_use_older_revision(daemonset) else {}
             before, after = _verdict(compiled.rules, older, old), _verdict(compiled.rules, older, new)
             if before == after:
                 continue
@@ -121,7 +114,7 @@ class Triggers:
             self._observer.node_gone(change.key.name)
 
     def on_revision(self, change: Change[Revision]) -> None:
-        """A revision that vanished may have to be created again; one that somebody else created, adopted."""
+        """A revision that vanished may have to be created again; one that is new, adopted."""
         for revision in {one.uid: one for one in (change.old, change.new) if one is not None}.values():
             if revision.owner_uid:
                 owner = self._caches.daemonset_of(revision)
@@ -217,7 +210,7 @@ def _verdict(rules: Rules, older: Mapping[str, Rules | None], node: Node | None)
     return fit, rules.selects(node), node.unreachable, runs
 
 
-def _may_hold_back(daemonset: DaemonSet) -> bool:
+def _may_use_older_revision(daemonset: DaemonSet) -> bool:
     """Whether an empty node may get an older revision, which then decides with its own placement."""
     rolling = daemonset.rolling_update
     return rolling is not None and bool(rolling.partition or rolling.selector is not None or rolling.paused)

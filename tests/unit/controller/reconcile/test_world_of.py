@@ -21,7 +21,8 @@ from controller.planner.plan import Plan, plan
 from controller.planner.world import BackoffKey, World
 from controller.reconcile.caches import Caches
 from controller.reconcile.inputs import world_of
-from controller.reconcile.state import DaemonSetState, DaemonSetStates, ReadyTimes, RestartTimes, UnknownOutcome
+from controller.reconcile.pod_times import ReadyTimes, RestartTimes
+from controller.reconcile.state import DaemonSetState, DaemonSetStates, UnknownOutcome
 from tests.beds.stores import open_store
 from tests.beds.worlds import NOW, OURS, ds, pod, world
 
