@@ -184,6 +184,6 @@ def seconds_until_due(wakes_in: float | None, status_due: float | None, *, again
     `wakes_in`: when the plan wants the next one. `status_due`: when the rest of the status may be written. `again`:
     something can be done at once, or is not answered. Without `fresh`, the caches did not show our own writes.
     """
-    delays = [status_due, None if wakes_in is None else max(wakes_in, AT_ONCE)]
-    delays += [AT_ONCE if again else None, None if fresh else STALE_RETRY_SECONDS]
-    return min((delay for delay in delays if delay is not None), default=None)
+    delays = [wakes_in, status_due, AT_ONCE if again else None, None if fresh else STALE_RETRY_SECONDS]
+    # a timer may fire a rounding error too early, and then again at once
+    return min((max(delay, AT_ONCE) for delay in delays if delay is not None), default=None)

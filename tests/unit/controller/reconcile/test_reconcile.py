@@ -226,6 +226,7 @@ async def test_what_time_alone_will_change_is_looked_at_then() -> None:
         (None, None, False, True, None),
         (60.0, None, False, True, 60.0),
         (-3.0, None, False, True, AT_ONCE),
+        (None, 1e-15, False, True, AT_ONCE),
         (60.0, 2.0, False, True, 2.0),
         (1.0, 2.0, False, True, 1.0),
         (None, 2.0, False, True, 2.0),
