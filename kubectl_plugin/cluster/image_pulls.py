@@ -9,27 +9,20 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from math import inf
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from msgspec.structs import replace
 
-from controller.api.image_pull_job import JOB_KIND, PULLER_LABEL, ImagePullJob, Puller, PullState, targets
+from controller.api.image_pull_job import JOB_KIND, PULLER_LABEL, ImagePullJob, PullState, targets
 from controller.api.node import Node
 from controller.api.objects import epoch
-from controller.api.pod import PodView
-from controller.kube.client import Client
 from controller.kube.errors import ApiError, Forbidden, NotFound
-from controller.kube.requests import IMAGE_PULL_JOBS, NODES_WITH_IMAGES, PULLERS, Query, Resource
+from controller.kube.requests import IMAGE_PULL_JOBS, NODES_WITH_IMAGES, PULLERS
 from kubectl_plugin.cluster.documents import list_objects
 from kubectl_plugin.cluster.events import EVENTS
 from kubectl_plugin.cluster.session import Invocation, Session
 from kubectl_plugin.cluster.watches import MIN_INTERVAL, Upkeep, Watched, WatchedObjects
 from kubectl_plugin.rollout.snapshot import PullProgress, Snapshot
-
-
-def pullers_of(job: ImagePullJob) -> Resource[PodView, Puller]:
-    """The resource of pullers, reduced to those of `job`."""
-    return replace(PULLERS, only=f"{PULLER_LABEL}={job.uid}")
 
 
 async def nodes_with_images(session: Session) -> tuple[Node, ...] | None:
@@ -47,12 +40,12 @@ class PullFollowing(Upkeep):
 
     def __init__(self, invocation: Invocation, made: ImagePullJob, nodes: Iterable[Node]) -> None:
         super().__init__()
-        session, only = invocation.session, pullers_of(made)
+        client, only = invocation.session.client, replace(PULLERS, only=f"{PULLER_LABEL}={made.uid}")
         self._made, self._targets = made, targets(made, nodes, None)
         self._having, self._words = {*self._targets.with_image}, dict[str, str]()
         named = (("fieldSelector", f"metadata.name={made.name}"),)
-        self.job = WatchedObjects(session.client, IMAGE_PULL_JOBS, made.namespace, named, self._news.set)
-        self.pullers = WatchedObjects(session.client, only, made.namespace, (), self._learn, dispensable=True)
+        self.job = WatchedObjects(client, IMAGE_PULL_JOBS, made.namespace, named, self._news.set)
+        self.pullers = WatchedObjects(client, only, made.namespace, (), self._learn, dispensable=True)
 
     def pull(self) -> PullProgress | None:
         """The progress of the job; None after it was deleted."""
@@ -110,20 +103,9 @@ class _ReadOnDemand(WatchedObjects[T]):
 
     current = True
 
-    def __init__(
-        self,
-        client: Client,
-        resource: Resource[Any, T],
-        namespace: str,
-        on_news: Callable[[], None],
-        query: Query = (),
-    ) -> None:
-        super().__init__(client, resource, namespace, query, on_news)
-        self._is_read = asyncio.Event()
-
     async def read(self) -> list[T]:
         """The objects in the order of their names. Raises ApiError."""
-        if not self._is_read.is_set():
+        if not self.is_read.is_set():
             await self.refresh()
         return [self.found[key] for key in sorted(self.found)]
 
@@ -131,12 +113,11 @@ class _ReadOnDemand(WatchedObjects[T]):
         try:
             await super().refresh()
         except (Forbidden, NotFound):
-            self.found = {}
-            self.over = True
-        self._is_read.set()
+            self.found, self.over = {}, True
+            self.is_read.set()
 
     async def watch(self) -> None:
-        await self._is_read.wait()
+        await self.is_read.wait()
         if not self.over:
             await super().watch()
 
@@ -149,9 +130,9 @@ class ImagesAhead:
     ) -> None:
         each = sorted({*namespaces})
         self._session, client = session, session.client
-        self._jobs = {one: _ReadOnDemand(client, IMAGE_PULL_JOBS, one, on_news) for one in each}
-        self._pullers = {one: _ReadOnDemand(client, PULLERS, one, on_news) for one in each}
-        self._events = {one: _ReadOnDemand(client, EVENTS, one, on_news, OF_JOBS) for one in each}
+        self._jobs = {one: _ReadOnDemand(client, IMAGE_PULL_JOBS, one, (), on_news) for one in each}
+        self._pullers = {one: _ReadOnDemand(client, PULLERS, one, (), on_news) for one in each}
+        self._events = {one: _ReadOnDemand(client, EVENTS, one, OF_JOBS, on_news) for one in each}
         self._nodes: tuple[Node, ...] = ()
         self._listed = -inf
         self._words: dict[str, dict[str, str]] = {}

@@ -38,13 +38,7 @@ def _daemon(view: pod.PodView) -> Daemon | None:
     record = pod.project(replace(view, metadata=replace(meta, owner_references=None)))
     if record is None or record.ended:
         return None
-    busy = (
-        "a hook holds it"
-        if record.held_by_hook
-        else "it is updated in place"
-        if record.in_progress is not None
-        else ""
-    )
+    busy = "it is updated in place" if record.in_progress is not None else ""
     return Daemon(
         name=record.name,
         uid=record.uid,
@@ -53,7 +47,7 @@ def _daemon(view: pod.PodView) -> Daemon | None:
         hash=record.hash,
         created=record.created,
         generation=_number((meta.labels or {}).get(GENERATION_LABEL, "")),
-        busy=busy,
+        busy="a hook holds it" if record.held_by_hook else busy,
         ends=epoch(meta.deletion_timestamp) if meta.deletion_timestamp is not None else None,
     )
 

@@ -246,7 +246,7 @@ class WatchedObjects(Watched, Generic[T]):
         self.found: dict[Key, T] = {}
         self._client, self._resource, self._namespace, self._query = client, resource, namespace, query
         self._on_news, self._wanted, self._dispensable = on_news, wanted, dispensable
-        self._version = ""
+        self._version, self.is_read = "", asyncio.Event()
 
     async def refresh(self) -> None:
         found: dict[Key, T] = {}
@@ -254,8 +254,9 @@ class WatchedObjects(Watched, Generic[T]):
             for item in page.items:
                 if isinstance(item, Seen) and item.obj is not None and self._wanted(item.obj):
                     found[item.key] = item.obj
-        is_news = not self._version or found != self.found
+        is_news = not self.is_read.is_set() or found != self.found
         self.found, self._version = found, page.version
+        self.is_read.set()
         if is_news:
             self._on_news()
 

@@ -142,7 +142,9 @@ def migration_manifest(observed: Observed, *, native: bool) -> MigrationManifest
         return _as_last_applied(former, state.as_ours(former.document), steps)
     document, held = _keeping_old(state.as_native(former.document), observed.old_nodes(former))
     document = _as_written_by(document, {**last_applied(former.document), "spec": document["spec"]})
-    return MigrationManifest(document=document, comments=(*steps, *held, *_lost_comment(former)))
+    lost = ", ".join(lost_fields(former))
+    comments = (*steps, *held, *([f"Lost, as a native DaemonSet does not have it: {lost}."] if lost else []))
+    return MigrationManifest(document=document, comments=comments)
 
 
 def _half_way_error(observed: Observed, *, native: bool) -> CommandError:
@@ -185,11 +187,6 @@ def _keeping_old(native: JSONObject, old: int) -> tuple[JSONObject, tuple[str, .
         f"updateStrategy is OnDelete: {kept_nodes_words(old)}, which RollingUpdate would update at once. To go on:",
         f"     updateStrategy: {as_bytes(strategy, ordered=True).decode()}",
     )
-
-
-def _lost_comment(ours: MigrationSide) -> Iterator[str]:
-    if fields := tuple(lost_fields(ours)):
-        yield f"Lost, as a native DaemonSet does not have it: {', '.join(fields)}."
 
 
 def _steps(observed: Observed, *, native: bool) -> tuple[str, ...]:
