@@ -104,8 +104,7 @@ async def get(session: Session, resource: AnyResource, key: Key) -> JSONObject:
 
     Raises ApiError: NotFound with an empty `name` where the whole kind is not served.
     """
-    call = Call(verb="get", what=resource.describe(key))
-    return await session.sender.answer(call, Request(method="GET", path=resource.path(key)), JSONObject)
+    return await ask(session, resource.path(key), resource.describe(key), JSONObject)
 
 
 async def read_items(

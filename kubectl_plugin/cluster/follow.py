@@ -21,7 +21,14 @@ from kubectl_plugin.cluster import documents, reads
 from kubectl_plugin.cluster.image_pulls import IMAGES_EVERY, ImagesAhead
 from kubectl_plugin.cluster.reads import PODS
 from kubectl_plugin.cluster.session import Invocation
-from kubectl_plugin.cluster.watches import MIN_INTERVAL, ReadAgain, Upkeep, Watched, WatchedObjects, right_is_missing
+from kubectl_plugin.cluster.watches import (
+    MIN_INTERVAL,
+    ReadAgain,
+    Watched,
+    WatchedObjects,
+    WatchSet,
+    right_is_missing,
+)
 from kubectl_plugin.rollout.snapshot import PodDetail, PullProgress, Snapshot, Unread
 
 NODES_EVERY: Final = 60.0
@@ -30,7 +37,7 @@ NODES_AGAIN: Final = 5.0
 """Seconds until nodes are listed again where the controller counts another number of them."""
 
 
-class Following(Upkeep):
+class Following(WatchSet):
     """The present state of some DaemonSets; `following` makes one and keeps it up to date."""
 
     def __init__(self, invocation: Invocation, first: Sequence[Snapshot]) -> None:

@@ -21,7 +21,7 @@ from controller.kube.requests import IMAGE_PULL_JOBS, NODES_WITH_IMAGES, PULLERS
 from kubectl_plugin.cluster.documents import list_objects
 from kubectl_plugin.cluster.events import EVENTS
 from kubectl_plugin.cluster.session import Invocation, Session
-from kubectl_plugin.cluster.watches import MIN_INTERVAL, Upkeep, Watched, WatchedObjects
+from kubectl_plugin.cluster.watches import MIN_INTERVAL, Watched, WatchedObjects, WatchSet
 from kubectl_plugin.rollout.snapshot import PullProgress, Snapshot
 
 
@@ -33,7 +33,7 @@ async def nodes_with_images(session: Session) -> tuple[Node, ...] | None:
         return None
 
 
-class PullFollowing(Upkeep):
+class PullFollowing(WatchSet):
     """The present state of a job; `following_pull` makes one and keeps it up to date."""
 
     bunch = MIN_INTERVAL

@@ -75,7 +75,7 @@ async def read_with_patience(
 
 
 class Watched(ABC):
-    """An object, or a list of them, that `Upkeep` keeps up to date. Its attributes have the present values."""
+    """An object, or a list of them, that `WatchSet` keeps up to date. Its attributes have the present values."""
 
     current = False
     """Whether it was read, and no change has been missed since. Otherwise it is read before it is watched."""
@@ -104,7 +104,7 @@ class Watched(ABC):
         self.current = True
 
 
-class Upkeep:
+class WatchSet:
     """Keeps several `Watched` up to date together, and wakes who waits for a change of any of them."""
 
     bunch = 0.0
@@ -246,7 +246,9 @@ class WatchedObjects(Watched, Generic[T]):
         self.found: dict[Key, T] = {}
         self._client, self._resource, self._namespace, self._query = client, resource, namespace, query
         self._on_news, self._wanted, self._dispensable = on_news, wanted, dispensable
-        self._version, self.is_read = "", asyncio.Event()
+        self._version = ""
+        self.is_read = asyncio.Event()
+        """Set once they have been read."""
 
     async def refresh(self) -> None:
         found: dict[Key, T] = {}

@@ -13,7 +13,7 @@ from kubectl_plugin.cluster import reads
 from kubectl_plugin.cluster.documents import for_each
 from kubectl_plugin.cluster.reads import VERSIONS
 from kubectl_plugin.cluster.session import Invocation
-from kubectl_plugin.cluster.watches import ReadAgain, Upkeep, WatchedObjects
+from kubectl_plugin.cluster.watches import ReadAgain, WatchedObjects, WatchSet
 from kubectl_plugin.commands.table_watch import Picture, print_table, table_screen
 from kubectl_plugin.errors import UsageError
 from kubectl_plugin.flags import Output, SelectorOptions
@@ -65,7 +65,7 @@ async def list_(invocation: Invocation, many: ListOptions) -> int:
 async def _watch(invocation: Invocation, many: SelectorOptions, found: _Found) -> NoReturn:
     """Redraw the table at each change. A read or a watch that fails is reported, and tried again less and less often.
     Where watching is forbidden, the DaemonSets are listed every other second instead. Raises ApiError."""
-    table, changes = _Table(invocation, many, found), Upkeep()
+    table, changes = _Table(invocation, many, found), WatchSet()
     with table_screen(invocation) as screen:
         async with table.keeping(table.looking), changes.keeping(table.changes):
             while True:
@@ -73,7 +73,7 @@ async def _watch(invocation: Invocation, many: SelectorOptions, found: _Found) -
                 await table.changed(EVERY)
 
 
-class _Table(Upkeep):
+class _Table(WatchSet):
     """The DaemonSets as they were last read. A watch of their versions tells when to read them again."""
 
     def __init__(self, invocation: Invocation, many: SelectorOptions, found: _Found) -> None:

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from controller.kube.errors import Forbidden, Gone
-from kubectl_plugin.cluster.watches import ReadAgain, Upkeep, Watched
+from kubectl_plugin.cluster.watches import ReadAgain, Watched, WatchSet
 from tests.beds.virtual_time import now, virtual_time
 
 
@@ -33,7 +33,7 @@ class Forgetful(Watched):
 @virtual_time
 async def test_the_pauses_double_from_one_second_to_half_a_minute() -> None:
     watched = Forgetful(8)
-    await Upkeep().keep(watched)
+    await WatchSet().keep(watched)
     assert watched.reads == [1, 3, 7, 15, 31, 61, 91, 121]
 
 
@@ -53,8 +53,8 @@ class Reading:
 
 @virtual_time
 async def test_what_is_read_again_is_so_after_a_bunch_of_doubts_and_now_and_then() -> None:
-    reading, upkeep = Reading(), Upkeep()
-    async with upkeep.keeping(reading.kept):
+    reading, watches = Reading(), WatchSet()
+    async with watches.keeping(reading.kept):
         await asyncio.sleep(10.0)
         for _ in range(3):
             reading.kept.mark_stale()
@@ -65,12 +65,12 @@ async def test_what_is_read_again_is_so_after_a_bunch_of_doubts_and_now_and_then
 
 @virtual_time
 async def test_what_can_be_done_without_is_tried_on_though_it_is_refused() -> None:
-    reading, upkeep = Reading(8, dispensable=True), Upkeep()
-    async with upkeep.keeping(reading.kept):
+    reading, watches = Reading(8, dispensable=True), WatchSet()
+    async with watches.keeping(reading.kept):
         await asyncio.sleep(120.0)
-        assert "not you" in upkeep.interruption
+        assert "not you" in watches.interruption
         await asyncio.sleep(10.0)
-        assert upkeep.interruption == ""
+        assert watches.interruption == ""
     assert reading.times == [0, 1, 3, 7, 15, 31, 61, 91, 121]
 
 
@@ -78,6 +78,6 @@ async def test_what_can_be_done_without_is_tried_on_though_it_is_refused() -> No
 async def test_a_needed_read_refused_for_half_a_minute_ends_all() -> None:
     reading = Reading(8)
     with pytest.raises(Forbidden, match="not you"):
-        async with Upkeep().keeping(reading.kept):
+        async with WatchSet().keeping(reading.kept):
             await asyncio.sleep(120.0)
     assert reading.times == [0, 1, 3, 7, 15, 31]
