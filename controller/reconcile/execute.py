@@ -26,7 +26,7 @@ from controller.planner.pod_template import owner_reference, unknown_field_words
 from controller.reconcile import events
 from controller.reconcile.caches import Compiled
 from controller.reconcile.dependencies import Dependencies
-from controller.reconcile.in_place import InPlaceWrites, altered
+from controller.reconcile.in_place import InPlaceWrites, labels_mutated
 from controller.reconcile.live_reads import LiveReads
 from controller.reconcile.state import DaemonSetState
 from controller.reconcile.write_outcomes import (
@@ -264,7 +264,7 @@ class Requests:
         created = Ref(namespace=self._daemonset.namespace, name=action.name, uid=written.uid)
         if not rules.owns(labels):
             probes = isinstance(action, actions.ProbeTemplate)
-            raise altered("create", replace(created, uid="") if probes else created)
+            raise labels_mutated("create", replace(created, uid="") if probes else created)
         if labels.get(HASH_LABEL) != action.revision.hash:
             raise MutatedByWebhook(
                 "create", PODS.describe(created), f"a webhook removes or changes its label {HASH_LABEL}"

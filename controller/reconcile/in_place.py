@@ -1,5 +1,6 @@
-"""Writes to pods that go on running: updates in place, and the steps before a deletion. Each reads the pod first, so
-that no cache decides what is written. If the pod changes meanwhile, it is read again.
+"""Writes to pods that go on running: updates in place, and the steps before a deletion.
+
+Each reads the pod first, so that no cache decides what is written. If the pod changes meanwhile, it is read again.
 """
 
 from __future__ import annotations
@@ -44,12 +45,12 @@ from controller.planner import actions
 from controller.runtime.clock import Clock
 
 ATTEMPTS = 5
-"""Tries of one write whose pod changes meanwhile. A kubelet may write twice a second while a pod starts."""
+"""Tries of a write whose pod changes meanwhile. A kubelet may write twice a second while a pod starts."""
 
 
 class InPlaceWrites:
-    """The writes to running pods in one pass. `wrote` is called for each accepted request, maybe several times;
-    `owns` tells whether the selector matches these labels."""
+    """The writes to running pods in one pass. `wrote` is called for each accepted request; `owns` returns whether the
+    selector matches these labels."""
 
     def __init__(
         self,
@@ -62,17 +63,17 @@ class InPlaceWrites:
 
     async def carry_out(self, action: actions.InPlaceAction | actions.PrepareDelete | actions.CancelDelete) -> None:
         """Carry out one action. Raises Conflict for a pod that is being deleted, was replaced, or keeps changing."""
-        if isinstance(action, actions.OpenGates) and await self._are_open(action):
+        if isinstance(action, actions.OpenGates) and await self._is_opened(action):
             return
         ref = action.pod
         for attempt in range(1, ATTEMPTS + 1):
             pod = await self._client.get(POD_VIEWS, Key(ref.namespace, ref.name))
             if pod is None or pod.metadata.uid != ref.uid or pod.metadata.deletion_timestamp is not None:
-                raise _overtaken(ref, "it was deleted meanwhile")
+                raise _changed(ref, "it was deleted meanwhile")
             try:
                 await self._write(action, pod)
             except Conflict as error:
-                if attempt == ATTEMPTS or isinstance(error, Overtaken):
+                if attempt == ATTEMPTS or isinstance(error, PodChanged):
                     raise
             else:
                 return
@@ -103,7 +104,7 @@ class InPlaceWrites:
             case _:
                 assert_never(action)
 
-    async def _are_open(self, action: actions.OpenGates) -> bool:
+    async def _is_opened(self, action: actions.OpenGates) -> bool:
         """Open the gates of exactly the pod version that was decided about, so that a gate that was closed since
         stays closed. False if that version is outdated and these gates were not set before: then a later version may
         be patched."""
@@ -120,18 +121,18 @@ class InPlaceWrites:
         if has == action.revision.hash:
             return  # an earlier attempt succeeded
         if has != action.before:
-            raise _overtaken(action.pod, f"it is of revision {has or 'none'} by now")
+            raise _changed(action.pod, f"it is of revision {has or 'none'} by now")
         if not self._owns(pod.metadata.labels or {}):
-            raise _overtaken(action.pod, "spec.selector does not match it any more")
+            raise _changed(action.pod, "spec.selector does not match it any more")
         ref, change, now = _ref(pod), action.change, self._clock()
         found = by_admission(pod, change, action.moved)
         if found.missing:
-            raise Unmapped("patch", PODS.describe(ref), CONTAINER_MISSING)
+            raise UndoesAdmission("patch", PODS.describe(ref), CONTAINER_MISSING)
         if action.tried or found.images:
             operations = _guarded(ref, updating_all_images(pod, action.revision, change, now))
             shown = await self._shown(ref, operations, mapped=bool(found.images))
             if shown is not None and (why := image_undone(found, change, shown)):
-                raise Unmapped("patch", PODS.describe(ref), why)
+                raise UndoesAdmission("patch", PODS.describe(ref), why)
         if found.amounts:
             change = await self._as_admitted(pod, change, found)
         if change.restarts:
@@ -139,8 +140,8 @@ class InPlaceWrites:
         await self._patched(ref, updating(pod, action.revision, change, now), of=pod)
 
     async def _as_admitted(self, pod: ManagedPodView, change: InPlaceChange, found: ByAdmission) -> InPlaceChange:
-        """The change with what admission makes of its amounts. A refusal that is about the node, or a server that
-        cannot resize, is dealt with when the resize is written."""
+        """The change with the amounts that admission makes of its own. Errors that concern the node, or a server that
+        cannot resize, are raised when the resize is written."""
         ref = _ref(pod)
         guarded = patch.guarded_by_uid(ref.uid, *resize_operations(pod, change.resources))
         try:
@@ -148,27 +149,24 @@ class InPlaceWrites:
         except (Forbidden, NotFound):
             return change
         if shown is not None and (why := amount_undone(found, change, shown)):
-            raise Unmapped("patch", PODS.describe(ref), why)
+            raise UndoesAdmission("patch", PODS.describe(ref), why)
         return change if shown is None else as_admitted(change, shown)
 
     async def _shown(
         self, ref: Ref, operations: patch.JsonPatch, *, sub: str = "", mapped: bool = True
     ) -> ManagedPodView | None:
-        """The pod after a dry run. `mapped`: admission has changed what is written; if the server then refuses it, or
-        cannot show it because a webhook knows no dry run, the pod is replaced."""
+        """The pod after a dry run. `mapped`: admission has changed what is written. If the server then refuses it, or
+        a webhook does not support dry runs, the pod is recreated."""
         try:
             return await self._client.preview(POD_VIEWS, ref, operations, sub=sub)
         except (Forbidden, Invalid) as error:
             if not mapped or (sub and isinstance(error, Forbidden)):
                 raise
-            raise Unmapped("patch", PODS.describe(ref), UPDATE_REFUSED) from error
+            raise UndoesAdmission("patch", PODS.describe(ref), UPDATE_REFUSED) from error
 
     async def _resize(self, pod: PodView) -> None:
-        """Resize the containers. The order of containers never changes, so the uid guards the patch well enough,
-        whatever the kubelet writes meanwhile.
-
-        A dry run comes first: after a refused attempt the pod serves again, and it must not be drained for a resize
-        that the server refuses once more."""
+        """Resize the containers. The uid is guard enough, because their order never changes. A dry run comes first,
+        so that a pod that serves again after a refused attempt is not drained for one more."""
         ref, operations = _ref(pod), resizing(pod)
         if not operations:
             return  # an earlier attempt succeeded
@@ -193,36 +191,35 @@ class InPlaceWrites:
     async def _patched(
         self, ref: Ref, operations: tuple[JSONObject, ...], sub: str = "", *, of: PodView | None = None
     ) -> Ref:
-        """Patch the pod; returns its reference at the new version. Without operations nothing is sent. Raises
-        MutatedByWebhook
-        if the selector matched the pod as it was read (`of`), and does not match it any more."""
+        """Patch the pod; returns its reference at the new version. Nothing is sent without operations. Raises
+        MutatedByWebhook if the selector matched the pod as it was read (`of`), and does not match it any more."""
         if not operations:
             return ref
         written = await self._client.patch(PODS, ref, _guarded(ref, operations), sub=sub)
         self._wrote(written)
         if of is not None and self._owns(of.metadata.labels or {}) and not self._owns(written.labels or {}):
-            raise altered("patch", ref)
+            raise labels_mutated("patch", ref)
         return replace(ref, version=written.version)
 
 
-class Overtaken(Conflict):
-    """The pod is no longer what was decided about. Reading it again does not help: a new pass has to decide."""
+class PodChanged(Conflict):
+    """The pod is no longer as the pass decided about it: the next pass has to decide."""
 
 
-class Unmapped(Overtaken):
-    """An update in place would undo what admission did to the pod at its creation, so the pod is replaced."""
+class UndoesAdmission(PodChanged):
+    """An update in place would undo what admission did to the pod at its creation; the pod is recreated."""
 
 
-def altered(verb: str, stray: Ref) -> MutatedByWebhook:
-    """The error for a pod whose labels admission has changed, so that the selector does not match them."""
+def labels_mutated(verb: str, stray: Ref) -> MutatedByWebhook:
+    """The error of a pod whose labels a webhook has changed, so that the selector does not match them."""
     words = "a webhook changes its labels, so that spec.selector does not match them"
     error = MutatedByWebhook(verb, PODS.describe(stray), words)
     error.stray = stray.uid
     return error
 
 
-def _overtaken(ref: Ref, words: str) -> Overtaken:
-    return Overtaken("patch", PODS.describe(ref), f"{words}; the next pass looks at it again")
+def _changed(ref: Ref, words: str) -> PodChanged:
+    return PodChanged("patch", PODS.describe(ref), f"{words}; the next pass looks at it again")
 
 
 def _guarded(ref: Ref, operations: tuple[JSONObject, ...]) -> patch.JsonPatch:

@@ -24,7 +24,7 @@ from controller.planner.world import POD_QUOTA, BackoffKey, Predecessor, predece
 from controller.reconcile.backoff import NodeBackoff, WriteBackoff
 from controller.reconcile.caches import Cached, Compiled
 from controller.reconcile.events import ServerWarnings
-from controller.reconcile.in_place import Unmapped
+from controller.reconcile.in_place import UndoesAdmission
 from controller.reconcile.pod_times import ReadyTimes, RestartTimes
 from controller.reconcile.status_writer import StatusConflict, StatusWriter, conflict_after, conflict_found
 from controller.reconcile.write_outcomes import Answer, RevertedWrites, TemplateVerdicts, WriteFailure, failure_after
@@ -299,7 +299,7 @@ class DaemonSetState(msgspec.Struct):
                 self.verdicts.learn(revision.hash, error, moment)
             case actions.CreatePod(revision=revision) if isinstance(error, UnknownFields):
                 self.verdicts.learn(revision.hash, error, moment)
-            case actions.UpdateInPlace(pod=pod) if isinstance(error, Unmapped):
+            case actions.UpdateInPlace(pod=pod) if isinstance(error, UndoesAdmission):
                 self.unmapped[pod.uid] = error.message
             case actions.ResizePod(pod=pod):
                 self._learn_resize(pod.uid, answer)
