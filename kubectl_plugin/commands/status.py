@@ -10,10 +10,8 @@ from controller.api.objects import JSONObject
 from kubectl_plugin.cluster.image_pulls import with_pulls
 from kubectl_plugin.cluster.session import Invocation
 from kubectl_plugin.commands.status_watch import (
-    Look,
     choose_objects,
     look_at,
-    painted_lines,
     print_endings,
     wanted_of,
     watch,
@@ -21,8 +19,10 @@ from kubectl_plugin.commands.status_watch import (
 from kubectl_plugin.errors import ExitCode, UsageError
 from kubectl_plugin.flags import Output
 from kubectl_plugin.options import StatusOptions as Asked
+from kubectl_plugin.render.status import status_lines
 from kubectl_plugin.rollout.document import document
-from kubectl_plugin.rollout.status import Awaited, ending_of, unfinished_ending
+from kubectl_plugin.rollout.status import RolloutStatus
+from kubectl_plugin.rollout.wait import Awaited, ending_of, unfinished_ending
 from kubectl_plugin.units import seconds_of
 
 
@@ -39,8 +39,8 @@ async def status(invocation: Invocation, asked: Asked) -> int:
         invocation.terminal.fail(absent)
     code = 0
     if asked.exit_code:  # what waiting would end with; for what still moves, 3
-        endings = [ending_of(one.brief, wanted_of(asked)) or unfinished_ending(one.brief) for one in looks]
-        code = print_endings(invocation, endings, [one.status.namespace for one in looks])
+        endings = [ending_of(one, wanted_of(asked)) or unfinished_ending(one) for one in looks]
+        code = print_endings(invocation, endings, [one.daemonset.namespace for one in looks])
     return max(code, ExitCode.FAILED) if missing else code
 
 
@@ -55,26 +55,27 @@ def _refuse_flags_of_watching(asked: Asked) -> None:
             raise UsageError(f"--{field.replace('_', '-')} is for -w or --exit-code")
 
 
-def show(invocation: Invocation, looks: Sequence[Look], *, single: bool) -> None:
+def show(invocation: Invocation, looks: Sequence[RolloutStatus], *, single: bool) -> None:
     """`single`: one object was asked for by name, so its document is not put into a list."""
 
     def whole() -> JSONObject:
-        documents = [one.status.document for one in looks]
+        documents = [one.document.as_json for one in looks]
         return documents[0] if single else document("RolloutStatusList", items=[*documents])
 
-    names = (f"daemonset.apps.kruise.io/{one.status.name}" for one in looks)
+    names = (f"daemonset.apps.kruise.io/{one.daemonset.name}" for one in looks)
     if not invocation.answers_a_program(names, whole):
         _print(invocation, looks)
-    invocation.note_unread(missing for one in looks for missing in one.status.unreadable)
+    invocation.note_unread(missing for one in looks for missing in one.snapshot.unread_words)
 
 
-def _print(invocation: Invocation, looks: Sequence[Look]) -> None:
+def _print(invocation: Invocation, looks: Sequence[RolloutStatus]) -> None:
     terminal = invocation.terminal
     if not looks:
         terminal.note(f"no Advanced DaemonSets in namespace {invocation.session.namespace}")
     for index, one in enumerate(looks):
         terminal.say(*([""] if index else []))
-        whole = invocation.output is Output.WIDE and one.survey is not None
-        terminal.show(Text("\n").join(painted_lines(invocation, one)), whole=whole)
+        wide = invocation.output is Output.WIDE
+        lines = status_lines(one, terminal, wide=wide)
+        terminal.show(Text("\n").join(lines), whole=wide and one.survey is not None)
         if one.blocker:
             terminal.warn(one.blocker)

@@ -1,8 +1,6 @@
-"""What `status` reads: the chosen objects, and everything that is known of each at one moment.
+"""`status -w`: shows what happens until each rollout has an ending, which becomes the exit code.
 
-The three screens of `status -w`: a block that is redrawn, lines for a log, documents for a program.
-
-`status -w`: shows what happens until each rollout has an ending, which becomes the exit code.
+The screen is a block that is redrawn, lines for a log, or documents for a program.
 """
 
 from __future__ import annotations
@@ -11,7 +9,6 @@ import asyncio
 import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeAlias
 
@@ -31,44 +28,24 @@ from kubectl_plugin.commands.table_watch import Interruptions
 from kubectl_plugin.errors import CommandError, ExitCode, UsageError
 from kubectl_plugin.flags import Output
 from kubectl_plugin.options import StatusOptions as Asked
-from kubectl_plugin.render.status import Detail, StatusView, outline, status_block
+from kubectl_plugin.render.status import Detail, status_lines
 from kubectl_plugin.render.tables import DIM, LiveBlock, clean
-from kubectl_plugin.rollout.document import RolloutStatus, rollout_status, runs_without_words, with_words
 from kubectl_plugin.rollout.snapshot import Snapshot
-from kubectl_plugin.rollout.status import (
+from kubectl_plugin.rollout.status import RolloutStatus, status_at
+from kubectl_plugin.rollout.wait import (
     Awaited,
-    Brief,
     Ending,
-    brief_of,
     changed_spec_ending,
     deleted_ending,
     ending_of,
     has_image,
     no_controller_ending,
-    stated_brief,
     unfinished_ending,
     with_namespaces,
 )
-from kubectl_plugin.rollout.survey import Survey, UnreadableSpecError, survey
-from kubectl_plugin.terminal import WIDEST, Terminal, as_line
+from kubectl_plugin.terminal import Terminal, as_line
 from kubectl_plugin.units import short_duration
 from kubectl_plugin.wording import command
-
-
-@dataclass(frozen=True)
-class Look:
-    """One object at one moment."""
-
-    brief: Brief
-    status: RolloutStatus
-    blocker: str = ""
-    """Why its nodes cannot be listed one by one; empty if they can."""
-    absence: str = ""
-    """Why no controller seems to be active; only looked up while the rollout is Pending."""
-
-    @property
-    def survey(self) -> Survey | None:
-        return self.brief.survey
 
 
 def wanted_of(asked: Asked) -> Awaited:
@@ -113,46 +90,14 @@ async def look_at(
     *,
     words: LastLogLines | None = None,
     presence: Callable[[float], Awaitable[str | None]] | None = None,
-) -> Look:
+) -> RolloutStatus:
     """`words` keeps log lines between looks. `presence`: why no controller is active; None asks the server anew."""
-    brief, blocker = brief_at(snapshot, asked.by)
-    status = rollout_status(brief)
-    runs = runs_without_words(snapshot.key.namespace, status.problems)
-    if runs:
-        found = await (words or LastLogLines(invocation.session)).of(runs) if asked.logs else {}
-        status = replace(status, problems=with_words(snapshot.key.namespace, status.problems, found))
+    status, logs = status_at(snapshot, asked.by), None
+    if runs := status.silent_runs:
+        logs = await (words or LastLogLines(invocation.session)).of(runs) if asked.logs else {}
     ask = presence or partial(installation.why_no_controller, invocation.session)
-    absence = await ask(snapshot.now) if brief.phase is Phase.PENDING else None
-    return Look(brief, status, blocker, absence or "")
-
-
-def brief_at(snapshot: Snapshot, by: str) -> tuple[Brief, str]:
-    """The brief worked out from the nodes, or where they cannot be listed one by one, from the controller's own
-    status; and the reason for that, else empty."""
-    if not snapshot.pods_readable:
-        words = f"the nodes of {snapshot.daemonset.name} cannot be told without the right to list pods"
-        return stated_brief(snapshot), words
-    try:
-        return brief_of(survey(snapshot, by)), ""
-    except UnreadableSpecError as error:
-        return stated_brief(snapshot), error.message
-
-
-def painted_lines(invocation: Invocation, one: Look, detail: Detail = Detail.ALL) -> list[Text]:
-    """The lines of one object on this terminal; a single line where its nodes cannot be listed one by one."""
-    terminal, wide = invocation.terminal, invocation.output is Output.WIDE
-    if one.survey is None:
-        return [outline(one.status, width=terminal.width, only_ascii=terminal.ascii)]
-    view = StatusView(
-        survey=one.survey,
-        status=one.status,
-        width=WIDEST if wide else terminal.width,
-        only_ascii=terminal.ascii,
-        wide=wide,
-        absence=one.absence,
-        cluster_flags=terminal.cluster_flags,
-    )
-    return status_block(view, detail)
+    absence = await ask(snapshot.now) if status.phase is Phase.PENDING else None
+    return replace(status, logs=logs, absence=absence or "")
 
 
 HEARTBEAT: Final = 30.0
@@ -165,7 +110,7 @@ class _Obstacles:
     def __init__(self, terminal: Terminal) -> None:
         self._terminal, self._said = terminal, set[str]()
 
-    def tell_once(self, looks: Sequence[Look]) -> None:
+    def tell_once(self, looks: Sequence[RolloutStatus]) -> None:
         for look in looks:
             if look.blocker and look.blocker not in self._said:
                 self._said.add(look.blocker)
@@ -182,22 +127,22 @@ class MilestoneLines:
         self._interruptions = Interruptions(self._terminal)
         self._obstacles = _Obstacles(self._terminal)
 
-    def show(self, looks: Sequence[Look], interruption: str, *, final: bool) -> None:
+    def show(self, looks: Sequence[RolloutStatus], interruption: str, *, final: bool) -> None:
         self._interruptions.tell_once(interruption)
         self._obstacles.tell_once(looks)
         for look in looks:
             self._tell(look)
 
-    def _tell(self, look: Look) -> None:
-        now, status, moment = look.brief.snapshot.now, look.status, asyncio.get_running_loop().time()
+    def _tell(self, look: RolloutStatus) -> None:
+        now, status, moment = look.snapshot.now, look.daemonset, asyncio.get_running_loop().time()
         name = f"{status.namespace}/{status.name}" if self._several else status.name
-        reached = look.brief.milestone
+        reached = look.milestone
         before, since, last = self._said.get(name, ("", moment, moment))
         if reached != before:
-            self._say(now, f"{name} {look.brief.line}")
+            self._say(now, f"{name} {look.line}")
             self._said[name] = (reached, moment, moment)
         elif moment - last >= HEARTBEAT:
-            told = ": ".join(filter(None, (look.brief.progress, look.brief.why)))
+            told = ": ".join(filter(None, (look.progress, look.why)))
             self._say(now, f"{name} {told} (no change for {short_duration(moment - since)})")
             self._said[name] = (before, since, moment)
 
@@ -212,13 +157,13 @@ class StatusDocuments:
     def __init__(self, invocation: Invocation) -> None:
         self._terminal = invocation.terminal
         self._obstacles = _Obstacles(self._terminal)
-        self._said: dict[tuple[str, str], tuple[bytes, float]] = {}
+        self._said: dict[Key, tuple[bytes, float]] = {}
 
-    def show(self, looks: Sequence[Look], interruption: str, *, final: bool) -> None:
+    def show(self, looks: Sequence[RolloutStatus], interruption: str, *, final: bool) -> None:
         self._obstacles.tell_once(looks)
         for look in looks:
-            now, key = asyncio.get_running_loop().time(), (look.status.namespace, look.status.name)
-            line = msgspec.json.encode(look.status)
+            now, key = asyncio.get_running_loop().time(), look.daemonset.key
+            line = msgspec.json.encode(look.document)
             before, last = self._said.get(key, (b"", now))
             if line != before or now - last >= HEARTBEAT:
                 self._terminal.say(as_line(line, only_ascii=self._terminal.ascii))
@@ -233,7 +178,7 @@ class LiveScreen:
         self._invocation = invocation
         self._live = scope.enter_context(LiveBlock(invocation.terminal))
 
-    def show(self, looks: Sequence[Look], interruption: str, *, final: bool) -> None:
+    def show(self, looks: Sequence[RolloutStatus], interruption: str, *, final: bool) -> None:
         """The last block is printed whole, however long: it may scroll."""
         lines, terminal = self._lines(looks, Detail.ALL), self._invocation.terminal
         if not final:
@@ -245,13 +190,14 @@ class LiveScreen:
             lines = [header, *next((shape for shape in shapes if len(shape) <= room), lines)]
         self._live.draw(lines)
 
-    def _lines(self, looks: Sequence[Look], detail: Detail) -> list[Text]:
+    def _lines(self, looks: Sequence[RolloutStatus], detail: Detail) -> list[Text]:
+        terminal, wide = self._invocation.terminal, self._invocation.output is Output.WIDE
         lines: list[Text] = []
         for index, look in enumerate(looks):
             lines += [Text("")] if index and detail is not Detail.HEADLINE else []
-            lines += painted_lines(self._invocation, look, detail)
+            lines += status_lines(look, terminal, wide=wide, detail=detail)
             if look.blocker and detail is not Detail.HEADLINE:
-                lines.append(clean(look.blocker, self._invocation.terminal.ascii))
+                lines.append(clean(look.blocker, terminal.ascii))
         return lines
 
 
@@ -370,26 +316,26 @@ class _StatusWatch:
             pause = min(max(TICK, REST * took), self._deadline.seconds_left)
             await self._follow.changed(pause, apart=max(MIN_INTERVAL, REST * took))
 
-    async def _look(self, snapshot: Snapshot) -> Look:
+    async def _look(self, snapshot: Snapshot) -> RolloutStatus:
         return await look_at(
             self._invocation, self._asked, snapshot, words=self._words, presence=self._presence.absence
         )
 
-    def _unfinished(self, one: Look | None, late: bool) -> Ending:
+    def _unfinished(self, one: RolloutStatus | None, late: bool) -> Ending:
         assert one is not None, "what is gone has an ending"
-        return unfinished_ending(one.brief, self._asked.timeout if late else "")
+        return unfinished_ending(one, self._asked.timeout if late else "")
 
-    def _ending(self, name: str, one: Look | None, wanted: Awaited) -> Ending | None:
+    def _ending(self, name: str, one: RolloutStatus | None, wanted: Awaited) -> Ending | None:
         if one is None:
             return deleted_ending(name)
-        pending = self._presence.pending_for(one.brief.daemonset.key, one.brief.phase)
+        pending = self._presence.pending_for(one.daemonset.key, one.phase)
         if pending >= UNATTENDED and one.absence:
             return no_controller_ending(name, one.absence)
-        if has_image(one.brief, wanted):
-            self._met.add(one.brief.daemonset.key)
-        elif one.brief.daemonset.key in self._met:
-            return changed_spec_ending(one.brief, Awaited())
-        return ending_of(one.brief, wanted)
+        if has_image(one, wanted):
+            self._met.add(one.daemonset.key)
+        elif one.daemonset.key in self._met:
+            return changed_spec_ending(one, Awaited())
+        return ending_of(one, wanted)
 
 
 class ControllerPresence:

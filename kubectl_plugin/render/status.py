@@ -1,20 +1,10 @@
-"""The input of a status block, and the shape of its lines: a label on the left, words behind it.
-
-The lines of `status` about how far the rollout is: revision, target, progress, budget, fleet.
-
-The lines of `status` about what is wrong, what the rollout waits for, and what to type.
-
-Nodes in groups: one icon for each node, or a bar for a large group.
-
-`status` for people: one line on how the rollout stands, then why, what comes next, and what to type.
-"""
+"""`status` for people: one line on how the rollout stands, then why, what comes next, and what to type."""
 
 from __future__ import annotations
 
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from itertools import groupby
 from typing import Final
@@ -23,14 +13,14 @@ from rich.text import Text
 
 from controller.api.daemonset import Phase
 from controller.api.formats import counted
-from controller.api.names import WRITES_FAIL
-from controller.api.objects import Key
+from controller.api.names import INVALID_SPEC, WRITES_FAIL
+from controller.api.objects import Key, epoch
 from controller.planner.conditions import some
 from controller.planner.explanation import NodeState
 from kubectl_plugin.render import tables
 from kubectl_plugin.render.tables import clean, cut
 from kubectl_plugin.rollout.diff import differences
-from kubectl_plugin.rollout.document import Problem, RolloutStatus, ago_in_words, headline_of
+from kubectl_plugin.rollout.document import Problem, RolloutDocument
 from kubectl_plugin.rollout.gate import release_of
 from kubectl_plugin.rollout.history import summary
 from kubectl_plugin.rollout.images import images_of, short_beside, short_image
@@ -43,7 +33,10 @@ from kubectl_plugin.rollout.reasons import (
     waits_for_words,
 )
 from kubectl_plugin.rollout.snapshot import counts_of, failure_lines
+from kubectl_plugin.rollout.status import RolloutStatus
 from kubectl_plugin.rollout.survey import Survey
+from kubectl_plugin.terminal import WIDEST, Terminal
+from kubectl_plugin.units import short_duration
 from kubectl_plugin.wording import between, command, for_cluster
 
 LABELS: Final = 11
@@ -51,31 +44,292 @@ LABELS: Final = 11
 MOST_LINES: Final = 4
 BUSY: Final = (Phase.PROGRESSING, Phase.STALLED, Phase.DEGRADED, Phase.PENDING)
 """Phases in which somebody waits for pods."""
+BAR: Final = 20
+SHORTEST_BAR: Final = 6
+MOST_PROBLEMS: Final = 3
+_WHO_REFUSES: Final = r"^(server dry-run of the new pod|unusable spec):"
+MOST_ICONS: Final = 60
+"""A group with more nodes is drawn as a bar."""
+GRID_BAR: Final = 30
+MOST_GROUPS: Final = 16
+GAP: Final = "   "
+LEGEND_GAP: Final = "     "
+DONE: Final = (NodeState.UPDATED, NodeState.UNPLANNED)
 
 
-@dataclass(frozen=True)
-class StatusView:
-    """One rollout at one moment, and the room to show it."""
+class Detail(IntEnum):
+    """How much of the block is drawn, for terminals with few lines."""
 
-    survey: Survey
-    status: RolloutStatus
-    width: int
-    only_ascii: bool
-    wide: bool = False
-    """Whole image names and hashes; lines are never cut."""
-    absence: str = ""
-    """Why no controller seems to be active; empty if one is."""
-    cluster_flags: tuple[str, ...] = ()
-    """Flags that commands need to reach the same cluster."""
+    HEADLINE = 0
+    NO_GRID = 1
+    ALL = 2
 
-    def typed(self, command: str) -> str:
-        return for_cluster(command, self.cluster_flags)
 
-    def command(self, verb: str, *more: str) -> str:
-        """The command to type for `verb` on this object."""
-        return self.typed(command(verb, self.survey.snapshot.key, *more))
+def status_lines(status: RolloutStatus, terminal: Terminal, *, wide: bool, detail: Detail = Detail.ALL) -> list[Text]:
+    """The lines on this terminal, none wider and without control characters; a single one where the nodes cannot be
+    listed one by one. `wide`: whole image names and hashes, and lines are never cut."""
+    if status.survey is not None:
+        return _Block(status, status.survey, terminal, wide=wide).lines(detail)
+    nodes, only_ascii = status.counts, terminal.ascii
+    text = _title(status.document, only_ascii)
+    text.append(f"   {nodes.updated} of {nodes.target} updated, {nodes.available} of {nodes.desired} available")
+    return [cut(clean(text, only_ascii), terminal.width, only_ascii)]
 
-    def quoted(self, label: str, words: str, bad: str = "") -> Iterator[Text]:
+
+def _title(document: RolloutDocument, only_ascii: bool) -> Text:
+    head = Text.assemble((document.name, "bold"), f" ({document.namespace})   ")
+    return head.append_text(tables.phase(document.phase, only_ascii))
+
+
+class _Block:
+    """The lines of one rollout, whose nodes are known."""
+
+    def __init__(self, status: RolloutStatus, survey: Survey, terminal: Terminal, *, wide: bool) -> None:
+        self.survey, self.document, self.absence = survey, status.document, status.absence
+        self.width, self.only_ascii, self.wide = WIDEST if wide else terminal.width, terminal.ascii, wide
+        self.cluster_flags = terminal.cluster_flags
+
+    def lines(self, detail: Detail) -> list[Text]:
+        lines = [*self._headline()]
+        if detail is not Detail.HEADLINE:
+            lines += [*self._holds(), *self._facts()]
+            known = self.survey.snapshot.nodes is not None  # else the grid would lack nodes, and nobody would see it
+            rows = self.survey.rows if detail is Detail.ALL and known else ()
+            lines += [*_apart(grid(rows, self.width, self.only_ascii)), *_apart(self._trouble())]
+        return [self._fitted(one) for one in lines]
+
+    def _headline(self) -> Iterator[Text]:
+        """The words behind the phase get a line of their own where they do not fit."""
+        head, words = _title(self.document, self.only_ascii), self._headline_words()
+        if words and head.cell_len + 3 + len(words) > self.width:
+            yield head
+            yield line("So far", words)
+        else:
+            yield head.append(f"   {words}" if words else "")
+
+    def _headline_words(self) -> str:
+        """`step 2 of 4   started 6m12s ago`."""
+        survey, status = self.survey, self.document
+        now, nodes, steps = survey.snapshot.now, status.nodes, status.steps
+        on_it = f"{counted(nodes.updated, 'node', of=nodes.desired)} on revision {status.revision.shown}"
+        step = f"step {steps.index} of {steps.count}" if steps and steps.index else ""
+        match survey.phase:
+            case Phase.PROGRESSING:
+                return _spaced(step, f"started {ago_in_words(status.started_at, now)}" if status.started_at else "")
+            case Phase.STALLED if survey.standing.refused:
+                what = "unusable spec" if status.reason == INVALID_SPEC else "template refused"
+                return what + ("" if survey.standing.updated else ", no pod was touched")
+            case Phase.STALLED:
+                return _spaced(step, f"no progress for {time_since(status.last_progress_at, now)}")
+            case Phase.HELD:
+                done = f"{step} done, " if step else ""
+                time = f" for {time_since(status.completed_at, now)}" if status.completed_at else ""
+                return f"{done}{on_it}{time}"
+            case Phase.HEALTHY:
+                return f"{on_it}{_done_words(status, now)}"
+            case Phase.DEGRADED:
+                return f"{on_it}, {nodes.desired - nodes.available} not available"
+            case Phase.TERMINATING:
+                return f"{counted(len(survey.snapshot.pods), 'pod')} left"
+            case Phase.PENDING:
+                return ""
+            case Phase.PAUSED | Phase.MANUAL:
+                return on_it
+
+    def _holds(self) -> Iterator[Text]:
+        """Lines for phases that only a person can end. A pause is shown in any phase."""
+        if self.document.strategy.paused:
+            yield from self._paused_lines()
+        match self.survey.phase:
+            case Phase.HELD if not self.document.strategy.paused:
+                yield from self._held_lines()
+            case Phase.HELD | Phase.PAUSED | Phase.PROGRESSING | Phase.STALLED | Phase.DEGRADED:
+                pass
+            case Phase.HEALTHY | Phase.TERMINATING:
+                pass
+            case Phase.MANUAL:
+                yield line("Waits for", waits_for_words(self.survey))
+                pod = next((row.pod.pod.name for row in self.survey.rows_in(NodeState.NEXT) if row.pod), "POD")
+                yield line(
+                    "Next", self._typed(command("delete pod", Key(self.document.namespace, pod), program="kubectl"))
+                )
+            case Phase.PENDING:
+                yield line("Waits for", self.document.message.removeprefix("waiting for "))
+                yield from self._quoted("Problem", self.absence)
+                yield line("Try", self._typed(command("doctor")))
+
+    def _held_lines(self) -> Iterator[Text]:
+        """Why the rollout is held, and which nodes the next step updates."""
+        release = release_of(self.survey, self.document.steps)
+        if release is None:
+            yield line("Held by", selector_hold_words(self.survey.standing.kept))
+            return
+        command = self._command("promote") if release.is_step else self._command("set-partition", str(release.after))
+        after = f"{release.keeps} ({release.after})" if isinstance(release.after, str) else f"{release.keeps}"
+        more = counted(len(release.nodes), "more node")
+        change = f"partition {release.before} → {after}: {more}, {between(release.nodes)}"
+        together = line("Next", f"{command}   {change}")
+        if together.cell_len <= self.width:
+            yield together
+        else:
+            yield line("Next", command)
+            yield line("", change)
+
+    def _paused_lines(self) -> Iterator[Text]:
+        pause = self.document.paused
+        if pause is not None and pause.at:
+            who = f" by {pause.by}" if pause.by else ""
+            why = f': "{pause.reason}"' if pause.reason else ""
+            yield line("Paused", f"{ago_in_words(pause.at, self.survey.snapshot.now)}{who}{why}")
+        elif self.survey.phase is not Phase.PAUSED:
+            yield line("Paused", "nothing more is rolled out before resume")
+        if self.survey.phase is Phase.PAUSED:
+            yield line("Still", new_pods_words(self.survey))
+        yield line("Next", self._command("resume"))
+
+    def _facts(self) -> Iterator[Text]:
+        phase = self.survey.phase
+        yield line("Revision", self._revision())
+        limited = phase in BUSY and bool(self.survey.counts.next or phase is Phase.STALLED)
+        if phase in BUSY:
+            yield line("Target", self._target())
+            yield self._progress()
+        if limited:
+            yield line("Budget", self._budget())
+        if pulls := self.survey.pulls:
+            yield from labelled("Images", [counts_of(pulls.values()).words("nodes to go"), *failure_lines(pulls)])
+        yield line("Fleet", self._fleet(named=not limited))
+
+    def _revision(self) -> str:
+        revision = self.document.revision
+        moves = revision.previous is not None and self.survey.phase is not Phase.HEALTHY
+        numbers = f"{revision.previous} → {revision.shown}" if moves else revision.shown
+        if self.wide:
+            numbers += f" ({revision.hash})"
+        return f"{numbers:<15} {self._change() if moves else self._images()}"
+
+    def _change(self) -> str:
+        """The images that change; where none does, what else changes."""
+        changed = self.document.images.values()
+        if changed:
+            return ", ".join(
+                f"{self._image(one.before, one.after)} → {self._image(one.after, one.before)}" for one in changed
+            )
+        previous = self.survey.previous_revision
+        if previous is None:
+            return self._images()
+        return summary(differences(previous.revision.template, self.survey.daemonset.spec.template))
+
+    def _images(self) -> str:
+        images = images_of(self.survey.daemonset.spec.template).values()
+        return ", ".join(one if self.wide else short_image(one) for one in images)
+
+    def _image(self, image: str | None, other: str | None) -> str:
+        if image is None:
+            return "none"
+        return image if self.wide else short_beside(image, other or image)
+
+    def _target(self) -> str:
+        counts, strategy = self.document.nodes, self.document.strategy
+        parts = [counted(counts.target, "node", of=counts.desired)]
+        if strategy.partition:
+            parts.append(partition_hold_words(strategy.partition, min(strategy.partition, counts.desired)))
+        if strategy.selector:
+            parts.append("rollingUpdate.selector chooses them")
+        return "   ".join(parts)
+
+    def _progress(self) -> Text:
+        """The bar gets shorter where the words need the room."""
+        counts, done = self.document.nodes, self.survey.record.done
+        parts = (
+            (NodeState.UPDATED, done),
+            (NodeState.UPDATING, counts.updating),
+            (NodeState.FAILING, counts.failing),
+            (NodeState.MISSING, counts.missing),
+            (NodeState.NEXT, counts.next),
+        )
+        words = [f"{done} of {counts.target} done"]
+        words += [f"{number} {state.value}" for state, number in parts[1:4] if number]
+        words += [f"{counts.next} to go"] if counts.next else []
+        told, begun = f"] {', '.join(words)}", line("Progress", "[")
+        room = self.width - begun.cell_len - len(told)
+        bar = tables.stacked(parts, max(min(BAR, room), SHORTEST_BAR), self.only_ascii)
+        return begun.append_text(bar).append(told)
+
+    def _budget(self) -> str:
+        budget = self.document.budget
+        limit = f"{'maxSurge' if self.document.strategy.max_surge else 'maxUnavailable'} {budget.max}"
+        if not budget.used:
+            return f"{limit}: none in use"
+        full = {1: "in use", 2: "both in use"}.get(budget.max, f"all {budget.max} in use")
+        used = full if budget.used == budget.max else f"{budget.used} in use"
+        return f"{limit}: {used} ({some(budget.by)})"
+
+    def _fleet(self, *, named: bool) -> str:
+        """`named`: list the nodes that are not available, where no other line does."""
+        counts = self.document.nodes
+        words = [f"{counts.available} of {counts.desired} available"]
+        if named and counts.available < counts.desired:
+            words.append(f"not on {some(nodes_without_available_pod(self.survey))}")
+        if counts.unplanned:
+            words.append(f"{counts.unplanned} newer than planned")
+        return ", ".join(words)
+
+    def _trouble(self) -> list[Text]:
+        """Empty if all is well."""
+        waiting = waits_for_words(self.survey) if self.survey.phase is Phase.PROGRESSING else ""
+        lines = [
+            *self._problem_lines(),
+            *self._prepared_lines(),
+            *labelled("Waits for", [waiting] if waiting else []),
+        ]
+        return [*lines, *labelled("Try", self._commands())]
+
+    def _problem_lines(self) -> Iterator[Text]:
+        refused = self.survey.phase is Phase.STALLED and bool(self.survey.standing.refused)
+        if refused:
+            yield from self._quoted("Problem", self.document.message, bad=_WHO_REFUSES)
+        problems = self.document.problems
+        for index, problem in enumerate(problems[:MOST_PROBLEMS]):
+            yield line("" if index or refused else "Problem", Text(_described(problem), tables.BAD))
+            yield from self._quoted("", _words(problem))
+        if len(problems) > MOST_PROBLEMS:
+            yield line("", f"and {len(problems) - MOST_PROBLEMS} more")
+
+    def _prepared_lines(self) -> Iterator[Text]:
+        """Pods that the preDelete hook holds, whatever they are deleted for."""
+        held = [one for row in self.survey.in_update_order for one in row.preparing]
+        shown, words = held[:MOST_PROBLEMS], list[str]()
+        for handlers in dict.fromkeys(one.held_by for one in shown):
+            alike = [one for one in shown if one.held_by == handlers]
+            words += [f"{one.node}  {one.pod} {one.age(self.survey.snapshot.now)}" for one in alike]
+            words.append(f"{'each' if len(alike) > 1 else 'it'} goes when {alike[0].handlers} is removed")
+        if len(held) > MOST_PROBLEMS:
+            words.append(f"and {len(held) - MOST_PROBLEMS} more: {self._command('nodes', '--only', 'preparing')}")
+        yield from labelled("Preparing", words)
+
+    def _commands(self) -> list[str]:
+        """At most two commands: one to see why, one to go back."""
+        status, commands = self.document, []
+        if status.problems:
+            commands.append(self._typed(self._look_command(status.problems[0])))
+        bad = self.survey.standing.refused or any(one.revision == status.revision.current for one in status.problems)
+        if bad and status.revision.previous is not None and status.phase in BUSY:
+            commands.append(self._command("rollback"))
+        return commands
+
+    def _look_command(self, problem: Problem) -> str:
+        namespace = self.document.namespace
+        if problem.reason == WRITES_FAIL:
+            return f"kubectl describe ads -n {namespace} {self.document.name}"
+        if not problem.restarts:
+            return f"kubectl describe pod -n {namespace} {problem.pod}"
+        detail = next((row.pod for row in self.survey.rows if row.pod and row.pod.pod.name == problem.pod), None)
+        several = detail is not None and len(detail.all_containers) > 1
+        which = f" -c {problem.container}" if several and problem.container else ""  # else kubectl has to guess
+        return f"kubectl logs -n {namespace} {problem.pod}{which} --previous"
+
+    def _quoted(self, label: str, words: str, bad: str = "") -> Iterator[Text]:
         """The words of others, on up to `MOST_LINES` lines. `bad`: a pattern of what is coloured as an error."""
         room = max(self.width - LABELS - 2, 20)
         wrapped = textwrap.wrap(words, room, max_lines=MOST_LINES, placeholder=" …", break_on_hyphens=False)
@@ -84,255 +338,18 @@ class StatusView:
             parts[0].highlight_regex(bad, tables.BAD)
         return labelled(label, parts)
 
+    def _command(self, verb: str, *more: str) -> str:
+        """The command to type for `verb` on this object."""
+        return self._typed(command(verb, self.survey.snapshot.key, *more))
 
-def line(label: str, words: str | Text) -> Text:
-    """`  Fleet      22 of 24 available`; with an empty label it goes on with the line before."""
-    return Text.assemble("  ", (label.ljust(LABELS), tables.LABEL if label else ""), words)
+    def _typed(self, command: str) -> str:
+        return for_cluster(command, self.cluster_flags)
 
-
-def labelled(label: str, parts: Sequence[str | Text]) -> Iterator[Text]:
-    """One line for each part, the label before the first."""
-    for index, part in enumerate(parts):
-        yield line("" if index else label, part)
-
-
-BAR: Final = 20
-SHORTEST_BAR: Final = 6
-
-
-def fact_lines(view: StatusView) -> Iterator[Text]:
-    phase = view.survey.phase
-    yield line("Revision", _revision(view))
-    limited = phase in BUSY and bool(view.survey.counts.next or phase is Phase.STALLED)
-    if phase in BUSY:
-        yield line("Target", _target(view))
-        yield _progress(view)
-    if limited:
-        yield line("Budget", _budget(view))
-    if pulls := view.survey.pulls:
-        yield from labelled("Images", [counts_of(pulls.values()).words("nodes to go"), *failure_lines(pulls)])
-    yield line("Fleet", _fleet(view, named=not limited))
-
-
-def _revision(view: StatusView) -> str:
-    revision = view.status.revision
-    moves = revision.previous is not None and view.survey.phase is not Phase.HEALTHY
-    numbers = f"{revision.previous} → {revision.shown}" if moves else revision.shown
-    if view.wide:
-        numbers += f" ({revision.hash})"
-    return f"{numbers:<15} {_change(view) if moves else _images(view)}"
-
-
-def _change(view: StatusView) -> str:
-    """The images that change; where none does, what else changes."""
-    changed = view.status.images.values()
-    if changed:
-        return ", ".join(
-            f"{_image(view, one.before, one.after)} → {_image(view, one.after, one.before)}" for one in changed
-        )
-    previous = view.survey.previous_revision
-    if previous is None:
-        return _images(view)
-    return summary(differences(previous.revision.template, view.survey.daemonset.spec.template))
-
-
-def _images(view: StatusView) -> str:
-    images = images_of(view.survey.daemonset.spec.template).values()
-    return ", ".join(one if view.wide else short_image(one) for one in images)
-
-
-def _image(view: StatusView, image: str | None, other: str | None) -> str:
-    if image is None:
-        return "none"
-    return image if view.wide else short_beside(image, other or image)
-
-
-def _target(view: StatusView) -> str:
-    counts, strategy = view.status.nodes, view.status.strategy
-    parts = [counted(counts.target, "node", of=counts.desired)]
-    if strategy.partition:
-        parts.append(partition_hold_words(strategy.partition, min(strategy.partition, counts.desired)))
-    if strategy.selector:
-        parts.append("rollingUpdate.selector chooses them")
-    return "   ".join(parts)
-
-
-def _progress(view: StatusView) -> Text:
-    """The bar gets shorter where the words need the room."""
-    counts, done = view.status.nodes, view.survey.record.done
-    parts = (
-        (NodeState.UPDATED, done),
-        (NodeState.UPDATING, counts.updating),
-        (NodeState.FAILING, counts.failing),
-        (NodeState.MISSING, counts.missing),
-        (NodeState.NEXT, counts.next),
-    )
-    words = [f"{done} of {counts.target} done"]
-    words += [f"{number} {state.value}" for state, number in parts[1:4] if number]
-    words += [f"{counts.next} to go"] if counts.next else []
-    told, begun = f"] {', '.join(words)}", line("Progress", "[")
-    room = view.width - begun.cell_len - len(told)
-    bar = tables.stacked(parts, max(min(BAR, room), SHORTEST_BAR), view.only_ascii)
-    return begun.append_text(bar).append(told)
-
-
-def _budget(view: StatusView) -> str:
-    budget = view.status.budget
-    limit = f"{'maxSurge' if view.status.strategy.max_surge else 'maxUnavailable'} {budget.max}"
-    if not budget.used:
-        return f"{limit}: none in use"
-    full = {1: "in use", 2: "both in use"}.get(budget.max, f"all {budget.max} in use")
-    used = full if budget.used == budget.max else f"{budget.used} in use"
-    return f"{limit}: {used} ({some(budget.by)})"
-
-
-def _fleet(view: StatusView, *, named: bool) -> str:
-    """`named`: list the nodes that are not available, where no other line does."""
-    counts = view.status.nodes
-    words = [f"{counts.available} of {counts.desired} available"]
-    if named and counts.available < counts.desired:
-        words.append(f"not on {some(nodes_without_available_pod(view.survey))}")
-    if counts.unplanned:
-        words.append(f"{counts.unplanned} newer than planned")
-    return ", ".join(words)
-
-
-MOST_PROBLEMS: Final = 3
-_WHO_REFUSES: Final = r"^(server dry-run of the new pod|unusable spec):"
-
-
-def hold_lines(view: StatusView) -> Iterator[Text]:
-    """Lines for phases that only a person can end. A pause is shown in any phase."""
-    if view.status.strategy.paused:
-        yield from _paused_lines(view)
-    match view.survey.phase:
-        case Phase.HELD if not view.status.strategy.paused:
-            yield from _held_lines(view)
-        case Phase.HELD | Phase.PAUSED | Phase.PROGRESSING | Phase.STALLED | Phase.DEGRADED:
-            pass
-        case Phase.HEALTHY | Phase.TERMINATING:
-            pass
-        case Phase.MANUAL:
-            yield line("Waits for", waits_for_words(view.survey))
-            pod = next((row.pod.pod.name for row in view.survey.rows_in(NodeState.NEXT) if row.pod), "POD")
-            yield line("Next", view.typed(command("delete pod", Key(view.status.namespace, pod), program="kubectl")))
-        case Phase.PENDING:
-            yield line("Waits for", view.status.message.removeprefix("waiting for "))
-            yield from view.quoted("Problem", view.absence)
-            yield line("Try", view.typed(command("doctor")))
-
-
-def trouble_lines(view: StatusView) -> list[Text]:
-    """Empty if all is well."""
-    waiting = waits_for_words(view.survey) if view.survey.phase is Phase.PROGRESSING else ""
-    lines = [*_problem_lines(view), *_prepared_lines(view), *labelled("Waits for", [waiting] if waiting else [])]
-    return [*lines, *labelled("Try", _commands(view))]
-
-
-def _prepared_lines(view: StatusView) -> Iterator[Text]:
-    """Pods that the preDelete hook holds, whatever they are deleted for."""
-    held = [one for row in view.survey.in_update_order for one in row.preparing]
-    shown, words = held[:MOST_PROBLEMS], list[str]()
-    for handlers in dict.fromkeys(one.held_by for one in shown):
-        alike = [one for one in shown if one.held_by == handlers]
-        words += [f"{one.node}  {one.pod} {one.age(view.survey.snapshot.now)}" for one in alike]
-        words.append(f"{'each' if len(alike) > 1 else 'it'} goes when {alike[0].handlers} is removed")
-    if len(held) > MOST_PROBLEMS:
-        words.append(f"and {len(held) - MOST_PROBLEMS} more: {view.command('nodes', '--only', 'preparing')}")
-    yield from labelled("Preparing", words)
-
-
-def _held_lines(view: StatusView) -> Iterator[Text]:
-    """Why the rollout is held, and which nodes the next step updates."""
-    release = release_of(view.survey, view.status.steps)
-    if release is None:
-        yield line("Held by", selector_hold_words(view.survey.standing.kept))
-        return
-    command = view.command("promote") if release.is_step else view.command("set-partition", str(release.after))
-    after = f"{release.keeps} ({release.after})" if isinstance(release.after, str) else f"{release.keeps}"
-    more = counted(len(release.nodes), "more node")
-    change = f"partition {release.before} → {after}: {more}, {between(release.nodes)}"
-    together = line("Next", f"{command}   {change}")
-    if together.cell_len <= view.width:
-        yield together
-    else:
-        yield line("Next", command)
-        yield line("", change)
-
-
-def _paused_lines(view: StatusView) -> Iterator[Text]:
-    pause = view.status.paused
-    if pause is not None and pause.at:
-        who = f" by {pause.by}" if pause.by else ""
-        why = f': "{pause.reason}"' if pause.reason else ""
-        yield line("Paused", f"{ago_in_words(pause.at, view.survey.snapshot.now)}{who}{why}")
-    elif view.survey.phase is not Phase.PAUSED:
-        yield line("Paused", "nothing more is rolled out before resume")
-    if view.survey.phase is Phase.PAUSED:
-        yield line("Still", new_pods_words(view.survey))
-    yield line("Next", view.command("resume"))
-
-
-def _problem_lines(view: StatusView) -> Iterator[Text]:
-    refused = view.survey.phase is Phase.STALLED and bool(view.survey.standing.refused)
-    if refused:
-        yield from view.quoted("Problem", view.status.message, bad=_WHO_REFUSES)
-    problems = view.status.problems
-    for index, problem in enumerate(problems[:MOST_PROBLEMS]):
-        yield line("" if index or refused else "Problem", Text(_described(problem), tables.BAD))
-        yield from view.quoted("", _words(problem))
-    if len(problems) > MOST_PROBLEMS:
-        yield line("", f"and {len(problems) - MOST_PROBLEMS} more")
-
-
-def _words(problem: Problem) -> str:
-    """A container's own message is put in quotation marks, because it is not ours."""
-    return problem.message if problem.reason == WRITES_FAIL or not problem.message else f'"{problem.message}"'
-
-
-def _described(problem: Problem) -> str:
-    """`c-04  node-agent-x7k2p  CrashLoopBackOff, 3 restarts, exit 1:`."""
-    if problem.reason == WRITES_FAIL:
-        return "the controller's writes fail:"
-    facts = [problem.reason]
-    if problem.restarts:
-        facts.append(counted(problem.restarts, "restart"))
-    if problem.exit_code is not None:
-        facts.append(f"exit {problem.exit_code}")
-    end = ":" if problem.message else ""
-    return f"{problem.node}  {problem.pod}  {', '.join(facts)}{end}"
-
-
-def _commands(view: StatusView) -> list[str]:
-    """At most two commands: one to see why, one to go back."""
-    status, commands = view.status, []
-    if status.problems:
-        commands.append(view.typed(_look_command(view, status.problems[0])))
-    new = [problem for problem in status.problems if problem.revision == status.revision.current]
-    if (new or view.survey.standing.refused) and status.revision.previous is not None and view.survey.phase in BUSY:
-        commands.append(view.command("rollback"))
-    return commands
-
-
-def _look_command(view: StatusView, problem: Problem) -> str:
-    namespace = view.status.namespace
-    if problem.reason == WRITES_FAIL:
-        return f"kubectl describe ads -n {namespace} {view.status.name}"
-    if not problem.restarts:
-        return f"kubectl describe pod -n {namespace} {problem.pod}"
-    detail = next((row.pod for row in view.survey.rows if row.pod and row.pod.pod.name == problem.pod), None)
-    several = detail is not None and len(detail.all_containers) > 1
-    which = f" -c {problem.container}" if several and problem.container else ""  # else kubectl would have to guess
-    return f"kubectl logs -n {namespace} {problem.pod}{which} --previous"
-
-
-MOST_ICONS: Final = 60
-"""A group with more nodes is drawn as a bar."""
-GRID_BAR: Final = 30
-MOST_GROUPS: Final = 16
-GAP: Final = "   "
-LEGEND_GAP: Final = "     "
-DONE: Final = (NodeState.UPDATED, NodeState.UNPLANNED)
+    def _fitted(self, text: Text) -> Text:
+        text = clean(text, only_ascii=False)
+        if self.only_ascii:
+            text = _in_ascii(text)
+        return text if self.wide else cut(text, self.width, self.only_ascii)
 
 
 def grid(rows: Iterable[NodeRow], width: int, only_ascii: bool) -> list[Text]:
@@ -397,56 +414,37 @@ def _most_telling(groups: dict[str, list[NodeRow]]) -> list[str]:
     return sorted(ordered[:MOST_GROUPS])
 
 
-class Detail(IntEnum):
-    """How much of the block is drawn, for terminals with few lines."""
-
-    HEADLINE = 0
-    NO_GRID = 1
-    ALL = 2
+def _words(problem: Problem) -> str:
+    """A container's own message is put in quotation marks, because it is not ours."""
+    return problem.message if problem.reason == WRITES_FAIL or not problem.message else f'"{problem.message}"'
 
 
-def status_block(view: StatusView, detail: Detail = Detail.ALL) -> list[Text]:
-    """The lines, none wider than the terminal, and without control characters."""
-    lines = [*_headline(view)]
-    if detail is not Detail.HEADLINE:
-        lines += [*hold_lines(view), *fact_lines(view)]
-        known = view.survey.snapshot.nodes is not None  # else the grid would lack nodes, and nobody would see it
-        rows = view.survey.rows if detail is Detail.ALL and known else ()
-        lines += [*_apart(grid(rows, view.width, view.only_ascii)), *_apart(trouble_lines(view))]
-    return [_fitted(one, view) for one in lines]
+def _described(problem: Problem) -> str:
+    """`c-04  node-agent-x7k2p  CrashLoopBackOff, 3 restarts, exit 1:`."""
+    if problem.reason == WRITES_FAIL:
+        return "the controller's writes fail:"
+    facts = [problem.reason]
+    if problem.restarts:
+        facts.append(counted(problem.restarts, "restart"))
+    if problem.exit_code is not None:
+        facts.append(f"exit {problem.exit_code}")
+    end = ":" if problem.message else ""
+    return f"{problem.node}  {problem.pod}  {', '.join(facts)}{end}"
 
 
-def outline(status: RolloutStatus, *, width: int, only_ascii: bool) -> Text:
-    """One line, from the controller's own counts."""
-    text = Text.assemble((status.name, "bold"), f" ({status.namespace})   ")
-    text.append_text(tables.phase(status.phase, only_ascii))
-    nodes = status.nodes
-    text.append(f"   {nodes.updated} of {nodes.target} updated, {nodes.available} of {nodes.desired} available")
-    return cut(clean(text, only_ascii), width, only_ascii)
+def line(label: str, words: str | Text) -> Text:
+    """`  Fleet      22 of 24 available`; with an empty label it goes on with the line before."""
+    return Text.assemble("  ", (label.ljust(LABELS), tables.LABEL if label else ""), words)
 
 
-def _headline(view: StatusView) -> Iterator[Text]:
-    """The words behind the phase get a line of their own where they do not fit."""
-    status, survey = view.status, view.survey
-    head = Text.assemble((status.name, "bold"), f" ({status.namespace})   ")
-    head.append_text(tables.phase(survey.phase, view.only_ascii))
-    headline = headline_of(survey, status)
-    if headline and head.cell_len + 3 + len(headline) > view.width:
-        yield head
-        yield line("So far", headline)
-    else:
-        yield head.append(f"   {headline}" if headline else "")
+def labelled(label: str, parts: Sequence[str | Text]) -> Iterator[Text]:
+    """One line for each part, the label before the first."""
+    for index, part in enumerate(parts):
+        yield line("" if index else label, part)
 
 
 def _apart(lines: list[Text]) -> list[Text]:
     return [Text(""), *lines] if lines else []
-
-
-def _fitted(text: Text, view: StatusView) -> Text:
-    text = clean(text, only_ascii=False)
-    if view.only_ascii:
-        text = _in_ascii(text)
-    return text if view.wide else cut(text, view.width, view.only_ascii)
 
 
 def _in_ascii(text: Text) -> Text:
@@ -456,3 +454,26 @@ def _in_ascii(text: Text) -> Text:
             at = text.plain.index(sign)
             text = Text.assemble(text[:at], plain, text[at + 1 :])
     return clean(text, only_ascii=True)
+
+
+def time_since(stamp: str | None, now: float) -> str:
+    """`18m`; `long` where the time was not recorded. `stamp`: RFC 3339; `now`: seconds since 1970."""
+    moment = epoch(stamp)
+    return short_duration(now - moment) if moment is not None else "long"
+
+
+def ago_in_words(stamp: str | None, now: float) -> str:
+    """`3h ago`; empty if the time was not recorded."""
+    moment = epoch(stamp)
+    return f"{short_duration(now - moment)} ago" if moment is not None else ""
+
+
+def _done_words(status: RolloutDocument, now: float) -> str:
+    begun, ended = epoch(status.started_at), epoch(status.completed_at)
+    if begun is None or ended is None:
+        return ""
+    return f", done {short_duration(now - ended)} ago in {short_duration(ended - begun)}"
+
+
+def _spaced(*parts: str) -> str:
+    return "   ".join(part for part in parts if part)

@@ -11,8 +11,7 @@ from controller.api.objects import Value
 from kubectl_plugin.errors import UsageError
 from kubectl_plugin.rollout.images import images_of, short_image
 from kubectl_plugin.rollout.snapshot import Snapshot
-from kubectl_plugin.rollout.status import stated_brief
-from kubectl_plugin.rollout.survey import stated_rollout
+from kubectl_plugin.rollout.status import RolloutStatus
 
 TROUBLED = (Phase.PROGRESSING, Phase.STALLED, Phase.DEGRADED)
 """Phases in which the pods may say more than the status does."""
@@ -38,20 +37,20 @@ class OverviewLine(Value):
 
 
 def line_of(snapshot: Snapshot) -> OverviewLine:
-    daemonset, brief = snapshot.daemonset, stated_brief(snapshot)
+    daemonset, status = snapshot.daemonset, RolloutStatus(snapshot=snapshot)
     rolling = daemonset.rolling_update
     return OverviewLine(
         namespace=daemonset.namespace,
         name=daemonset.name,
-        phase=brief.phase,
-        done=brief.done,
-        target=brief.counts.target,
-        desired=brief.counts.desired,
+        phase=status.phase,
+        done=status.done,
+        target=status.counts.target,
+        desired=status.counts.desired,
         partition=rolling.partition or 0 if rolling else 0,
-        revision=brief.revision,
+        revision=status.revision,
         images=tuple(short_image(image) for image in images_of(daemonset.spec.template).values()),
-        since=stated_rollout(daemonset).last_transition_time or None,
-        why=brief.why,
+        since=status.record.last_transition_time or None,
+        why=status.why,
     )
 
 

@@ -33,8 +33,8 @@ from kubectl_plugin.rollout.survey import (
     condition,
     is_unusable,
     phase_in,
+    record_of,
     refusal_of,
-    stated_rollout,
     survey,
 )
 from kubectl_plugin.units import short_duration
@@ -73,13 +73,13 @@ def reason_of(survey: Survey) -> PhaseReason:
             return _plain_reason(phase, survey.daemonset, standing.outdated)
 
 
-def stated_reason_words(snapshot: Snapshot) -> str:
+def brief_reason(snapshot: Snapshot) -> str:
     """Why the rollout is in its phase, in brief, from the status alone, for callers that have not read the nodes.
 
     Empty if nothing is waited for.
     """
     daemonset = snapshot.daemonset
-    rollout, status = stated_rollout(daemonset), daemonset.status or DaemonSetStatus()
+    rollout, status = record_of(daemonset), daemonset.status or DaemonSetStatus()
     match phase_in(rollout):
         case Phase.PROGRESSING | Phase.STALLED | Phase.DEGRADED as phase:
             return _stated_trouble_words(snapshot, phase, status)
@@ -116,7 +116,7 @@ def awaited_nodes_words(snapshot: Snapshot, survey: Survey | None = None) -> str
         names = survey.standing.awaited if survey.phase is Phase.PROGRESSING else ()
         return awaiting(names) if names else ""
     stated = condition(snapshot.daemonset, PROGRESSING)
-    goes_on = phase_in(stated_rollout(snapshot.daemonset)) is Phase.PROGRESSING
+    goes_on = phase_in(record_of(snapshot.daemonset)) is Phase.PROGRESSING
     if not goes_on or stated.reason != WaitReason.UNREACHABLE:
         return ""
     return next((part for part in parts_of(stated.message) if part.startswith(WAITS_FOR)), "")

@@ -1,72 +1,141 @@
-"""The status of a rollout in brief: all that the one-line summary and the end of a wait are decided from. It is made
-from the nodes or, if these could not be read, from the controller's status.
-
-When a wait for a rollout is over, and with which exit code.
-"""
+"""How a rollout stands: the one model behind `status`, `list`, waits, exit codes and the JSON document."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Final, TypeAlias
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from controller.api.daemonset import DaemonSet, DaemonSetStatus, Phase, Rollout
-from controller.api.formats import counted
-from controller.api.objects import Key, Value, epoch
+from controller.api.names import WRITES_FAIL
+from controller.api.objects import Key, Value, epoch, value_at
 from controller.planner.explanation import NodeState
+from controller.planner.rollout_state import Budget, budget_of
 from controller.planner.progress import due_at
-from kubectl_plugin.errors import CommandError, ExitCode
-from kubectl_plugin.rollout.gitops import paused_words
-from kubectl_plugin.rollout.images import images_of, short_image
+from kubectl_plugin.errors import CommandError
+from kubectl_plugin.rollout.document import (
+    API_VERSION,
+    BudgetUse,
+    Group,
+    ImageChange,
+    PauseNote,
+    Problem,
+    RevisionNumbers,
+    RolloutDocument,
+    Strategy,
+)
+from kubectl_plugin.rollout.gitops import pause_of, paused_words
+from kubectl_plugin.rollout.images import images_of
 from kubectl_plugin.rollout.nodes import NodeCounts
 from kubectl_plugin.rollout.reasons import (
+    PhaseReason,
     awaited_nodes_words,
+    brief_reason,
     failing_words,
     reason_of,
     refused_writes_words,
-    stated_reason_words,
     without_pod_name,
 )
-from kubectl_plugin.rollout.snapshot import Snapshot
-from kubectl_plugin.rollout.survey import Survey, phase_in, refusal_of, stated_rollout
-from kubectl_plugin.units import short_duration
-from kubectl_plugin.wording import command
+from kubectl_plugin.rollout.snapshot import Snapshot, counts_of
+from kubectl_plugin.rollout.steps import Steps, steps_of
+from kubectl_plugin.rollout.survey import Survey, UnreadableSpecError, phase_in, record_of, refusal_of, survey
 
 GRACE: Final = 60.0
 """Seconds by which a deadline may have passed before the controller notices it."""
+MOST_LOGS: Final = 3
+"""How many problems are completed from logs."""
+_KUBELET: Final = "back-off "
+"""How the kubelet's message for a waiting container begins; it does not say why the container ended."""
+_DONE: Final = (NodeState.UPDATED, NodeState.UNPLANNED)
+
+Run: TypeAlias = tuple[Key, str, int]
+"""A pod, one of its containers, and how often that container was restarted."""
 
 
-class Brief(Value):
-    """What one line can say of a rollout. `brief_of` makes it from the nodes, `stated_brief` from the controller's
-    status.
-    """
+class RolloutStatus(Value, dict=True, gc=True):
+    """How one rollout stands at one moment: by its nodes, or where these cannot be listed one by one, by the
+    DaemonSet's own status. `status_at` makes it."""
 
     snapshot: Snapshot
-    phase: Phase
-    revision: int | None
-    """Number of the revision that is rolled out; None if it cannot be known."""
-    counts: NodeCounts
-    done: int
-    """How many of `counts.target` nodes are done."""
-    moving: str
-    """How many nodes are being updated, in words."""
-    why: str
-    """Why it waits; empty if it waits for nothing."""
-    refused: str
-    """Why the controller cannot use the spec, in words; empty if it can."""
     survey: Survey | None = None
-    """The survey that this was made from; None: it was made from the controller's status."""
+    """The nodes; None: the DaemonSet's own status is all that is known."""
+    blocker: str = ""
+    """Why the nodes cannot be listed one by one; empty if they can."""
+    absence: str = ""
+    """Why no controller seems to be active; empty if one is, and while the rollout is not Pending."""
+    logs: Mapping[Run, str] | None = None
+    """The last log line of each of `silent_runs`; None if no log was looked at."""
+
+    @property
+    def daemonset(self) -> DaemonSet:
+        return self.snapshot.daemonset
+
+    @cached_property
+    def record(self) -> Rollout:
+        """The state of the rollout; with its nodes it may be a moment newer than the controller's own record."""
+        return self.survey.record if self.survey is not None else record_of(self.daemonset)
+
+    @property
+    def phase(self) -> Phase:
+        return phase_in(self.record)
+
+    @property
+    def done(self) -> int:
+        """How many of `counts.target` nodes are done."""
+        return self.record.done
+
+    @cached_property
+    def counts(self) -> NodeCounts:
+        if self.survey is not None:
+            return self.survey.counts
+        return _counts_in(self.daemonset.status or DaemonSetStatus(), self.record)
+
+    @cached_property
+    def revision(self) -> int | None:
+        """Number of the revision that is rolled out; None if it cannot be known."""
+        if self.survey is not None:
+            return self.survey.current
+        revisions, identity = self.snapshot.revisions, self.daemonset.identity
+        return next((one.revision.number for one in revisions if one.revision.identity == identity), None)
 
     @property
     def previous_number(self) -> int | None:
         """Number of the revision that is replaced; None if there is none to go back to."""
         return self.survey.previous_number if self.survey is not None else None
 
+    @cached_property
+    def why(self) -> str:
+        """Why it waits, in one line; empty if it waits for nothing."""
+        if self.survey is None:
+            return brief_reason(self.snapshot)
+        paused = paused_words(self.snapshot)
+        if self.phase is Phase.PROGRESSING:
+            return self.writes or self.awaited_nodes or paused
+        text = reason_of(self.survey).text
+        return text if self.phase is Phase.PAUSED else "; ".join(filter(None, (text, paused)))
+
+    @property
+    def refused(self) -> str:
+        """Why the controller cannot use the spec, in words; empty if it can."""
+        words = self.survey.standing.refused if self.survey is not None else refusal_of(self.daemonset)
+        return without_pod_name(words)
+
     @property
     def failing(self) -> str:
         """The nodes that will not become ready by themselves, in words."""
         return failing_words(self.survey.rows_in(NodeState.FAILING)) if self.survey is not None else ""
+
+    @property
+    def writes(self) -> str:
+        """Why the server refuses the controller's writes; empty while they succeed."""
+        return refused_writes_words(self.daemonset)
+
+    @property
+    def awaited_nodes(self) -> str:
+        """The unreachable nodes that are all that is waited for, in words."""
+        return awaited_nodes_words(self.snapshot, self.survey)
 
     @property
     def controller_agrees(self) -> bool:
@@ -84,21 +153,6 @@ class Brief(Value):
         return is_degraded_for_long(self.snapshot)
 
     @property
-    def daemonset(self) -> DaemonSet:
-        return self.snapshot.daemonset
-
-    @property
-    def writes(self) -> str:
-        """Why the server refuses the controller's writes; empty while they succeed."""
-        return refused_writes_words(self.daemonset)
-
-    @property
-    def awaited_nodes(self) -> str:
-        """The unreachable nodes for which everything that is left waits, in words; empty if something else is
-        left."""
-        return awaited_nodes_words(self.snapshot, self.survey)
-
-    @property
     def progress(self) -> str:
         """`Progressing 4/8 updated`."""
         return f"{self.phase} {self.done}/{self.counts.target} updated"
@@ -108,8 +162,14 @@ class Brief(Value):
         """Such as `Progressing 4/8 updated, 1 updating, 1 failing (c-04 CrashLoopBackOff)`. It contains no ages, so
         that it changes only when something happens.
         """
-        moved = f"{self.progress}, {self.moving}" if self.moving else self.progress
-        return f"{moved}: {self.why}" if self.why else moved
+        counts, parts = self.counts, [self.progress]
+        if self.survey is None:
+            parts += [f"{counts.updating} updating"] if counts.updating else []
+        elif self.phase is Phase.PROGRESSING:
+            parts.append(f"{counts.updating} updating")
+            parts += [f"{counts.missing} missing"] if counts.missing else []
+            parts += [f"{counts.failing} failing ({self.failing})"] if counts.failing else []
+        return ", ".join(parts) + (f": {self.why}" if self.why else "")
 
     @property
     def milestone(self) -> str:
@@ -118,37 +178,85 @@ class Brief(Value):
             return self.line
         return f"{self.progress} {self.failing} {bool(self.writes)} {self.awaited_nodes}"
 
+    @property
+    def silent_runs(self) -> list[Run]:
+        """The first containers whose end only their log explains."""
+        return [_run(self.snapshot, one) for one in self._problems[:MOST_LOGS] if _lacks_words(one)]
 
-def brief_of(survey: Survey) -> Brief:
-    """Made from the nodes."""
-    return Brief(
-        snapshot=survey.snapshot,
-        phase=survey.phase,
-        revision=survey.current,
-        counts=survey.counts,
-        done=survey.record.done,
-        moving=_moving_words(survey),
-        why=_why_words(survey),
-        refused=without_pod_name(survey.standing.refused),
-        survey=survey,
-    )
+    @cached_property
+    def _problems(self) -> tuple[Problem, ...]:
+        """As the server tells them."""
+        if self.survey is None:
+            return ()
+        troubled = [(row, row.trouble) for row in self.survey.in_update_order if row.trouble is not None]
+        troubled.sort(key=lambda one: one[0].state is not NodeState.FAILING)
+        writes = (Problem(reason=WRITES_FAIL, message=self.writes),) if self.writes else ()
+        pods = (
+            Problem(node=row.node, pod=row.pod.pod.name if row.pod else "", revision=row.revision, **asdict(trouble))
+            for row, trouble in troubled
+        )
+        return (*writes, *pods)
+
+    @cached_property
+    def document(self) -> RolloutDocument:
+        """What `status -o json` prints. Without the nodes it lacks what only they tell; the counts still add up."""
+        daemonset, surveyed, pulls = self.daemonset, self.survey, self.survey.pulls if self.survey else {}
+        if surveyed is not None:
+            recorded, limits, hash_ = surveyed.recorded, surveyed.rollout.budget, surveyed.rollout.revision.hash
+            reason = reason_of(surveyed)
+        else:
+            recorded, limits = self.record, _limits_of(daemonset, self.counts.desired)
+            hash_ = daemonset.status.update_revision if daemonset.status else ""
+            reason = PhaseReason(word="AsStated", text=self.why)
+        rows = surveyed.in_update_order if surveyed is not None else ()
+        return RolloutDocument(
+            api_version=API_VERSION,
+            kind="RolloutStatus",
+            namespace=daemonset.namespace,
+            name=daemonset.name,
+            generation=daemonset.generation,
+            phase=self.phase,
+            since=recorded.last_transition_time if recorded.phase == self.phase else None,
+            reason=reason.word,
+            message=reason.text,
+            revision=RevisionNumbers(current=self.revision, hash=hash_, previous=self.previous_number),
+            images=_images(surveyed) if surveyed is not None else {},
+            strategy=_strategy(self.snapshot, limits),
+            nodes=self.counts,
+            budget=self._budget(limits),
+            groups=_groups(surveyed) if surveyed is not None and self.snapshot.nodes is not None else (),
+            problems=tuple(_told(self.snapshot, one, self.logs) for one in self._problems),
+            preparing=tuple([one for row in rows for one in row.preparing]),
+            steps=_steps(daemonset, limits.desired),
+            started_at=recorded.start_time,
+            last_progress_at=recorded.last_progress_time,
+            completed_at=recorded.completion_time,
+            paused=_paused(self.snapshot, recorded),
+            images_ahead=counts_of(pulls.values()) if pulls else None,
+            unreadable=self.snapshot.unread_words,
+        )
+
+    def _budget(self, limits: Budget) -> BudgetUse:
+        """By the controller's counts it is unknown which nodes use it, and how much of maxSurge is in use."""
+        if self.survey is not None:
+            rollout = self.survey.rollout
+            by = rollout.mid_surge if rollout.surging else rollout.unavailable_nodes
+            return BudgetUse(max=limits.most, used=len(by), by=tuple(sorted(by)))
+        if limits.max_surge:
+            return BudgetUse(max=limits.max_surge, used=None, by=())
+        unavailable = max(self.counts.desired - self.counts.available, 0)
+        return BudgetUse(max=limits.max_unavailable, used=unavailable, by=())
 
 
-def stated_brief(snapshot: Snapshot) -> Brief:
-    """Made from the controller's status, where the nodes cannot be listed one by one."""
-    daemonset, rollout = snapshot.daemonset, stated_rollout(snapshot.daemonset)
-    counts = _stated_counts(daemonset.status or DaemonSetStatus(), rollout)
-    of_this_spec = (one.revision.number for one in snapshot.revisions if one.revision.identity == daemonset.identity)
-    return Brief(
-        snapshot=snapshot,
-        phase=phase_in(rollout),
-        revision=next(of_this_spec, None),
-        counts=counts,
-        done=rollout.done,
-        moving=f"{counts.updating} updating" if counts.updating else "",
-        why=stated_reason_words(snapshot),
-        refused=without_pod_name(refusal_of(daemonset)),
-    )
+def status_at(snapshot: Snapshot, by: str) -> RolloutStatus:
+    """By the nodes, in groups `by`; where they cannot be listed one by one, by the DaemonSet's own status."""
+    if not snapshot.pods_readable:
+        words = f"the nodes of {snapshot.daemonset.name} cannot be told without the right to list pods"
+        return RolloutStatus(snapshot=snapshot, blocker=words)
+    try:
+        return RolloutStatus(snapshot=snapshot, survey=survey(snapshot, by))
+    except UnreadableSpecError as error:
+        return RolloutStatus(snapshot=snapshot, blocker=error.message)
 
 
 def is_certain(survey: Survey) -> bool:
@@ -162,14 +270,14 @@ def is_degraded_for_long(snapshot: Snapshot) -> bool:
     """Whether the controller's record has been Degraded for longer than the progress deadline, not counting the time
     in which it was so because of unreachable nodes only. The controller itself leaves it at Degraded then: the
     rollout is over."""
-    rollout = stated_rollout(snapshot.daemonset)
+    rollout = record_of(snapshot.daemonset)
     since = max(epoch(rollout.last_transition_time) or 0.0, epoch(rollout.last_progress_time) or 0.0)
     if rollout.phase != Phase.DEGRADED or rollout.nodes_unreachable_since or not since:
         return False
     return snapshot.now - since >= snapshot.daemonset.progress_deadline
 
 
-def _stated_counts(status: DaemonSetStatus, rollout: Rollout) -> NodeCounts:
+def _counts_in(status: DaemonSetStatus, rollout: Rollout) -> NodeCounts:
     """A node whose new pod is not available yet counts as updating; one with an old pod counts as old."""
     desired = status.desired_number_scheduled
     updated = min(status.updated_number_scheduled, desired)
@@ -189,187 +297,78 @@ def _stated_counts(status: DaemonSetStatus, rollout: Rollout) -> NodeCounts:
     )
 
 
-def _moving_words(survey: Survey) -> str:
-    """The counts of a rollout that is Progressing; empty in other phases, where the line says why instead."""
-    if survey.phase is not Phase.PROGRESSING:
-        return ""
-    counts, failed = survey.counts, survey.rows_in(NodeState.FAILING)
-    parts = [f"{counts.updating} updating"]
-    parts += [f"{counts.missing} missing"] if counts.missing else []
-    parts += [f"{len(failed)} failing ({failing_words(failed)})"] if failed else []
-    return ", ".join(parts)
+def _limits_of(daemonset: DaemonSet, desired: int) -> Budget:
+    """The limits in nodes; all 0 where the spec's cannot be read."""
+    try:
+        return budget_of(daemonset, desired)
+    except ValueError:
+        return Budget(desired=desired, max_unavailable=0, max_surge=0, partition=0, burst=0)
 
 
-def _why_words(survey: Survey) -> str:
-    paused = paused_words(survey.snapshot)
-    if survey.phase is Phase.PROGRESSING:
-        awaited = awaited_nodes_words(survey.snapshot, survey)
-        return refused_writes_words(survey.daemonset) or awaited or paused
-    if survey.phase is Phase.PAUSED:
-        return reason_of(survey).text
-    return "; ".join(filter(None, (reason_of(survey).text, paused)))
+def _strategy(snapshot: Snapshot, budget: Budget) -> Strategy:
+    daemonset, rolling = snapshot.daemonset, snapshot.daemonset.rolling_update
+    return Strategy(
+        type=daemonset.spec.update_strategy.type or "RollingUpdate",
+        rolling_update_type=(rolling.rolling_update_type or "Standard") if rolling else None,
+        max_unavailable=budget.max_unavailable,
+        max_surge=budget.max_surge,
+        partition=budget.partition,
+        paused=daemonset.paused,
+        selector=value_at(snapshot.document, "spec", "updateStrategy", "rollingUpdate", "selector"),
+    )
 
 
-class Awaited(Value):
-    """The flags about what to wait for; None if a flag was not given."""
-
-    revision: int | None = None
-    generation: int | None = None
-    """The generation of the spec that is waited for; a later one means that somebody has changed it."""
-    image: str | None = None
-    """The image that one of the containers is to have, whole or in its short form."""
-    require_full: bool = False
-    fail_fast: bool = False
+def _lacks_words(problem: Problem) -> bool:
+    ran = problem.exit_code is not None and problem.restarts > 0
+    return ran and (not problem.message or problem.message.startswith(_KUBELET))
 
 
-class Ending(Value):
-    """How a wait ends. `error`: None if it ended well. `warning`: printed even then; may be empty."""
-
-    code: int
-    error: CommandError | None = None
-    warning: str = ""
+def _run(snapshot: Snapshot, problem: Problem) -> Run:
+    return Key(snapshot.key.namespace, problem.pod), problem.container, problem.restarts
 
 
-def ending_of(brief: Brief, wanted: Awaited) -> Ending | None:
-    """How the wait ends now; None while the rollout may still get there by itself."""
-    if wanted.generation not in (None, brief.daemonset.generation):
-        return changed_spec_ending(brief, wanted)
-    if not has_image(brief, wanted):
+def _told(snapshot: Snapshot, problem: Problem, logs: Mapping[Run, str] | None) -> Problem:
+    """With the log's last line in place of the kubelet's message, which gives no reason."""
+    if logs is None or not _lacks_words(problem):
+        return problem
+    return replace(problem, message=logs.get(_run(snapshot, problem), ""))
+
+
+def _groups(survey: Survey) -> tuple[Group, ...]:
+    """Groups by key; nodes that should not run the pod belong to none."""
+    updated: dict[str, list[bool]] = {}
+    for row in survey.rows:
+        if row.state is not NodeState.EXCLUDED:
+            updated.setdefault(row.group, []).append(row.state in _DONE)
+    return tuple(Group(key=key, nodes=len(of_it), updated=sum(of_it)) for key, of_it in sorted(updated.items()))
+
+
+def _images(survey: Survey) -> dict[str, ImageChange]:
+    if survey.previous_revision is None:
+        return {}
+    before = images_of(survey.previous_revision.revision.template)
+    after = images_of(survey.daemonset.spec.template)
+    return {
+        name: ImageChange(before=before.get(name), after=after.get(name))
+        for name in {**after, **before}
+        if before.get(name) != after.get(name)
+    }
+
+
+def _steps(daemonset: DaemonSet, desired: int) -> Steps | None:
+    """None also for an invalid list of steps: `promote` says what is wrong with it."""
+    rolling = daemonset.rolling_update
+    try:
+        return steps_of(daemonset.annotations, rolling.partition, desired) if rolling is not None else None
+    except (CommandError, ValueError):
         return None
-    return _other_revision_ending(brief, wanted) or _ending_by_phase(brief, wanted)
 
 
-def has_image(brief: Brief, wanted: Awaited) -> bool:
-    """Whether a container has the awaited image, or none is awaited. A later spec may bring it, or take it away
-    again."""
-    images = images_of(brief.daemonset.spec.template).values()
-    return wanted.image is None or any(wanted.image in (image, short_image(image)) for image in images)
-
-
-def deleted_ending(name: str) -> Ending:
-    """The ending where the DaemonSet was deleted."""
-    return _failed_ending(ExitCode.FAILED, f"daemonset.apps.kruise.io/{name} was deleted")
-
-
-def no_controller_ending(name: str, absence: str) -> Ending:
-    """The ending where no controller is active; `absence` says why."""
-    words = f"nothing happens to daemonset.apps.kruise.io/{name}: {absence}"
-    return _failed_ending(ExitCode.STUCK, words, command("doctor"))
-
-
-def unfinished_ending(brief: Brief, after: str = "") -> Ending:
-    """The ending of a rollout that still moves. `after`: the `--timeout` that passed, as it was typed; empty without
-    one."""
-    timed = f"timed out after {after}: " if after else ""
-    words = f"daemonset.apps.kruise.io/{brief.daemonset.name} is at {_done_words(brief)} ({brief.phase})"
-    why = brief.awaited_nodes or (brief.why if brief.phase is Phase.DEGRADED else "")
-    waits = _refused_writes_words(brief) or (f", {why}" if why else "")
-    return _failed_ending(ExitCode.TIMED_OUT, f"{timed}{words}{waits}")
-
-
-def with_namespaces(endings: Sequence[Ending], namespaces: Sequence[str]) -> list[Ending]:
-    """`endings`, each with its namespace in front if there are several namespaces, where names
-    alone may be the same."""
-    if len(set(namespaces)) < 2:
-        return list(endings)
-    return [_with_namespace(ending, namespace) for ending, namespace in zip(endings, namespaces, strict=True)]
-
-
-def _with_namespace(ending: Ending, namespace: str) -> Ending:
-    error, where = ending.error, f"namespace {namespace}: "
-    if error is not None:
-        error = CommandError(f"{where}{error.message}", hints=error.hints, exit_code=error.exit_code)
-    return replace(ending, error=error, warning=ending.warning and f"{where}{ending.warning}")
-
-
-def _ending_by_phase(brief: Brief, wanted: Awaited) -> Ending | None:
-    match brief.phase:
-        case Phase.HEALTHY | Phase.HELD | Phase.PAUSED | Phase.MANUAL if not brief.controller_agrees:
-            return None
-        case Phase.HEALTHY:
-            return _finished_ending(brief)
-        case Phase.HELD if not wanted.require_full:
-            return Ending(code=ExitCode.DONE)
-        case Phase.HELD:
-            verb = "resume" if brief.daemonset.paused else "promote"
-            return _rollout_ending(brief, ExitCode.WAITING, f"is held at {_updated_words(brief)}", verb)
-        case Phase.PAUSED:
-            return _rollout_ending(brief, ExitCode.WAITING, f"is paused at {_updated_words(brief)}", "resume")
-        case Phase.MANUAL:
-            words = f"waits until somebody deletes pods (updateStrategy OnDelete): {_updated_words(brief)}"
-            return _rollout_ending(brief, ExitCode.WAITING, words, "nodes" if brief.survey else "", "--only", "next")
-        case Phase.STALLED if brief.refused:
-            return _rollout_ending(brief, ExitCode.STUCK, f"is refused: {brief.refused}", _rollback_verb(brief))
-        case Phase.STALLED if brief.certain:
-            words = f"{_done_words(brief)}{_refused_writes_words(brief)}"
-            return _rollout_ending(brief, ExitCode.STUCK, f"stalled at {words}", _rollback_verb(brief))
-        case Phase.TERMINATING:
-            return deleted_ending(brief.daemonset.name)
-        case _ if wanted.fail_fast and brief.failing:
-            words = f"fails at {_done_words(brief)}: {brief.failing}"
-            return _rollout_ending(brief, ExitCode.STUCK, words, _rollback_verb(brief))
-        case Phase.DEGRADED if wanted.fail_fast or brief.degraded_for_long:
-            return _degraded_ending(brief)
-    return None
-
-
-def changed_spec_ending(brief: Brief, wanted: Awaited) -> Ending | None:
-    """The ending where somebody has changed the spec; None while the awaited one may still come."""
-    name, generation = brief.daemonset.name, brief.daemonset.generation
-    if generation < (wanted.generation or 0):
+def _paused(snapshot: Snapshot, rollout: Rollout) -> PauseNote | None:
+    """`rollout`: the controller's record."""
+    if not snapshot.daemonset.paused:
         return None
-    words = f"{name} was changed by somebody else meanwhile (now generation {generation})"
-    return _failed_ending(ExitCode.REFUSED, words)
-
-
-def _other_revision_ending(brief: Brief, wanted: Awaited) -> Ending | None:
-    """None if the revision may be the awaited one. Without the right to read the numbers it is
-    an ending at once."""
-    name = brief.daemonset.name
-    unknown = brief.snapshot.revisions_readable and brief.phase in (Phase.PENDING, Phase.TERMINATING)
-    if wanted.revision in (None, brief.revision) or unknown:
-        return None
-    if brief.revision is None:
-        words = f"which revision of {name} is rolled out cannot be told without the right to list controllerrevisions"
-        return _failed_ending(ExitCode.FAILED, words)
-    words = f"revision {wanted.revision} of {name} is not the one that is rolled out: it is {brief.revision} now"
-    return _failed_ending(ExitCode.REFUSED, words)
-
-
-def _finished_ending(brief: Brief) -> Ending:
-    """The ending of a finished rollout, which may have no nodes at all."""
-    nowhere = f"no node is eligible for daemonset.apps.kruise.io/{brief.daemonset.name}: it runs nowhere"
-    return Ending(code=ExitCode.DONE, warning="" if brief.counts.desired else nowhere)
-
-
-def _degraded_ending(brief: Brief) -> Ending:
-    words = f"is over, but {counted(brief.counts.desired - brief.counts.available, 'node', 'has')} no available pod"
-    if brief.degraded_for_long:
-        words += f" for longer than {short_duration(brief.daemonset.progress_deadline)}"
-    return _rollout_ending(brief, ExitCode.STUCK, ": ".join(filter(None, (words, brief.why))))
-
-
-def _rollback_verb(brief: Brief) -> str:
-    return "rollback" if brief.previous_number is not None else ""
-
-
-def _updated_words(brief: Brief) -> str:
-    return counted(brief.counts.updated, "node", of=brief.counts.desired)
-
-
-def _done_words(brief: Brief) -> str:
-    return counted(brief.done, "node", of=brief.counts.target)
-
-
-def _refused_writes_words(brief: Brief) -> str:
-    return f": {brief.writes}" if brief.writes else ""
-
-
-def _rollout_ending(brief: Brief, code: int, words: str, verb: str = "", *more: str) -> Ending:
-    name, namespace = brief.daemonset.name, brief.daemonset.namespace
-    hints = (command(verb, Key(namespace, name), *more),) if verb else ()
-    return _failed_ending(code, f"rollout of daemonset.apps.kruise.io/{name} {words}", *hints)
-
-
-def _failed_ending(code: int, words: str, *hints: str) -> Ending:
-    return Ending(code=code, error=CommandError(words, hints=hints, exit_code=code))
+    if (action := pause_of(snapshot)) is not None:
+        return PauseNote(at=action.at, by=action.by, reason=action.reason)
+    since = rollout.last_transition_time if rollout.phase == Phase.PAUSED else None
+    return PauseNote(at=since or "", by="", reason="")

@@ -40,7 +40,7 @@ class StatedCondition(Value):
     """Whether it was written for the newest spec."""
 
 
-def stated_rollout(daemonset: DaemonSet) -> Rollout:
+def record_of(daemonset: DaemonSet) -> Rollout:
     """The rollout record in the status. A controller that keeps none gets one made from its counts, without times."""
     status = daemonset.status
     if daemonset.terminating:
@@ -258,7 +258,7 @@ def survey(snapshot: Snapshot, by: str = "zone") -> Survey:
         now=snapshot.now,
     )
     if snapshot.nodes is None and status is not None and standing.observed:
-        record = stated_rollout(daemonset)
+        record = record_of(daemonset)
         desired = max(status.desired_number_scheduled, standing.desired)
         standing = replace(standing, desired=desired, target=record.target, done=record.done)
     explainer = Explainer(rollout)

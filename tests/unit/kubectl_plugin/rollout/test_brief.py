@@ -11,8 +11,8 @@ from controller.api.daemonset import DaemonSetStatus, Phase, Rollout
 from controller.api.names import DEGRADED, PROGRESS_DEADLINE_ANNOTATION, TEMPLATE_REFUSED, WRITES_FAIL
 from controller.api.objects import JSON, rfc3339
 from kubectl_plugin.rollout.snapshot import Snapshot, Unread
-from kubectl_plugin.rollout.status import Awaited, Ending, brief_of, ending_of, stated_brief, unfinished_ending
-from kubectl_plugin.rollout.survey import survey
+from kubectl_plugin.rollout.status import RolloutStatus, status_at
+from kubectl_plugin.rollout.wait import Awaited, Ending, ending_of, unfinished_ending
 from tests.beds.snapshots import of_world
 from tests.beds.worlds import ago, ds, pod, served, world
 
@@ -97,7 +97,7 @@ def test_both_end_alike(case: str, wanted: Awaited, missing: tuple[str, ...]) ->
     snapshot = replace(CASES[case], unread=missing)
     if missing:
         snapshot = replace(snapshot, revisions=())
-    off_the_nodes, by_its_word = brief_of(survey(snapshot)), stated_brief(snapshot)
+    off_the_nodes, by_its_word = status_at(snapshot, "zone"), RolloutStatus(snapshot=snapshot)
     assert off_the_nodes.phase is by_its_word.phase
     assert without_hints(ending_of(off_the_nodes, wanted)) == without_hints(ending_of(by_its_word, wanted))
     if off_the_nodes.phase is not Phase.PENDING:  # of which the controller has not counted the target
@@ -108,7 +108,7 @@ def test_both_end_alike(case: str, wanted: Awaited, missing: tuple[str, ...]) ->
 
 
 def test_what_the_server_refuses_is_told_without_the_pod_that_was_tried() -> None:
-    ending = ending_of(stated_brief(CASES["refused"]), Awaited())
+    ending = ending_of(RolloutStatus(snapshot=CASES["refused"]), Awaited())
     assert ending is not None
     assert ending.error is not None
     assert ending.error.message.endswith("is refused: privileged")
@@ -122,6 +122,6 @@ def test_a_phase_of_a_later_controller_ends_no_wait() -> None:
     assert status.rollout is not None
     later = replace(status, rollout=replace(status.rollout, phase="Verifying"))
     snapshot = replace(held, daemonset=replace(held.daemonset, status=later), nodes=None)
-    for brief in (stated_brief(snapshot), brief_of(survey(snapshot))):
-        assert (brief.phase, brief.progress) == (Phase.PROGRESSING, "Progressing 2/2 updated")
-        assert ending_of(brief, Awaited()) is None
+    for seen in (RolloutStatus(snapshot=snapshot), status_at(snapshot, "zone")):
+        assert (seen.phase, seen.progress) == (Phase.PROGRESSING, "Progressing 2/2 updated")
+        assert ending_of(seen, Awaited()) is None

@@ -15,10 +15,11 @@ from controller.api.objects import StatusWriters, rfc3339
 from controller.planner.summary import ZoneState
 from controller.planner.world import World
 from kubectl_plugin.errors import ExitCode
-from kubectl_plugin.rollout.reasons import reason_of, stated_reason_words
+from kubectl_plugin.rollout.reasons import brief_reason, reason_of
 from kubectl_plugin.rollout.snapshot import PodDetail
-from kubectl_plugin.rollout.status import Awaited, brief_of, ending_of
-from kubectl_plugin.rollout.survey import Survey, phase_in, stated_rollout, survey
+from kubectl_plugin.rollout.status import RolloutStatus
+from kubectl_plugin.rollout.survey import Survey, phase_in, record_of, survey
+from kubectl_plugin.rollout.wait import Awaited, ending_of
 from tests.beds.snapshots import container, crashing, detail, of_world
 from tests.beds.worlds import ago, ds, pod, served, world
 from tests.unit.controller.planner.summed_up import summary
@@ -58,7 +59,7 @@ def test_the_clock_of_this_machine_alone_is_not_trusted_for_a_minute(
 ) -> None:
     seen = overdue(seconds, **given)
     assert seen.phase is (Phase.STALLED if seconds >= 0 else Phase.PROGRESSING)
-    ending = ending_of(brief_of(seen), Awaited())
+    ending = ending_of(RolloutStatus(snapshot=seen.snapshot, survey=seen), Awaited())
     assert (ending and ending.code) == code
 
 
@@ -79,7 +80,7 @@ NOBODY = "waiting for a controller to see generation 1 (last seen: none)"
 )
 def test_another_controller_that_wrote_the_status_after_ours_is_named(writers: StatusWriters, why: str) -> None:
     daemonset = replace(ds(), status=DaemonSetStatus(), status_writers=writers)
-    assert stated_reason_words(of_world(world(daemonset))) == why
+    assert brief_reason(of_world(world(daemonset))) == why
 
 
 def test_it_is_named_in_the_middle_of_a_rollout_too() -> None:
@@ -121,7 +122,7 @@ def test_the_partition_is_no_part_of_the_target(
         updated_number_scheduled=updated,
         number_available=available,
     )
-    told = stated_rollout(msgspec.structs.replace(ds(partition=partition), status=status))
+    told = record_of(msgspec.structs.replace(ds(partition=partition), status=status))
     assert (told.phase, (told.done, told.target)) == (phase, progress)
 
 

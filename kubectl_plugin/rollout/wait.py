@@ -1,0 +1,182 @@
+"""When a wait for a rollout is over, and with which exit code."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from controller.api.daemonset import Phase
+from controller.api.formats import counted
+from controller.api.objects import Key, Value
+from kubectl_plugin.errors import CommandError, ExitCode
+from kubectl_plugin.rollout.images import images_of, short_image
+from kubectl_plugin.rollout.status import RolloutStatus
+from kubectl_plugin.units import short_duration
+from kubectl_plugin.wording import command
+
+
+class Awaited(Value):
+    """The flags about what to wait for; None if a flag was not given."""
+
+    revision: int | None = None
+    generation: int | None = None
+    """The generation of the spec that is waited for; a later one means that somebody has changed it."""
+    image: str | None = None
+    """The image that one of the containers is to have, whole or in its short form."""
+    require_full: bool = False
+    fail_fast: bool = False
+
+
+class Ending(Value):
+    """How a wait ends. `error`: None if it ended well. `warning`: printed even then; may be empty."""
+
+    code: int
+    error: CommandError | None = None
+    warning: str = ""
+
+
+def ending_of(status: RolloutStatus, wanted: Awaited) -> Ending | None:
+    """How the wait ends now; None while the rollout may still get there by itself."""
+    if wanted.generation not in (None, status.daemonset.generation):
+        return changed_spec_ending(status, wanted)
+    if not has_image(status, wanted):
+        return None
+    return _other_revision_ending(status, wanted) or _ending_by_phase(status, wanted)
+
+
+def has_image(status: RolloutStatus, wanted: Awaited) -> bool:
+    """Whether a container has the awaited image, or none is awaited. A later spec may bring it, or take it away
+    again."""
+    images = images_of(status.daemonset.spec.template).values()
+    return wanted.image is None or any(wanted.image in (image, short_image(image)) for image in images)
+
+
+def deleted_ending(name: str) -> Ending:
+    """The ending where the DaemonSet was deleted."""
+    return _failed_ending(ExitCode.FAILED, f"daemonset.apps.kruise.io/{name} was deleted")
+
+
+def no_controller_ending(name: str, absence: str) -> Ending:
+    """The ending where no controller is active; `absence` says why."""
+    words = f"nothing happens to daemonset.apps.kruise.io/{name}: {absence}"
+    return _failed_ending(ExitCode.STUCK, words, command("doctor"))
+
+
+def unfinished_ending(status: RolloutStatus, after: str = "") -> Ending:
+    """The ending of a rollout that still moves. `after`: the `--timeout` that passed, as it was typed; empty without
+    one."""
+    timed = f"timed out after {after}: " if after else ""
+    words = f"daemonset.apps.kruise.io/{status.daemonset.name} is at {_done_words(status)} ({status.phase})"
+    why = status.awaited_nodes or (status.why if status.phase is Phase.DEGRADED else "")
+    waits = _refused_writes_words(status) or (f", {why}" if why else "")
+    return _failed_ending(ExitCode.TIMED_OUT, f"{timed}{words}{waits}")
+
+
+def with_namespaces(endings: Sequence[Ending], namespaces: Sequence[str]) -> list[Ending]:
+    """`endings`, each with its namespace in front if there are several namespaces, where names
+    alone may be the same."""
+    if len(set(namespaces)) < 2:
+        return list(endings)
+    return [_with_namespace(ending, namespace) for ending, namespace in zip(endings, namespaces, strict=True)]
+
+
+def _with_namespace(ending: Ending, namespace: str) -> Ending:
+    error, where = ending.error, f"namespace {namespace}: "
+    if error is not None:
+        error = CommandError(f"{where}{error.message}", hints=error.hints, exit_code=error.exit_code)
+    return replace(ending, error=error, warning=ending.warning and f"{where}{ending.warning}")
+
+
+def _ending_by_phase(status: RolloutStatus, wanted: Awaited) -> Ending | None:
+    match status.phase:
+        case Phase.HEALTHY | Phase.HELD | Phase.PAUSED | Phase.MANUAL if not status.controller_agrees:
+            return None
+        case Phase.HEALTHY:
+            return _finished_ending(status)
+        case Phase.HELD if not wanted.require_full:
+            return Ending(code=ExitCode.DONE)
+        case Phase.HELD:
+            verb = "resume" if status.daemonset.paused else "promote"
+            return _rollout_ending(status, ExitCode.WAITING, f"is held at {_updated_words(status)}", verb)
+        case Phase.PAUSED:
+            return _rollout_ending(status, ExitCode.WAITING, f"is paused at {_updated_words(status)}", "resume")
+        case Phase.MANUAL:
+            words = f"waits until somebody deletes pods (updateStrategy OnDelete): {_updated_words(status)}"
+            verb = "nodes" if status.survey else ""
+            return _rollout_ending(status, ExitCode.WAITING, words, verb, "--only", "next")
+        case Phase.STALLED if status.refused:
+            return _rollout_ending(status, ExitCode.STUCK, f"is refused: {status.refused}", _rollback_verb(status))
+        case Phase.STALLED if status.certain:
+            words = f"{_done_words(status)}{_refused_writes_words(status)}"
+            return _rollout_ending(status, ExitCode.STUCK, f"stalled at {words}", _rollback_verb(status))
+        case Phase.TERMINATING:
+            return deleted_ending(status.daemonset.name)
+        case _ if wanted.fail_fast and status.failing:
+            words = f"fails at {_done_words(status)}: {status.failing}"
+            return _rollout_ending(status, ExitCode.STUCK, words, _rollback_verb(status))
+        case Phase.DEGRADED if wanted.fail_fast or status.degraded_for_long:
+            return _degraded_ending(status)
+    return None
+
+
+def changed_spec_ending(status: RolloutStatus, wanted: Awaited) -> Ending | None:
+    """The ending where somebody has changed the spec; None while the awaited one may still come."""
+    name, generation = status.daemonset.name, status.daemonset.generation
+    if generation < (wanted.generation or 0):
+        return None
+    words = f"{name} was changed by somebody else meanwhile (now generation {generation})"
+    return _failed_ending(ExitCode.REFUSED, words)
+
+
+def _other_revision_ending(status: RolloutStatus, wanted: Awaited) -> Ending | None:
+    """None if the revision may be the awaited one. Without the right to read the numbers it is
+    an ending at once."""
+    name = status.daemonset.name
+    unknown = status.snapshot.revisions_readable and status.phase in (Phase.PENDING, Phase.TERMINATING)
+    if wanted.revision in (None, status.revision) or unknown:
+        return None
+    if status.revision is None:
+        words = f"which revision of {name} is rolled out cannot be told without the right to list controllerrevisions"
+        return _failed_ending(ExitCode.FAILED, words)
+    words = f"revision {wanted.revision} of {name} is not the one that is rolled out: it is {status.revision} now"
+    return _failed_ending(ExitCode.REFUSED, words)
+
+
+def _finished_ending(status: RolloutStatus) -> Ending:
+    """The ending of a finished rollout, which may have no nodes at all."""
+    nowhere = f"no node is eligible for daemonset.apps.kruise.io/{status.daemonset.name}: it runs nowhere"
+    return Ending(code=ExitCode.DONE, warning="" if status.counts.desired else nowhere)
+
+
+def _degraded_ending(status: RolloutStatus) -> Ending:
+    words = f"is over, but {counted(status.counts.desired - status.counts.available, 'node', 'has')} no available pod"
+    if status.degraded_for_long:
+        words += f" for longer than {short_duration(status.daemonset.progress_deadline)}"
+    return _rollout_ending(status, ExitCode.STUCK, ": ".join(filter(None, (words, status.why))))
+
+
+def _rollback_verb(status: RolloutStatus) -> str:
+    return "rollback" if status.previous_number is not None else ""
+
+
+def _updated_words(status: RolloutStatus) -> str:
+    return counted(status.counts.updated, "node", of=status.counts.desired)
+
+
+def _done_words(status: RolloutStatus) -> str:
+    return counted(status.done, "node", of=status.counts.target)
+
+
+def _refused_writes_words(status: RolloutStatus) -> str:
+    return f": {status.writes}" if status.writes else ""
+
+
+def _rollout_ending(status: RolloutStatus, code: int, words: str, verb: str = "", *more: str) -> Ending:
+    name, namespace = status.daemonset.name, status.daemonset.namespace
+    hints = (command(verb, Key(namespace, name), *more),) if verb else ()
+    return _failed_ending(code, f"rollout of daemonset.apps.kruise.io/{name} {words}", *hints)
+
+
+def _failed_ending(code: int, words: str, *hints: str) -> Ending:
+    return Ending(code=code, error=CommandError(words, hints=hints, exit_code=code))
