@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, NoReturn
 
 import msgspec
 from msgspec.structs import replace
 
+from controller.api.daemonset import Phase
+from controller.api.formats import counted
 from controller.kube.errors import Forbidden
 from kubectl_plugin.cluster import reads
 from kubectl_plugin.cluster.documents import for_each
@@ -19,10 +23,12 @@ from kubectl_plugin.errors import UsageError
 from kubectl_plugin.flags import Output, SelectorOptions
 from kubectl_plugin.options import ListOptions
 from kubectl_plugin.render.listings import overview
-from kubectl_plugin.rollout.document import document
-from kubectl_plugin.rollout.overview import TROUBLED, OverviewLine, line_of, phases_named, tally
+from kubectl_plugin.rollout.document import OverviewLine, document
 from kubectl_plugin.rollout.snapshot import Snapshot, Unread
+from kubectl_plugin.rollout.status import RolloutStatus
 
+TROUBLED: Final = (Phase.PROGRESSING, Phase.STALLED, Phase.DEGRADED)
+"""Phases in which the pods may say more than the status does."""
 EVERY: Final = 2.0
 """Seconds with -w after which ages are drawn again, and between two reads while something changes or is in trouble.
 Pods in trouble are read again, as they may be too many to watch."""
@@ -98,7 +104,7 @@ async def _look(invocation: Invocation, many: SelectorOptions, wanted: frozenset
     found = await reads.snapshots(invocation, (), many, nodes=False, pods=False)
     whole = await for_each(found, lambda one: _with_pods(invocation, one))
     return _Found(
-        lines=tuple(map(line_of, whole)),
+        lines=tuple(RolloutStatus(snapshot=one).overview for one in whole),
         wanted=wanted,
         unreadable=frozenset(missing for one in whole for missing in one.unread_words),
     )
@@ -106,7 +112,7 @@ async def _look(invocation: Invocation, many: SelectorOptions, wanted: frozenset
 
 async def _with_pods(invocation: Invocation, snapshot: Snapshot) -> Snapshot:
     """`snapshot` with its pods, if it is in trouble. Without the right to list them it is returned without."""
-    if line_of(snapshot).phase not in TROUBLED:
+    if RolloutStatus(snapshot=snapshot).phase not in TROUBLED:
         return snapshot
     try:
         return replace(snapshot, pods=await reads.pods_of(invocation, snapshot.daemonset))
@@ -139,3 +145,22 @@ def _print(invocation: Invocation, many: SelectorOptions, found: _Found) -> None
     else:
         where = "" if many.all_namespaces else f" in {invocation.session.namespace} namespace"
         invocation.terminal.note(f"No resources found{where}.")
+
+
+def tally(lines: Sequence[OverviewLine]) -> str:
+    """Such as `3 objects: 1 progressing, 1 held, 1 healthy`, the worst phase first."""
+    phases = Counter(line.phase for line in lines)
+    order = (Phase.STALLED, Phase.DEGRADED, Phase.PROGRESSING, Phase.PENDING, Phase.TERMINATING, Phase.PAUSED)
+    ordered = (*order, Phase.MANUAL, Phase.HELD, Phase.HEALTHY)
+    parts = [f"{phases[phase]} {phase.lower()}" for phase in ordered if phases[phase]]
+    return f"{counted(len(lines), 'object')}: {', '.join(parts)}"
+
+
+def phases_named(texts: Iterable[str]) -> frozenset[Phase]:
+    """The phases with these names, in any case; without names all of them. Raises UsageError for another word."""
+    known = {phase.lower(): phase for phase in Phase}
+    wanted = [word for text in texts for word in text.lower().split(",") if word]
+    for word in wanted:
+        if word not in known:
+            raise UsageError(f'invalid --phase "{word}": use {", ".join(Phase)}')
+    return frozenset(known[word] for word in wanted) or frozenset(Phase)

@@ -1,14 +1,4 @@
-"""Nodes as a table: those of a DaemonSet, or those that pull an image.
-
-Many DaemonSets as a table.
-
-Revisions as a table, and one revision with all of its details.
-
-Differences drawn like a patch: removed lines with -, added ones with +.
-
-The lines of `doctor`. On a terminal two short good results share a line where they fit, and everything else is
-wrapped; for `grep` each check has one line.
-"""
+"""Tables of nodes, DaemonSets and revisions, differences as a patch, and the lines of `doctor`."""
 
 from __future__ import annotations
 
@@ -25,12 +15,12 @@ from controller.planner.explanation import NodeState
 from kubectl_plugin.render import tables
 from kubectl_plugin.render.tables import Cell, Column, clean, table
 from kubectl_plugin.rollout.diff import change_lines, yaml_lines
+from kubectl_plugin.rollout.document import OverviewLine
 from kubectl_plugin.rollout.history import ComparedSide, Comparison, RevisionRow
 from kubectl_plugin.rollout.images import short_image
 from kubectl_plugin.rollout.in_place import IN_PLACE, RECREATE, way_in_words
 from kubectl_plugin.rollout.installation import DoctorCheck, Level
 from kubectl_plugin.rollout.nodes import NodeRow
-from kubectl_plugin.rollout.overview import OverviewLine
 from kubectl_plugin.rollout.secrets import without_secrets
 from kubectl_plugin.rollout.snapshot import NodePull, PodDetail, PullStage
 from kubectl_plugin.units import short_duration

@@ -1,9 +1,4 @@
-"""Icons, colours and bars. A colour only repeats what an icon or a word says already.
-
-Tables as kubectl prints them: headers in capitals, two spaces between columns, one line for each row.
-
-A block of lines on a terminal that is redrawn in place. The last one stays on the screen.
-"""
+"""Icons, colours, bars, and tables as kubectl prints them. A colour only repeats what an icon or a word says."""
 
 from __future__ import annotations
 
@@ -241,9 +236,8 @@ def _line(columns: Sequence[Column[Row]], cells: Sequence[Text], widths: Sequenc
 
 
 class LiveBlock(Live):
-    """Lines are cut, never wrapped. If a block is taller than the terminal, its end is left out, except in the last
-    drawing.
-    """
+    """A block of lines that is redrawn in place; the last drawing stays on the screen. Lines are cut, never wrapped.
+    If a block is taller than the terminal, its end is left out, except in the last drawing."""
 
     def __init__(self, terminal: Terminal) -> None:
         super().__init__(console=terminal.console, auto_refresh=False, redirect_stdout=False, redirect_stderr=False)

@@ -1,12 +1,8 @@
-"""A place in a DaemonSet, named as people know it: list members by their names instead of their numbers.
-
-What differs between two pod templates, or DaemonSets. List members are compared by name.
+"""What differs between two pod templates, or DaemonSets, and the lines that show it: - and +, and a mark behind those
+that matter for security. List members are compared by name.
 
 Two templates have no difference here exactly when the controller takes them for the same revision: what the API
 server fills in is invisible, `1000m` is `1`, and a changed order of containers is a difference.
-
-What changes, line by line: removed lines with -, added ones with +, and a mark behind those that matter for
-security. `diff`, previews and questions show it alike.
 """
 
 from __future__ import annotations

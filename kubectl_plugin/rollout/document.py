@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from controller.api.daemonset import Phase
+from controller.api.formats import IntOrPercent
 from controller.api.objects import JSON, JSONObject, Value
 from kubectl_plugin.rollout.nodes import NodeCounts, Preparing
 from kubectl_plugin.rollout.snapshot import PullCounts
@@ -131,3 +132,22 @@ class RolloutDocument(Value, rename="camel", kw_only=True):
     def as_json(self) -> JSONObject:
         made: JSONObject = msgspec.to_builtins(self)
         return made
+
+
+class OverviewLine(Value):
+    """An entry of what `list -o json` prints."""
+
+    namespace: str
+    name: str
+    phase: Phase
+    done: int
+    target: int
+    desired: int
+    partition: IntOrPercent
+    revision: int | None
+    images: tuple[str, ...]
+    """The images of the containers, in their short form."""
+    since: str | None
+    """When the phase began, RFC 3339."""
+    why: str
+    """Why the rollout waits; empty if it waits for nothing."""

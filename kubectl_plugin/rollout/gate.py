@@ -1,7 +1,4 @@
-"""What a smaller partition would do for a rollout that is held.
-
-Whether a rollout may go on: the present step is finished, nothing fails, and it has been quiet for long enough.
-"""
+"""Whether a rollout may go on: the present step is finished, nothing fails, and it has been quiet for long enough."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ from controller.api.objects import Value, epoch
 from controller.planner.explanation import NodeState
 from controller.planner.rollout_state import rollout_state
 from kubectl_plugin.rollout.reasons import awaited_nodes_words, reason_of
-from kubectl_plugin.rollout.status import is_certain, is_degraded_for_long
+from kubectl_plugin.rollout.status import is_degraded_for_long
 from kubectl_plugin.rollout.steps import Steps
 from kubectl_plugin.rollout.survey import Survey
 from kubectl_plugin.rollout.world_of import world_of
@@ -91,43 +88,35 @@ def why_blocked(seen: Survey, steps: Steps | None, *, soak: float) -> PromotionB
     """
     name, counts, done = seen.snapshot.key.name, seen.counts, seen.standing.done
     step = f"step {steps.index}" if steps is not None and steps.index else "the update"
-    failing = _failing(seen)
-    if seen.snapshot.unread:
-        return PromotionBlock(
-            why=PromotionBlockReason.BLIND, text=f"cannot see whether {step} is finished: {_missing(seen)}"
-        )
-    nodes = f"{counted(done, 'node', of=counts.target)} updated"
+    nodes, failing = f"{counted(done, 'node', of=counts.target)} updated", _failing(seen)
     waits = filter(None, (seen.standing.refused, awaited_nodes_words(seen.snapshot, seen)))
     unfinished = f"{step} is not finished: {', '.join((nodes, *failing, *waits))}"
-    if not seen.standing.observed:
-        return PromotionBlock(
-            why=PromotionBlockReason.UNSEEN, text=f"the controller has not acted on the newest change of {name} yet"
-        )
-    if seen.phase is Phase.STALLED and (seen.standing.refused or is_certain(seen)):
-        return PromotionBlock(why=PromotionBlockReason.STALLED, text=unfinished)
-    if seen.phase is Phase.DEGRADED and is_degraded_for_long(seen.snapshot):
+    why, text = PromotionBlockReason.UNFINISHED, unfinished
+    if seen.snapshot.unread:
+        why, text = PromotionBlockReason.BLIND, f"cannot see whether {step} is finished: {_missing(seen)}"
+    elif not seen.standing.observed:
+        why = PromotionBlockReason.UNSEEN
+        text = f"the controller has not acted on the newest change of {name} yet"
+    elif seen.phase is Phase.STALLED and (seen.standing.refused or seen.certain):
+        why = PromotionBlockReason.STALLED
+    elif seen.phase is Phase.DEGRADED and is_degraded_for_long(seen.snapshot):
         waited = short_duration(seen.daemonset.progress_deadline)
+        why = PromotionBlockReason.STALLED
         text = f"{step} is not finished: {nodes}, {reason_of(seen).text} for longer than {waited}"
-        return PromotionBlock(why=PromotionBlockReason.STALLED, text=text)
-    if seen.daemonset.paused:
-        return PromotionBlock(why=PromotionBlockReason.PAUSED, text=f"{name} is paused: {nodes}")
-    if done < counts.target or seen.standing.outdated:
-        return PromotionBlock(why=PromotionBlockReason.UNFINISHED, text=unfinished)
-    if failing:
-        return PromotionBlock(
-            why=PromotionBlockReason.FAILING, text=f"{step} is finished, but not well: {', '.join(failing)}"
-        )
-    if not seen.controller_agrees:
-        return PromotionBlock(
-            why=PromotionBlockReason.UNFINISHED, text=f"{step} looks finished, but the controller does not say so yet"
-        )
-    quiet = seen.snapshot.now - quiet_since(seen)
-    if quiet < soak:
-        return PromotionBlock(
-            why=PromotionBlockReason.SOAKING,
-            text=f"{step} is finished, and quiet for {short_duration(quiet)} of {short_duration(soak)}",
-        )
-    return None
+    elif seen.daemonset.paused:
+        why, text = PromotionBlockReason.PAUSED, f"{name} is paused: {nodes}"
+    elif done < counts.target or seen.standing.outdated:
+        pass
+    elif failing:
+        why, text = PromotionBlockReason.FAILING, f"{step} is finished, but not well: {', '.join(failing)}"
+    elif not seen.controller_agrees:
+        text = f"{step} looks finished, but the controller does not say so yet"
+    elif (quiet := seen.snapshot.now - quiet_since(seen)) < soak:
+        why = PromotionBlockReason.SOAKING
+        text = f"{step} is finished, and quiet for {short_duration(quiet)} of {short_duration(soak)}"
+    else:
+        return None
+    return PromotionBlock(why=why, text=text)
 
 
 def _missing(seen: Survey) -> str:

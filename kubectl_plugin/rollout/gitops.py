@@ -1,7 +1,4 @@
-"""Who else writes this object: Argo CD, Flux, Helm or an operator may revert a change that is made by hand.
-
-The last change by this plugin: who made which change and why, recorded in an annotation of the object.
-"""
+"""Who else writes a DaemonSet, such as Argo CD or an operator, and who made the last change by this plugin."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""Differences in a few words, for one cell of a table.
-
-The kept revisions of a DaemonSet: where they run, what each changed, and why.
-
-Two pod templates side by side: where each comes from, and how they differ.
-"""
+"""The kept revisions of a DaemonSet, what each changed in a few words, and two of them side by side."""
 
 from __future__ import annotations
 

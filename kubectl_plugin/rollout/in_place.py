@@ -1,7 +1,4 @@
-"""How the old pods of a DaemonSet get its newest revision: in place, or why not.
-
-What another template does to each node: which are updated and in which order, which stay, and which cannot be
-updated.
+"""What another template does to each node: which are updated, in which order, and whether in place.
 
 The controller's own planner answers that, asked about the DaemonSet as it would be.
 """

@@ -1,9 +1,4 @@
-"""Recognises DaemonSets that belong to the cluster network: other pods, our controller's included, may need them to
-start.
-
-The facts about an installation: the machine, the cluster, the controller, our rights. Pure values.
-
-What `doctor` makes of the facts: one line for each check, and what to do about it. Pure.
+"""The facts about an installation, and what `doctor` makes of them: one line for each check, and what to do.
 
 FAIL is for what stops rollouts. What only may not be read, or is inconvenient, is a warning.
 """

@@ -1,11 +1,4 @@
-"""A pod that the preDelete hook holds, for `nodes`, for `status` and for programs.
-
-Nodes in groups: by zone, architecture, pool, or any label.
-
-Which pods will not become ready by themselves, and why, in words.
-
-The state of one node in a rollout: a word, and the reason for it.
-"""
+"""The state of one node in a rollout: a word, the reason for it, and what is wrong with its pod."""
 
 from __future__ import annotations
 

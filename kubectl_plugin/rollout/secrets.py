@@ -1,8 +1,4 @@
-"""Which fields of a DaemonSet matter for security: what a pod may do on its node and as whom, and where code comes
-from.
-
-Which values of a DaemonSet are shown: those of fields that cannot hold a secret. All others are hidden.
-"""
+"""Which fields of a DaemonSet matter for security, and which values are shown: those that cannot be a secret."""
 
 from __future__ import annotations
 

@@ -1,10 +1,4 @@
-"""The progress of an ImagePullJob on each node.
-
-The job's status has counts, and the names of nodes on which it has failed. The rest is worked out from its pullers,
-the images that kubelets report, and the order in which nodes take their turn.
-
-What was read at one moment: a DaemonSet, its pods and revisions, and the nodes.
-"""
+"""What was read at one moment: a DaemonSet, its pods, revisions and image pulls, and the nodes."""
 
 from __future__ import annotations
 
@@ -44,7 +38,8 @@ THERE: Final = NodePull(stage=PullStage.THERE)
 
 
 class PullProgress(Value, gc=True):
-    """The progress of one ImagePullJob."""
+    """The progress of one ImagePullJob on each node. The job's status has counts, and the names of nodes on which it
+    has failed; the rest follows from its pullers, the images that kubelets report, and the order of the nodes."""
 
     job: ImagePullJob
     nodes: Sequence[str]

@@ -13,13 +13,13 @@ from controller.api.names import WRITES_FAIL
 from controller.api.objects import Key, Value, epoch, value_at
 from controller.planner.explanation import NodeState
 from controller.planner.rollout_state import Budget, budget_of
-from controller.planner.progress import due_at
 from kubectl_plugin.errors import CommandError
 from kubectl_plugin.rollout.document import (
     API_VERSION,
     BudgetUse,
     Group,
     ImageChange,
+    OverviewLine,
     PauseNote,
     Problem,
     RevisionNumbers,
@@ -27,7 +27,7 @@ from kubectl_plugin.rollout.document import (
     Strategy,
 )
 from kubectl_plugin.rollout.gitops import pause_of, paused_words
-from kubectl_plugin.rollout.images import images_of
+from kubectl_plugin.rollout.images import images_of, short_image
 from kubectl_plugin.rollout.nodes import NodeCounts
 from kubectl_plugin.rollout.reasons import (
     PhaseReason,
@@ -42,8 +42,6 @@ from kubectl_plugin.rollout.snapshot import Snapshot, counts_of
 from kubectl_plugin.rollout.steps import Steps, steps_of
 from kubectl_plugin.rollout.survey import Survey, UnreadableSpecError, phase_in, record_of, refusal_of, survey
 
-GRACE: Final = 60.0
-"""Seconds by which a deadline may have passed before the controller notices it."""
 MOST_LOGS: Final = 3
 """How many problems are completed from logs."""
 _KUBELET: Final = "back-off "
@@ -145,12 +143,7 @@ class RolloutStatus(Value, dict=True, gc=True):
     @property
     def certain(self) -> bool:
         """Whether Stalled, if that is the phase, is beyond doubt."""
-        return self.survey is None or is_certain(self.survey)
-
-    @property
-    def degraded_for_long(self) -> bool:
-        """Whether the phase, if it is Degraded, has been so for longer than the progress deadline."""
-        return is_degraded_for_long(self.snapshot)
+        return self.survey is None or self.survey.certain
 
     @property
     def progress(self) -> str:
@@ -236,6 +229,23 @@ class RolloutStatus(Value, dict=True, gc=True):
             unreadable=self.snapshot.unread_words,
         )
 
+    @property
+    def overview(self) -> OverviewLine:
+        rolling = self.daemonset.rolling_update
+        return OverviewLine(
+            namespace=self.daemonset.namespace,
+            name=self.daemonset.name,
+            phase=self.phase,
+            done=self.done,
+            target=self.counts.target,
+            desired=self.counts.desired,
+            partition=rolling.partition or 0 if rolling else 0,
+            revision=self.revision,
+            images=tuple(short_image(image) for image in images_of(self.daemonset.spec.template).values()),
+            since=self.record.last_transition_time or None,
+            why=self.why,
+        )
+
     def _budget(self, limits: Budget) -> BudgetUse:
         """By the controller's counts it is unknown which nodes use it, and how much of maxSurge is in use."""
         if self.survey is not None:
@@ -257,13 +267,6 @@ def status_at(snapshot: Snapshot, by: str) -> RolloutStatus:
         return RolloutStatus(snapshot=snapshot, survey=survey(snapshot, by))
     except UnreadableSpecError as error:
         return RolloutStatus(snapshot=snapshot, blocker=error.message)
-
-
-def is_certain(survey: Survey) -> bool:
-    """Whether the controller agrees, or would by now: the API server's clock may be ahead of the controller's."""
-    rollout = survey.recorded
-    overdue = survey.snapshot.now - due_at(rollout, survey.daemonset.progress_deadline)
-    return rollout.phase == Phase.STALLED or overdue >= GRACE
 
 
 def is_degraded_for_long(snapshot: Snapshot) -> bool:

@@ -1,10 +1,4 @@
-"""The state of a rollout according to the controller's own status, for callers that have not read the pods.
-
-Everything about one rollout at one moment: the planner's own state, and a row per node that says how it stands and
-why.
-
-Which rows of a survey are shown, and in which order.
-"""
+"""A rollout by its nodes: the planner's own state, and a row per node that says how it stands and why."""
 
 from __future__ import annotations
 
@@ -22,12 +16,15 @@ from controller.api.formats import counted
 from controller.api.names import DEGRADED, INVALID_SPEC, TEMPLATE_REFUSED
 from controller.api.objects import JSON, JSONObject, Value
 from controller.planner.explanation import PREPARING, Explainer, NodeState
-from controller.planner.progress import Standing, advance, phase_of, standing_of
+from controller.planner.progress import Standing, advance, due_at, phase_of, standing_of
 from controller.planner.rollout_state import RolloutState, rollout_state
 from kubectl_plugin.errors import CommandError, UsageError
 from kubectl_plugin.rollout.nodes import NodeCounts, NodeRow, RowReader
 from kubectl_plugin.rollout.snapshot import NodePull, RevisionDetail, Snapshot, worst_pulls
 from kubectl_plugin.rollout.world_of import unpulled_of, world_with
+
+GRACE: Final = 60.0
+"""Seconds by which a deadline may have passed before the controller notices it."""
 
 
 class StatedCondition(Value):
@@ -213,6 +210,12 @@ class Survey(Value, dict=True, gc=True):
         status = self.daemonset.status
         keeps_one = status is not None and status.rollout is not None and status.rollout.phase
         return not keeps_one or self.recorded.phase == self.record.phase
+
+    @property
+    def certain(self) -> bool:
+        """Whether the controller agrees that it is Stalled, or would by now: the API server's clock may be ahead."""
+        overdue = self.snapshot.now - due_at(self.recorded, self.daemonset.progress_deadline)
+        return self.recorded.phase == Phase.STALLED or overdue >= GRACE
 
     @property
     def counts_differ(self) -> bool:

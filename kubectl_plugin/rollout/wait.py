@@ -11,7 +11,7 @@ from controller.api.formats import counted
 from controller.api.objects import Key, Value
 from kubectl_plugin.errors import CommandError, ExitCode
 from kubectl_plugin.rollout.images import images_of, short_image
-from kubectl_plugin.rollout.status import RolloutStatus
+from kubectl_plugin.rollout.status import RolloutStatus, is_degraded_for_long
 from kubectl_plugin.units import short_duration
 from kubectl_plugin.wording import command
 
@@ -115,7 +115,7 @@ def _ending_by_phase(status: RolloutStatus, wanted: Awaited) -> Ending | None:
         case _ if wanted.fail_fast and status.failing:
             words = f"fails at {_done_words(status)}: {status.failing}"
             return _rollout_ending(status, ExitCode.STUCK, words, _rollback_verb(status))
-        case Phase.DEGRADED if wanted.fail_fast or status.degraded_for_long:
+        case Phase.DEGRADED if wanted.fail_fast or is_degraded_for_long(status.snapshot):
             return _degraded_ending(status)
     return None
 
@@ -151,7 +151,7 @@ def _finished_ending(status: RolloutStatus) -> Ending:
 
 def _degraded_ending(status: RolloutStatus) -> Ending:
     words = f"is over, but {counted(status.counts.desired - status.counts.available, 'node', 'has')} no available pod"
-    if status.degraded_for_long:
+    if is_degraded_for_long(status.snapshot):
         words += f" for longer than {short_duration(status.daemonset.progress_deadline)}"
     return _rollout_ending(status, ExitCode.STUCK, ": ".join(filter(None, (words, status.why))))
 
