@@ -193,6 +193,8 @@ def _nothing_earlier(daemonset: DaemonSet, kept: list[RevisionDetail]) -> Comman
     because = f" (revisionHistoryLimit {limit})" if limit == 0 else ""
     if not kept:
         return CommandError(f"{name} has no revision yet; there is no earlier one{because}")
+    if len(kept) > 1:
+        return CommandError(f"the revisions of {name} differ only in restarts; there is no earlier one{because}")
     number = kept[0].revision.number
     return CommandError(f"{name} has only revision {number}; there is no earlier revision{because}")
 

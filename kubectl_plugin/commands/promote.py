@@ -160,13 +160,13 @@ async def promote(invocation: Invocation, asked: Asked) -> int:
     async def judge() -> None:
         """Check again after the question: canaries may have crashed since."""
         if not asked.force:
-            _refuse_if_closed(survey(await reads.snapshot(invocation, asked.name)), soak)
+            _refuse_if_closed(survey(await reads.snapshot(invocation, asked.name)), asked, soak)
 
     if asked.wait and seen.snapshot.unread:
-        _refuse_if_closed(seen, soak)  # nor with --force: a wait would not know when to end
+        _refuse_if_closed(seen, asked, soak)  # nor with --force: a wait would not know when to end
     if not asked.wait:
         if not asked.force:
-            _refuse_if_closed(seen, soak)
+            _refuse_if_closed(seen, asked, soak)
         return await _carry_out(invocation, _change(seen, asked, judge), acting, deadline)
     asks = _change(seen, asked, judge).ask
     if asks is not None and await ask_before_write(invocation, seen.snapshot.key.name, asks, acting):
@@ -202,11 +202,12 @@ def _change(seen: Survey, asked: Asked, judge: Judge) -> EditOfOne:
     return EditOfOne(snapshot, edit, ask, judge)
 
 
-def _refuse_if_closed(seen: Survey, soak: float) -> None:
+def _refuse_if_closed(seen: Survey, asked: Asked, soak: float) -> None:
     shut = why_blocked(seen, steps_for_promotion(seen.snapshot, desired_of(seen.snapshot) or 0), soak=soak)
     if shut is None:
         return
-    force = command("promote", seen.snapshot.key, "--force", to="to go on anyway")
+    goal = ("--full",) if asked.full else ("--to", asked.to) if asked.to is not None else ()
+    force = command("promote", seen.snapshot.key, *goal, "--force", to="to go on anyway")
     ways = tuple(way for way in (force, _other_ways(seen, shut)) if way)
     raise CommandError(shut.text, hints=ways, exit_code=ExitCode.REFUSED)
 

@@ -113,6 +113,7 @@ def test_a_step_that_is_not_finished_is_not_left() -> None:
             f"  hint: to go on anyway: kubectl kruise-ds promote {WHERE} --force\n"
             f"  hint: to go back: kubectl kruise-ds rollback {WHERE}\n"
         )
+        assert f"kubectl kruise-ds promote {WHERE} --to 10% --force\n" in promote(scene, "--to=10%").err
         assert not written(scene)
 
 
@@ -183,10 +184,11 @@ def test_a_gate_that_cannot_see_stays_closed(kinds: tuple[str, ...], told: str, 
             scene.door.forbid("list", kind)
         ran = promote(scene, *way)
         binding = " by a ClusterRoleBinding: nodes are in no namespace" if "nodes" in kinds else ""
+        goal = " --full" if "--full" in way else ""
         assert (ran.code, ran.out) == (6, "")
         assert ran.err == (
             f"error: cannot see whether step 2 is finished: no right to list {told}\n"
-            f"  hint: to go on anyway: kubectl kruise-ds promote {WHERE} --force\n"
+            f"  hint: to go on anyway: kubectl kruise-ds promote {WHERE}{goal} --force\n"
             f"  hint: ask for ClusterRole kruise-ds-operator{binding}\n"
         )
         assert not written(scene)

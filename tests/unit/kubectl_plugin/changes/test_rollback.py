@@ -139,6 +139,11 @@ def test_nothing_to_go_back_to(history: int | None, words: str) -> None:
     assert (refused.value.message, refused.value.exit_code) == (words, 1)
 
 
+def test_a_restart_is_nothing_to_go_back_from() -> None:
+    with pytest.raises(CommandError, match="the revisions of demo differ only in restarts; there is no earlier one"):
+        target(restarted("v6", stable="v6"))
+
+
 def test_before_the_controller_has_seen_it_there_is_nothing_to_go_back_to() -> None:
     fresh = msgspec.structs.replace(snapshot(), revisions=())
     with pytest.raises(CommandError, match=r"^demo has no revision yet; there is no earlier one$"):
