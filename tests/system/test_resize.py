@@ -35,7 +35,7 @@ async def test_resources_change_without_a_restart(bed: Bed) -> None:
 
 async def test_one_pod_at_a_time_until_its_kubelet_has_done_it(bed: Bed) -> None:
     await deployed(bed, 4)
-    bed.nodes.behave("*", Behaviour(resize=3.0))
+    bed.nodes.behave("*", Behaviour(resize=5.0))
     await edit(bed, resources=small(cpu="200m"))
     for done in range(4):
         await bed.status(updated=done + 1, available=3)
