@@ -48,7 +48,8 @@ class _Pass(msgspec.Struct, frozen=True):
 
 
 class Reconciler:
-    """Makes a pass over one DaemonSet for the workers; passes over different DaemonSets may run at once."""
+    """Makes passes over DaemonSets for the workers. Several may run at once, also over one DaemonSet once the server
+    is slow to answer: each decides in one step, and counts what others have under way as done."""
 
     def __init__(
         self,
@@ -84,11 +85,6 @@ class Reconciler:
             decided = self._decide(this)
             self._observer.planned(paced.decided())
             return await self._act(this, decided, paced.requeue)
-
-    def forget(self, uid: str) -> None:
-        """The DaemonSet is gone."""
-        self._states.forget(uid)
-        self._expectations.forget(uid)
 
     def _stale(self, daemonset: DaemonSet) -> Stale | None:
         """The write of ours that the caches have not shown yet; None: they have shown all."""
@@ -146,7 +142,8 @@ class Reconciler:
             except ApiError as error:
                 errors.append(error)
         if self._caches.is_gone(daemonset):
-            self.forget(daemonset.uid)  # drops what was noted of the answers
+            self._states.forget(daemonset.uid)  # drops what was learnt from the answers
+            self._expectations.forget(daemonset.uid)
             return Done()
         now = this.now + elapsed() - this.moment
         wakes_in = None if decided.wake_at is None else decided.wake_at - now

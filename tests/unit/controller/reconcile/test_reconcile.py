@@ -106,7 +106,8 @@ async def test_what_is_answered_after_the_daemonset_is_gone_is_not_kept() -> Non
     passing = asyncio.ensure_future(passes(Slow(1.0, ok()), GONE))
     await asyncio.sleep(0.5)
     passes.is_gone()
-    passes.reconciler.forget(OURS)
+    passes.states.forget(OURS)
+    passes.acting.dependencies.expectations.forget(OURS)
     assert await passing == Done()
     assert len(passes.acting.dependencies.expectations) == 0
 
