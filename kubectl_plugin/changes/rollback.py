@@ -89,7 +89,8 @@ def _is_everywhere(snapshot: Snapshot, stable: RevisionDetail) -> bool:
     if stable.revision.identity != snapshot.daemonset.identity:
         return all(one.revision.number < stable.revision.number for one in _different_ones(snapshot))
     is_last = status is not None and status.update_revision == record.stable_revision
-    return is_last and record.completion_time is not None and record.phase != Phase.HELD
+    is_over = record.completion_time is not None and record.phase not in (Phase.HELD, Phase.PENDING)
+    return is_last and is_over
 
 
 def other_revisions(snapshot: Snapshot) -> list[RevisionDetail]:

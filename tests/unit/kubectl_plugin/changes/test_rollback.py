@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from controller.api.daemonset import Phase
 from controller.api.names import RESTARTED_AT
 from controller.api.objects import JSONObject, fields_of
 from controller.api.pod import Pod
@@ -68,6 +69,15 @@ def restarted(*revisions: str, stable: str) -> Snapshot:
     return snapshot(document, revision("v8", of=again), *revisions, stable=stable, previous="v5")
 
 
+def unstored(found: Snapshot) -> Snapshot:
+    """The controller has seen the live template, and has not stored it yet."""
+    replace, status = msgspec.structs.replace, found.daemonset.status
+    assert status is not None
+    assert status.rollout is not None
+    status = replace(status, rollout=replace(status.rollout, phase=Phase.PENDING))
+    return replace(found, daemonset=replace(found.daemonset, status=status))
+
+
 NOT_KEPT = "the last revision that was rolled out completely is not kept"
 UNKNOWN = "no revision is known to have been rolled out completely"
 NONE_BEFORE = "none is known to have been rolled out before revision {}"
@@ -81,6 +91,9 @@ ON_THE_WAY = "nodes are on their way back to revision {}"
         pytest.param(snapshot(live("v8")), 6, id="from a template that is not stored yet"),
         pytest.param(snapshot(stable="v5"), 5, id="though another is newer"),
         pytest.param(snapshot(stable="v7", previous="v5"), 5, id="from the stable one the one before"),
+        pytest.param(
+            unstored(snapshot(stable="v7", previous="v5")), ON_THE_WAY.format(7), id="what nodes have is not known"
+        ),
         pytest.param(snapshot(stable="v7"), NONE_BEFORE.format(7), id="none is recorded before"),
         pytest.param(snapshot(stable="v7", previous="v1"), NONE_BEFORE.format(7), id="the one before is not kept"),
         pytest.param(snapshot(live("v5"), stable="v6", previous="v5"), ON_THE_WAY.format(5), id="being reverted"),
