@@ -225,6 +225,18 @@ def test_nothing_is_planned_before_the_caches_show_what_was_written() -> None:
     assert expectations.check(OURS, {OF_PODS: CacheProgress(version=7)}, lambda uid: False, NOW) is None
 
 
+@pytest.mark.parametrize(
+    ("answers", "revision_hash"),
+    [([DENIED, DENIED, NOTHING, NOTHING], ""), ([DENIED, ok(), NOTHING], "v1")],
+    ids=["all are refused", "one is accepted"],
+)
+def test_slow_start_begins_again_once_all_creates_of_a_pass_fail(answers: list[Answer], revision_hash: str) -> None:
+    acting = Acting()
+    acting.state.accepted, acting.state.accepted_of = SLOW_START_CREATES, "v1"
+    acting.carry_out([create(0), create(1)], *answers)
+    assert acting.state.past_slow_start == revision_hash
+
+
 def test_of_very_many_actions_a_limited_number_is_under_way() -> None:
     """What waits costs memory, and there may be a pass of every DaemonSet that waits."""
     most = 0
