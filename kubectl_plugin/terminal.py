@@ -28,6 +28,11 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
 _BEYOND_ASCII: Final = re.compile(r"[^\x00-\x7e]")
+WIDEST = 200
+"""Columns: wider terminals are not used to the full."""
+NARROWEST = 40
+LOG_WIDTH = 80
+"""Columns where stdout is no terminal."""
 
 
 def as_text(document: JSONObject, output: Output, *, only_ascii: bool = False) -> str:
@@ -62,13 +67,6 @@ def _escaped(found: re.Match[str]) -> str:
     """JSON writes a character beyond U+FFFF as two surrogates."""
     units = found[0].encode("utf-16-be")
     return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
-
-
-WIDEST = 200
-"""Columns: wider terminals are not used to the full."""
-NARROWEST = 40
-LOG_WIDTH = 80
-"""Columns where stdout is no terminal."""
 
 
 class Terminal:

@@ -14,6 +14,11 @@ from kubectl_plugin.errors import UsageError
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+_LARGEST = 2**31 - 1
+"""The API server stores 32-bit integers."""
+_COUNT = re.compile(r"[0-9]{1,10}", re.ASCII)
+UNKNOWN: Final = "unknown"
+_NUMBERS = re.compile(r"v?(\d+)\.(\d+)")
 
 
 def seconds_of(text: str, flag: str) -> float:
@@ -44,11 +49,6 @@ def short_duration(seconds: float) -> str:
     if days < 8:
         return f"{days}d{hours % 24}h" if hours % 24 else f"{days}d"
     return f"{days}d"
-
-
-_LARGEST = 2**31 - 1
-"""The API server stores 32-bit integers."""
-_COUNT = re.compile(r"[0-9]{1,10}", re.ASCII)
 
 
 def int_or_percent(text: str, what: str) -> IntOrPercent:
@@ -97,10 +97,6 @@ class ServerClock:
             self._least, self._most = least, most
         else:
             self._least, self._most = max(least, self._least), min(most, self._most)
-
-
-UNKNOWN: Final = "unknown"
-_NUMBERS = re.compile(r"v?(\d+)\.(\d+)")
 
 
 def own_version() -> str:

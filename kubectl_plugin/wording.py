@@ -22,34 +22,8 @@ _WITHOUT_WIDTH: Final = (
 """Unicode's Default_Ignorable_Code_Point, line separators and interlinear annotations."""
 
 INVISIBLE: Final = re.compile(f"[{_CONTROLS}{_WITHOUT_WIDTH}]")
-
-
-def visible(text: str) -> str:
-    """`text` with a blank for each invisible character; line breaks and tabs stay."""
-    return INVISIBLE.sub(" ", text)
-
-
 PROGRAM: Final = "kubectl kruise-ds"
 _COMMAND: Final = re.compile(r"\bkubectl(?: kruise-ds)?(?= [a-z])")
-
-
-def command(verb: str, key: Key | None = None, *more: str, to: str = "", program: str = PROGRAM) -> str:
-    """`kubectl kruise-ds VERB NAME WORDS… -n NAMESPACE FLAGS…`; after `to`, what it is for, and a colon. `more`: the
-    words and flags. When it is printed, `for_cluster` adds the flags that choose the cluster."""
-    flags = next((index for index, word in enumerate(more) if word.startswith("-")), len(more))
-    words = more if key is None else (key.name, *more[:flags], "-n", key.namespace, *more[flags:])
-    typed = f"{program} {verb} {shlex.join(words)}".rstrip()
-    return f"{to}: {typed}" if to else typed
-
-
-def for_cluster(text: str, flags: Sequence[str]) -> str:
-    """`text` with `flags` added to each kubectl command in it: a command that a person copies must reach the cluster
-    of this call, even when the kubeconfig's context changes in between.
-    """
-    words = shlex.join(flags)
-    return _COMMAND.sub(lambda found: f"{found[0]} {words}", text) if words else text
-
-
 INSTEAD: Final = {
     "rollout status": "status -w",
     "rollout history": "history",
@@ -74,6 +48,28 @@ KINDS: Final = frozenset(
 _PATH: Final = r"\.\w+(?:\.\w+|\[(?:\d+|\*)\])*"
 _JSONPATH: Final = re.compile(rf"jsonpath=\{{?\$?({_PATH})\}}?")
 _COLUMNS: Final = re.compile(rf"custom-columns=([^:,]+:{_PATH}(?:,[^:,]+:{_PATH})*)")
+
+
+def visible(text: str) -> str:
+    """`text` with a blank for each invisible character; line breaks and tabs stay."""
+    return INVISIBLE.sub(" ", text)
+
+
+def command(verb: str, key: Key | None = None, *more: str, to: str = "", program: str = PROGRAM) -> str:
+    """`kubectl kruise-ds VERB NAME WORDS… -n NAMESPACE FLAGS…`; after `to`, what it is for, and a colon. `more`: the
+    words and flags. When it is printed, `for_cluster` adds the flags that choose the cluster."""
+    flags = next((index for index, word in enumerate(more) if word.startswith("-")), len(more))
+    words = more if key is None else (key.name, *more[:flags], "-n", key.namespace, *more[flags:])
+    typed = f"{program} {verb} {shlex.join(words)}".rstrip()
+    return f"{to}: {typed}" if to else typed
+
+
+def for_cluster(text: str, flags: Sequence[str]) -> str:
+    """`text` with `flags` added to each kubectl command in it: a command that a person copies must reach the cluster
+    of this call, even when the kubeconfig's context changes in between.
+    """
+    words = shlex.join(flags)
+    return _COMMAND.sub(lambda found: f"{found[0]} {words}", text) if words else text
 
 
 def instead_of(verb: str, words: Sequence[str], *flags: str) -> tuple[str, str]:

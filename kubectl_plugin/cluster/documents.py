@@ -43,6 +43,10 @@ AT_ONCE: Final = 20
 """Reads of `for_each` that run at the same time: fewer than the server answers at once, so none waits for its turn so
 long that it fails."""
 Read: TypeAlias = Coroutine[object, None, T]
+AnyResource: TypeAlias = Resource[Any, Any]
+SERVER_ENDS = "540"
+"""Seconds after which the server is to end a watch by itself."""
+_decoder = msgspec.json.Decoder(JSONObject)
 
 
 @asynccontextmanager
@@ -84,18 +88,11 @@ async def for_each(items: Iterable[T1], read: Callable[[T1], Read[T]]) -> tuple[
     return await side_by_side(*map(one, items))
 
 
-AnyResource: TypeAlias = Resource[Any, Any]
-
-SERVER_ENDS = "540"
-"""Seconds after which the server is to end a watch by itself."""
-
-
 class _WatchEvent(View):
     type: str
     object: JSONObject
 
 
-_decoder = msgspec.json.Decoder(JSONObject)
 _event_decoder = msgspec.json.Decoder(_WatchEvent)
 
 

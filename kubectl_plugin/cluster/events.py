@@ -25,8 +25,12 @@ REASONS: Final = {
     "set-image": "ImageSet",
     "apply": "Applied",
 }
-_LONGEST: Final = 1024
+_MESSAGE_LENGTH: Final = 1024
 """Characters that the server accepts in an Event's message."""
+LINE_BYTES: Final = 2000
+"""The most bytes of a line that are read."""
+LOG_SECONDS: Final = 2.0
+"""How long the kubelet is waited for: one that does not answer must not delay the rest of a report."""
 
 
 class _InvolvedView(View):
@@ -77,7 +81,7 @@ def _event(snapshot: Snapshot, result: str, done: LastAction) -> JSONObject:
         },
         "type": "Normal",
         "reason": REASONS[done.verb],
-        "message": _message(result, done)[:_LONGEST],
+        "message": _message(result, done)[:_MESSAGE_LENGTH],
         "source": {"component": PROGRAM},
         "reportingComponent": PROGRAM,
         "reportingInstance": done.client,
@@ -92,22 +96,16 @@ def _message(result: str, done: LastAction) -> str:
     return f"{result}{by}: {done.reason}" if done.reason else f"{result}{by}"
 
 
-LONGEST: Final = 2000
-"""The most bytes of a line that are read."""
-SECONDS: Final = 2.0
-"""How long the kubelet is waited for: one that does not answer must not delay the rest of a report."""
-
-
 async def last_log_line(session: Session, pod: Key, container: str) -> str:
     """The last line that the previous run of `container` wrote; empty if there is none or it cannot be read.
 
     `container`: may be empty for the only one of the pod.
     """
     named = (("container", container),) if container else ()
-    query = (("previous", "true"), ("tailLines", "1"), ("limitBytes", str(LONGEST)), *named)
+    query = (("previous", "true"), ("tailLines", "1"), ("limitBytes", str(LINE_BYTES)), *named)
     call = Call(verb="get", what=f"pods/log {pod}")
     try:
-        async with asyncio.timeout(SECONDS):
+        async with asyncio.timeout(LOG_SECONDS):
             answer = await session.sender.send(call, Request(method="GET", path=PODS.path(pod, "log"), query=query))
     except (ApiError, TimeoutError):
         return ""

@@ -24,6 +24,14 @@ from kubectl_plugin.cluster.session import Invocation, Session
 from kubectl_plugin.cluster.watches import MIN_INTERVAL, Watched, WatchedObjects, WatchSet
 from kubectl_plugin.rollout.snapshot import PullProgress, Snapshot
 
+T = TypeVar("T")
+IMAGES_EVERY: Final = 30.0
+"""Seconds until the nodes are read again for the images they have: kubelets report no more often."""
+OF_JOBS: Final = (("fieldSelector", f"involvedObject.kind={JOB_KIND}"),)
+"""Selects the Events about ImagePullJobs."""
+READ_SECONDS: Final = 5.0
+"""Seconds after which a verb that looks only once goes on without the image pulls."""
+
 
 async def nodes_with_images(session: Session) -> tuple[Node, ...] | None:
     """All nodes; None without the right to list them. Raises ApiError."""
@@ -83,18 +91,6 @@ async def following_pull(
         await one.begin(invocation.terminal.note)
     async with follow.keeping(follow.job, follow.pullers):
         yield follow
-
-
-T = TypeVar("T")
-
-IMAGES_EVERY: Final = 30.0
-"""Seconds until the nodes are read again for the images they have: kubelets report no more often."""
-
-OF_JOBS: Final = (("fieldSelector", f"involvedObject.kind={JOB_KIND}"),)
-"""Selects the Events about ImagePullJobs."""
-
-WITHIN: Final = 5.0
-"""Seconds after which a verb that looks only once goes on without the image pulls."""
 
 
 class _ReadOnDemand(WatchedObjects[T]):
@@ -192,10 +188,10 @@ async def with_pulls(invocation: Invocation, seen: Sequence[Snapshot]) -> tuple[
     and a note says so."""
     ahead = ImagesAhead(invocation.session, [one.key.namespace for one in seen])
     try:
-        async with asyncio.timeout(WITHIN):
+        async with asyncio.timeout(READ_SECONDS):
             return tuple([replace(one, pulls=await ahead.pulls_of(one)) for one in seen])
     except (ApiError, TimeoutError) as error:
-        words = str(error) if isinstance(error, ApiError) else f"no answer within {WITHIN:g}s"
+        words = str(error) if isinstance(error, ApiError) else f"no answer within {READ_SECONDS:g}s"
         invocation.terminal.note(f"cannot tell which images are pulled ahead: {words}")
         return tuple(seen)
 

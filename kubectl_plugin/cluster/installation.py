@@ -36,6 +36,15 @@ from kubectl_plugin.rollout.installation import (
     silence_of,
 )
 
+T = TypeVar("T")
+VERSION_LABEL: Final = "app.kubernetes.io/version"
+RIVAL_NAMESPACE: Final = "kruise-system"
+RIVAL_LEASE: Final = "kruise-manager"
+RIVAL_DEPLOYMENT: Final = "kruise-controller-manager"
+LEADING_SECONDS: Final = 10.0
+"""How long `coming_leader` waits for a holder of the Lease."""
+_RELEASE = re.compile(r"v?\d+\.\d+\.\d+(?:[-+][\w.+-]+)?")
+
 
 async def controller_leader(session: Session) -> Leader | None:
     """The holder of the controller's Lease; None if there is no such Lease. Raises ApiError."""
@@ -71,9 +80,6 @@ async def why_no_controller(session: Session, now: float) -> str | None:
     silence = silence_of(found, session.controller_namespace, now)
     unless = "" if found is not None else ", unless one runs with --no-leader-elect"
     return f"no controller is active{unless}: {silence}" if silence else None
-
-
-T = TypeVar("T")
 
 
 class _GroupVersion(View):
@@ -144,15 +150,6 @@ async def _if_there(answer: Awaitable[T]) -> T | None:
         return await answer
     except NotFound:
         return None
-
-
-VERSION_LABEL: Final = "app.kubernetes.io/version"
-RIVAL_NAMESPACE: Final = "kruise-system"
-RIVAL_LEASE: Final = "kruise-manager"
-RIVAL_DEPLOYMENT: Final = "kruise-controller-manager"
-LEADING_SECONDS: Final = 10.0
-"""How long `coming_leader` waits for a holder of the Lease."""
-_RELEASE = re.compile(r"v?\d+\.\d+\.\d+(?:[-+][\w.+-]+)?")
 
 
 class _DeploymentStatus(View):

@@ -32,6 +32,12 @@ ATTEMPTS: Final = 3
 """As kubectl makes them: after no answer, and after 5xx."""
 PAUSE: Final = 1.0
 """Seconds between two attempts."""
+SUFFIXES: Final = (".json", ".yaml", ".yml")
+"""Files in a folder are read if they end so, as kubectl does; a file that is named itself may be called anything."""
+STDIN: Final = "-"
+_VERSIONS: Final = (API_VERSION, f"{GROUP}/v1alpha1")
+_MOST_VALUES: Final = 1_000_000
+"""Limit for one file. The API server accepts objects of up to 3 MiB."""
 
 
 def is_url(source: str) -> bool:
@@ -80,14 +86,6 @@ async def _text(session: ClientSession, url: str, proxy: str, most: int) -> str:
         raise CommandError(f"cannot read {url}: {error}") from error
     except (ClientError, OSError, ValueError) as error:
         raise _NoAnswer(" ".join(str(error).split()) or type(error).__name__) from error
-
-
-SUFFIXES: Final = (".json", ".yaml", ".yml")
-"""Files in a folder are read if they end so, as kubectl does; a file that is named itself may be called anything."""
-STDIN: Final = "-"
-_VERSIONS: Final = (API_VERSION, f"{GROUP}/v1alpha1")
-_MOST_VALUES: Final = 1_000_000
-"""Limit for one file. The API server accepts objects of up to 3 MiB."""
 
 
 class Manifest(Value):

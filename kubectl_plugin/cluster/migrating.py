@@ -22,7 +22,7 @@ from kubectl_plugin.migrate.observed import Daemon, Kind, MigrationSide, Observe
 from kubectl_plugin.migrate.steps import ChangeObject, CreateObject, Delete
 
 GENERATION_LABEL: Final = "pod-template-generation"
-LONGEST: Final = 19
+LABEL_DIGITS: Final = 19
 """A label with this many digits or more is not read: it may exceed the largest integer of the API."""
 _RESOURCES: dict[Kind, AnyResource] = {
     Kind.NATIVE: NATIVE,
@@ -54,7 +54,7 @@ def _daemon(view: pod.PodView) -> Daemon | None:
 
 def _number(label: str) -> int:
     """The template generation in `label`; 0 where it is no number that the native controller writes."""
-    return int(label) if label.isdecimal() and len(label) < LONGEST else 0
+    return int(label) if label.isdecimal() and len(label) < LABEL_DIGITS else 0
 
 
 def _record(view: revision.RevisionView) -> RevisionRecord | None:

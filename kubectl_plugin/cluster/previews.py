@@ -45,6 +45,10 @@ from kubectl_plugin.rollout.world_of import world_of
 
 NO_RIGHT: Final = ("cannot create resource", "cannot set blockOwnerDeletion")
 """How the server refuses for want of RBAC rights; an admission policy's refusal is about the pod itself."""
+ADMISSION_SECONDS: Final = 5.0
+"""Seconds for all answers; without them a verb goes on, and says less."""
+MOST_DIFFERENCES: Final = 20
+"""Differences that are asked about. One pod stands for all that differ in the same way."""
 
 
 async def dry_run_of_change(session: Session, live: JSONObject, wanted: JSONObject) -> JSONObject | None:
@@ -124,12 +128,6 @@ async def unknown_fields(session: Session, snapshot: Snapshot, operations: Itera
     return answer.text if answer.unknown_fields else ""
 
 
-WITHIN: Final = 5.0
-"""Seconds for all answers; without them a verb goes on, and says less."""
-MOST: Final = 20
-"""Differences that are asked about. One pod stands for all that differ in the same way."""
-
-
 async def with_admission(invocation: Invocation, snapshot: Snapshot, after: DaemonSet) -> Snapshot:
     """`snapshot` with the pods whose update in place to `after` would undo what admission did, and those of which
     this is not known."""
@@ -138,18 +136,18 @@ async def with_admission(invocation: Invocation, snapshot: Snapshot, after: Daem
         return snapshot
     client, unmapped, unsure = invocation.session.client, dict[str, str](), set[str]()
     try:
-        async with asyncio.timeout(WITHIN):
+        async with asyncio.timeout(ADMISSION_SECONDS):
             pods = await list_objects(client, POD_VIEWS, snapshot.key.namespace, owned_query(snapshot.daemonset))
             groups = _alike(pods, changes)
             unsure = {uid for group in groups for uid in _uids(group)}
-            for group in groups[:MOST]:
+            for group in groups[:MOST_DIFFERENCES]:
                 pod = group[0]
                 why = await _why(client, pod, revision, changes[pod.metadata.uid], snapshot.now)
                 if why is not None:
                     unsure -= _uids(group)
                     unmapped |= dict.fromkeys(_uids(group), why) if why else {}
     except (ApiError, TimeoutError) as error:
-        words = str(error) if isinstance(error, ApiError) else f"no answer within {WITHIN:g}s"
+        words = str(error) if isinstance(error, ApiError) else f"no answer within {ADMISSION_SECONDS:g}s"
         invocation.terminal.note(f"cannot tell of all pods what admission changed: {words}")
     return replace(snapshot, unmapped=unmapped, unasked=frozenset(unsure))
 

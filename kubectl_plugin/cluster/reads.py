@@ -27,6 +27,14 @@ from kubectl_plugin.flags import SelectorOptions
 from kubectl_plugin.rollout.snapshot import CHANGE_CAUSE, Container, PodDetail, RevisionDetail, Snapshot, Unread
 from kubectl_plugin.wording import KINDS, command
 
+NATIVE = replace(requests.DAEMONSETS, group="apps", version="v1", custom=False)
+"""Read as JSON documents only; its view is never decoded."""
+_SHOWN = 3
+HURRY: Final = 1.0
+"""Seconds for optional reads before a write that has to be fast."""
+PREVIEW: Final = 5.0
+"""Seconds for optional reads where a person confirms the change before it is written."""
+
 
 class MetaView(View):
     """Any object."""
@@ -92,11 +100,6 @@ PODS = read_as(requests.PODS, pod.PodView, _pod_detail)
 REVISIONS = read_as(requests.REVISIONS, revision.RevisionView, _revision_detail)
 VERSIONS = read_as(requests.DAEMONSETS, MetaView, lambda view: view.metadata.resource_version)
 """Of DaemonSets: whether one has changed."""
-NATIVE = replace(requests.DAEMONSETS, group="apps", version="v1", custom=False)
-"""Read as JSON documents only; its view is never decoded."""
-
-
-_SHOWN = 3
 
 
 async def not_found_error(session: Session, key: Key, error: NotFound) -> Exception:
@@ -133,12 +136,6 @@ async def _similar_names(session: Session, key: Key) -> tuple[str, ...]:
     if meant == key.name:
         return (f"it exists in: {', '.join(spaces[:_SHOWN])}",)
     return (f"did you mean {meant}?" + (f" It exists in: {', '.join(spaces[:_SHOWN])}" if not namespace else ""),)
-
-
-HURRY: Final = 1.0
-"""Seconds for optional reads before a write that has to be fast."""
-PREVIEW: Final = 5.0
-"""Seconds for optional reads where a person confirms the change before it is written."""
 
 
 def name_of(text: str) -> str:

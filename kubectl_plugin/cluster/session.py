@@ -32,6 +32,9 @@ from kubectl_plugin.units import ServerClock
 
 _PORTS: Final = {"http": "80", "https": "443"}
 _Address: TypeAlias = IPv4Address | IPv6Address
+PROGRAM: Final = "kubectl-kruise-ds"
+CONTROLLER_NAMESPACE: Final = "KRUISE_DS_CONTROLLER_NAMESPACE"
+"""The environment variable in place of `--controller-namespace`."""
 
 
 def through_proxy(connection: Connection, environ: Mapping[str, str]) -> Connection:
@@ -106,11 +109,6 @@ def _ascii(host: str) -> str:
     with suppress(UnicodeError):
         return ".".join(one if one.isascii() else one.encode("idna").decode() for one in host.split("."))
     return host
-
-
-PROGRAM: Final = "kubectl-kruise-ds"
-CONTROLLER_NAMESPACE: Final = "KRUISE_DS_CONTROLLER_NAMESPACE"
-"""The environment variable in place of `--controller-namespace`."""
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,14 @@ from kubectl_plugin.rollout.world_of import world_of
 from kubectl_plugin.terminal import Terminal
 from kubectl_plugin.wording import command, new_nodes
 
+Judge: TypeAlias = Callable[[], Awaitable[None]]
+"""Checks once more whether the change may be written. Raises CommandError where it may not."""
+ATTEMPTS: Final = 30
+"""How often a write is tried. During a rollout each status that the controller writes makes our version stale: with
+ten of them a second, and a server a quarter of a second away, one attempt in twelve succeeds."""
+_NOT_THERE: Final = {"resourceVersion": "1"}
+"""No object has this resourceVersion: server-side apply with it makes an object, or is a conflict if there is one."""
+
 
 @contextmanager
 def warn_if_interrupted(terminal: Terminal, what: str, *hints: str) -> Iterator[None]:
@@ -52,16 +60,6 @@ def warn_if_interrupted(terminal: Terminal, what: str, *hints: str) -> Iterator[
     finally:
         if unheeded:
             loop.remove_signal_handler(signal.SIGTERM)
-
-
-Judge: TypeAlias = Callable[[], Awaitable[None]]
-"""Checks once more whether the change may be written. Raises CommandError where it may not."""
-ATTEMPTS: Final = 30
-"""How often a write is tried. During a rollout each status that the controller writes makes our version stale: with
-ten of them a second, and a server a quarter of a second away, one attempt in twelve succeeds."""
-
-_NOT_THERE: Final = {"resourceVersion": "1"}
-"""No object has this resourceVersion: server-side apply with it makes an object, or is a conflict if there is one."""
 
 
 async def write(

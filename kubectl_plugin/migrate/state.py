@@ -26,6 +26,26 @@ _ITEMWISE: Final = (
 )
 """Lists in the spec of ours whose items may have a manager each. The CRD's schema has no keys for other lists, so
 each of them has managers as a whole only."""
+MARK: Final = "kruise-ds/migration"
+"""Annotation on both DaemonSets: the settings that each gets when the migration is over."""
+FINALIZER: Final = "kruise-ds/migration"
+"""Finalizer on ours: it keeps the deleted object readable, because only that says what the native one must become."""
+EVERYBODY: Final = "100%"
+FROZEN: Final[JSONObject] = {"type": "OnDelete"}
+"""The strategy of a native DaemonSet during the migration: it replaces lost pods and updates none."""
+SHARED: Final = ("selector", "template", "minReadySeconds", "revisionHistoryLimit")
+"""Fields that both kinds have in their spec; the update strategies differ."""
+_STRATEGY: Final = ("spec", "updateStrategy")
+_SCALE: Final = ("spec", "scaleStrategy")
+_MARKED: Final = ("metadata", "annotations", MARK)
+GENERATION: Final = "deprecated.daemonset.template.generation"
+"""Annotation of a native DaemonSet: how often its template was changed. Its pods carry that number as a label, and
+its controller takes pods with the newest number for current ones, whatever their revision is."""
+_NATIVE_ONLY: Final = (GENERATION, "argocd.argoproj.io/tracking-id")
+"""Annotations that are only true of the native object."""
+OUR_PREFIXES: Final = ("kruise-ds/", "daemonset.kruise.io/", "apps.kruise.io/")
+"""Prefixes of annotations that mean nothing to the native kind."""
+_OURS_ONLY: Final = (*OUR_PREFIXES, LAST_APPLIED, *_NATIVE_ONLY)
 
 
 def managers_of(document: JSONObject) -> tuple[JSONObject, ...]:
@@ -76,28 +96,6 @@ def _member(value: JSON, key: str) -> JSON:
     if how == "k":
         return next((one for one in items_of(value) if wanted.items() <= one.items()), None)
     return wanted if isinstance(value, list) and wanted in value else None
-
-
-MARK: Final = "kruise-ds/migration"
-"""Annotation on both DaemonSets: the settings that each gets when the migration is over."""
-FINALIZER: Final = "kruise-ds/migration"
-"""Finalizer on ours: it keeps the deleted object readable, because only that says what the native one must become."""
-EVERYBODY: Final = "100%"
-FROZEN: Final[JSONObject] = {"type": "OnDelete"}
-"""The strategy of a native DaemonSet during the migration: it replaces lost pods and updates none."""
-SHARED: Final = ("selector", "template", "minReadySeconds", "revisionHistoryLimit")
-"""Fields that both kinds have in their spec; the update strategies differ."""
-_STRATEGY: Final = ("spec", "updateStrategy")
-_SCALE: Final = ("spec", "scaleStrategy")
-_MARKED: Final = ("metadata", "annotations", MARK)
-GENERATION: Final = "deprecated.daemonset.template.generation"
-"""Annotation of a native DaemonSet: how often its template was changed. Its pods carry that number as a label, and
-its controller takes pods with the newest number for current ones, whatever their revision is."""
-_NATIVE_ONLY: Final = (GENERATION, "argocd.argoproj.io/tracking-id")
-"""Annotations that are only true of the native object."""
-OUR_PREFIXES: Final = ("kruise-ds/", "daemonset.kruise.io/", "apps.kruise.io/")
-"""Prefixes of annotations that mean nothing to the native kind."""
-_OURS_ONLY: Final = (*OUR_PREFIXES, LAST_APPLIED, *_NATIVE_ONLY)
 
 
 class Mark(Value):

@@ -24,6 +24,11 @@ from kubectl_plugin.migrate.observed import QUIET, Kind, MigrationSide, Observed
 from kubectl_plugin.migrate.state import Mark
 from kubectl_plugin.wording import command
 
+ORPHANING: Final = "orphan"
+"""The finalizer with which the garbage collector removes the owner from its pods."""
+GRACE: Final = 30.0
+"""Seconds by which a kubelet may be late in ending a pod."""
+
 
 class CreateObject(Value):
     kind: Kind
@@ -67,11 +72,6 @@ class WaitForPods(Value):
 class HandedOver(Value):
     says: str
 
-
-ORPHANING: Final = "orphan"
-"""The finalizer with which the garbage collector removes the owner from its pods."""
-GRACE: Final = 30.0
-"""Seconds by which a kubelet may be late in ending a pod."""
 
 MigrationStep: TypeAlias = CreateObject | ChangeObject | Delete | WaitForPods | HandedOver
 
