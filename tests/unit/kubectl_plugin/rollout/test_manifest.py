@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from controller.api.objects import JSON, JSONObject, Key
+from kubectl_plugin.commands.nodes import choice_of, chosen_rows
 from kubectl_plugin.errors import CommandError
 from kubectl_plugin.rollout.history import template_among
-from kubectl_plugin.rollout.survey import Survey, choice_of, chosen_rows, survey
+from kubectl_plugin.rollout.survey import Survey, survey
 from tests.beds.snapshots import container, detail, snapshot
 from tests.beds.worlds import ago, ds, node, pod, served, taint
 

@@ -10,8 +10,9 @@ from msgspec.structs import replace
 from controller.api.daemonset import DaemonSetStatus, LifecycleHook, Phase
 from controller.api.names import LIFECYCLE_STATE_LABEL, PREPARING_DELETE, TAINT_UNREACHABLE
 from controller.planner.explanation import NodeState
+from kubectl_plugin.commands.nodes import choice_of, chosen_rows
 from kubectl_plugin.rollout.snapshot import PodDetail, Snapshot, Unread
-from kubectl_plugin.rollout.survey import Survey, choice_of, chosen_rows, is_unusable, survey
+from kubectl_plugin.rollout.survey import Survey, is_unusable, survey
 from tests.beds.snapshots import container, crashing, detail, observed, of_world, snapshot
 from tests.beds.worlds import ago, ds, everywhere, failed, node, pod, prepared, served, taint, world
 
