@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import IntEnum
 
 
@@ -51,3 +52,10 @@ class UsageError(CommandError):
 
     def __init__(self, message: str, *, hints: tuple[str, ...] = ()) -> None:
         super().__init__(message, hints=hints, exit_code=ExitCode.USAGE)
+
+
+@dataclass(frozen=True)
+class NoAnswer:
+    """Why a question to the server has no answer."""
+
+    why: str

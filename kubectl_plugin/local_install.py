@@ -8,8 +8,9 @@ import shutil
 from collections.abc import Mapping
 from typing import Final
 
+from kubectl_plugin.errors import NoAnswer
 from kubectl_plugin.host import Host
-from kubectl_plugin.rollout.installation import Machine, NoAnswer
+from kubectl_plugin.rollout.installation import Machine
 
 PLUGIN: Final = "kubectl-kruise_ds"
 COMPLETION: Final = "kubectl_complete-kruise_ds"

@@ -6,67 +6,30 @@ from __future__ import annotations
 
 import math
 import os
-import re
 import shutil
 import signal
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, TextIO
+from typing import TYPE_CHECKING, TextIO
 
-import msgspec
-
-from controller.api.objects import JSONObject, as_bytes, items_of
 from kubectl_plugin.errors import CommandError, UsageError
 from kubectl_plugin.flags import GlobalFlags, Output
 from kubectl_plugin.host import Host
 from kubectl_plugin.units import ServerClock
-from kubectl_plugin.wording import INVISIBLE, for_cluster, visible
+from kubectl_plugin.wording import for_cluster, visible
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-_BEYOND_ASCII: Final = re.compile(r"[^\x00-\x7e]")
+    from controller.api.objects import JSONObject
+
 WIDEST = 200
 """Columns: wider terminals are not used to the full."""
 NARROWEST = 40
 LOG_WIDTH = 80
 """Columns where stdout is no terminal."""
-
-
-def as_text(document: JSONObject, output: Output, *, only_ascii: bool = False) -> str:
-    """`document` as JSON or YAML, without a final line break and without managedFields, which nobody reads.
-
-    `only_ascii`: other characters are escaped within their strings, so the document stays the same.
-    """
-    shown = _without_managed_fields(document)
-    if shown.get("kind") == "List":
-        shown["items"] = [_without_managed_fields(one) for one in items_of(shown.get("items"))]
-    if output is Output.YAML:
-        from kubectl_plugin.kubectl_yaml import yaml_text  # imported only when YAML is asked for
-
-        text = yaml_text(shown, only_ascii=only_ascii)
-        return yaml_text(shown, only_ascii=True) if INVISIBLE.search(text) else text
-    return as_line(msgspec.json.format(as_bytes(shown), indent=4), only_ascii=only_ascii)
-
-
-def as_line(encoded: bytes, *, only_ascii: bool) -> str:
-    """JSON for stdout: characters that nobody would see are escaped, so the document stays the same."""
-    return (_BEYOND_ASCII if only_ascii else INVISIBLE).sub(_escaped, encoded.decode())
-
-
-def _without_managed_fields(document: JSONObject) -> JSONObject:
-    shown = dict(document)
-    if isinstance(meta := shown.get("metadata"), dict):
-        shown["metadata"] = {key: value for key, value in meta.items() if key != "managedFields"}
-    return shown
-
-
-def _escaped(found: re.Match[str]) -> str:
-    """JSON writes a character beyond U+FFFF as two surrogates."""
-    units = found[0].encode("utf-16-be")
-    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
 
 
 class Terminal:
@@ -159,6 +122,8 @@ class Terminal:
 
     def say_document(self, document: JSONObject, output: Output) -> None:
         """Print the whole result for a program."""
+        from kubectl_plugin.printing import as_text  # it imports msgspec
+
         self.say(as_text(document, output, only_ascii=self.ascii))
 
     def show(self, renderable: RenderableType, *, whole: bool = False) -> None:

@@ -25,10 +25,10 @@ from kubectl_plugin.cluster import reads
 from kubectl_plugin.cluster.documents import ask, list_objects, read_items, side_by_side
 from kubectl_plugin.cluster.reads import read_as
 from kubectl_plugin.cluster.session import Session
+from kubectl_plugin.errors import NoAnswer
 from kubectl_plugin.rollout.installation import (
     ControllerPod,
     Leader,
-    NoAnswer,
     OurDaemonSet,
     Right,
     Rival,

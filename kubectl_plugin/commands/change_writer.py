@@ -33,9 +33,10 @@ from kubectl_plugin.commands.deadline import Deadline
 from kubectl_plugin.errors import CommandError, ExitCode
 from kubectl_plugin.flags import Output
 from kubectl_plugin.options import ActingOptions, DryRun
+from kubectl_plugin.printing import as_line
 from kubectl_plugin.rollout.gitops import LastAction, action, pause_of, paused_words
 from kubectl_plugin.rollout.snapshot import Snapshot
-from kubectl_plugin.terminal import Terminal, as_line, one_line
+from kubectl_plugin.terminal import Terminal, one_line
 
 ToldLater: TypeAlias = Callable[[Sequence[JSONObject]], Awaitable[Sequence[tuple[str, ...]]]]
 """Reads, after the writes, the lines under the result of each object, which it gets as it is now."""

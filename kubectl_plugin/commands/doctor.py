@@ -12,10 +12,11 @@ from kubectl_plugin.cluster import installation
 from kubectl_plugin.cluster.documents import side_by_side
 from kubectl_plugin.cluster.installation import answer_or_reason, review_right, served_versions, server_version
 from kubectl_plugin.cluster.session import Invocation
+from kubectl_plugin.errors import NoAnswer
 from kubectl_plugin.flags import Options
 from kubectl_plugin.render.listings import checks_text
 from kubectl_plugin.rollout.document import document
-from kubectl_plugin.rollout.installation import DoctorCheck, Facts, Level, NoAnswer, Right, checkup, problems
+from kubectl_plugin.rollout.installation import DoctorCheck, Facts, Level, Right, checkup, problems
 from kubectl_plugin.wording import for_cluster
 
 WANTED = (

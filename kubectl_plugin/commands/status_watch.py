@@ -28,6 +28,7 @@ from kubectl_plugin.commands.table_watch import Interruptions
 from kubectl_plugin.errors import CommandError, ExitCode, UsageError
 from kubectl_plugin.flags import Output
 from kubectl_plugin.options import StatusOptions as Asked
+from kubectl_plugin.printing import as_line
 from kubectl_plugin.render.status import Detail, status_lines
 from kubectl_plugin.render.tables import DIM, LiveBlock, clean
 from kubectl_plugin.rollout.snapshot import Snapshot
@@ -43,7 +44,7 @@ from kubectl_plugin.rollout.wait import (
     unfinished_ending,
     with_namespaces,
 )
-from kubectl_plugin.terminal import Terminal, as_line
+from kubectl_plugin.terminal import Terminal
 from kubectl_plugin.units import short_duration
 from kubectl_plugin.wording import command
 

@@ -14,8 +14,9 @@ from rich.text import Text
 from controller.api.objects import JSONObject, as_bytes
 from kubectl_plugin.cluster.session import Invocation
 from kubectl_plugin.flags import Output
+from kubectl_plugin.printing import as_line
 from kubectl_plugin.render.tables import LiveBlock
-from kubectl_plugin.terminal import Terminal, as_line
+from kubectl_plugin.terminal import Terminal
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kubectl_plugin.errors import NoAnswer
 from kubectl_plugin.flags import Output
 from kubectl_plugin.host import Host
 from kubectl_plugin.options import VersionOptions
-from kubectl_plugin.rollout.installation import NoAnswer
 from kubectl_plugin.terminal import Terminal
 from kubectl_plugin.units import too_far_apart
 

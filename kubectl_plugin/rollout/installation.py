@@ -13,6 +13,7 @@ from typing import Final
 
 from controller.api.names import LEASE_NAME
 from controller.api.objects import JSONObject, fields_of, items_of, value_at
+from kubectl_plugin.errors import NoAnswer
 from kubectl_plugin.units import minor_of, short_duration, too_far_apart
 from kubectl_plugin.wording import command
 
@@ -37,13 +38,6 @@ NAMESPACE: Final = "kruise-ds-system"
 """The namespace of the controller, unless it was installed in another one."""
 SILENCE: Final = 60.0
 """Seconds without a renewal after which no controller can be leading: its Lease is valid for 15."""
-
-
-@dataclass(frozen=True)
-class NoAnswer:
-    """Why a question to the server has no answer."""
-
-    why: str
 
 
 @dataclass(frozen=True)

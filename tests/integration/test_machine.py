@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from kubectl_plugin import local_install
+from kubectl_plugin.errors import NoAnswer
 from kubectl_plugin.host import Host
 from kubectl_plugin.local_install import look_around
-from kubectl_plugin.rollout.installation import NoAnswer
 from tests.unit.kubectl_plugin.test_local_install import program
 
 

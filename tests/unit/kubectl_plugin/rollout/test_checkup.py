@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kubectl_plugin.errors import NoAnswer
 from kubectl_plugin.rollout.installation import (
     ControllerPod,
     DoctorCheck,
@@ -14,7 +15,6 @@ from kubectl_plugin.rollout.installation import (
     Leader,
     Level,
     Machine,
-    NoAnswer,
     OurDaemonSet,
     Right,
     Rival,
