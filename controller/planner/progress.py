@@ -7,11 +7,14 @@ status, so it is never written only because time has passed.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
+from math import inf
+
 from msgspec.structs import replace
 
 from controller.api.daemonset import DaemonSetStatus, Phase, Rollout
 from controller.api.objects import Value, epoch, rfc3339
-from controller.api.revision import Revision
 from controller.api.template_identity import without_restart
 from controller.planner.blockers import update_blocker
 from controller.planner.node_fit import Fit
@@ -241,7 +244,9 @@ def with_stable(rollout: RolloutState, record: Rollout, *, observed: bool) -> tu
 
     Nothing is concluded from what is incomplete: own writes that are not seen yet, a pod that cannot be decoded. A
     restart makes no other revision; and one that was gone back to has none before it, because the one before is the
-    one that was abandoned. While none is stable, the first that was available everywhere stands in for it.
+    one that was abandoned. The first of
+    all stands in for it until it is stable. Once most
+    nodes have another one that is not wanted any more, none is.
     """
     current = rollout.revision
     twins = {one.hash for one in of_template(rollout.world.daemonset, rollout.history)}  # about to be deleted
@@ -251,40 +256,44 @@ def with_stable(rollout: RolloutState, record: Rollout, *, observed: bool) -> tu
     record = replace(record, stable_revision=known, previous_stable_revision=former)
     if known == current.hash or rollout.world.unreadable:
         return record, None
-    proven, moment = _proven(rollout, 0.75 if known is not None else 0.5, observed=observed)
-    if proven is None or proven.hash == known:
+    if known is not None and any(one != known for one in _on_most_nodes(rollout)):
+        return replace(record, stable_revision=None, previous_stable_revision=None), None
+    moment = _complete_since(rollout) + SOAK_SECONDS
+    if moment == inf or not (observed and current.uid):
         return record, None
     if moment > rollout.world.now:
-        first = proven is current and known is None and former is None
-        return replace(record, previous_stable_revision=proven.hash if first else former), moment
+        first = known is None and former is None and not rollout.history
+        return replace(record, previous_stable_revision=current.hash if first else former), moment
     stored = {one.hash: without_restart(one.template) for one in (current, *rollout.history)}
-    content = stored[proven.hash]
+    content = stored[current.hash]
     if known is None or stored.get(known) != content:
         former = None if former is not None and stored.get(former) == content else known
-    return replace(record, stable_revision=proven.hash, previous_stable_revision=former), None
+    return replace(record, stable_revision=current.hash, previous_stable_revision=former), None
 
 
-def _proven(rollout: RolloutState, share: float, *, observed: bool) -> tuple[Revision | None, float]:
-    """The revision that the pods prove, and the moment of that, if they stay as they are.
-
-    The current one is proven by available pods on all nodes that can be reached, an older one on more than `share` of
-    them: with a few nodes kept old for good, or one where its pod never got ready, it was what most nodes had. Nodes
-    that cannot be reached do not count, if they are fewer than half.
-    """
+def _ready_since(rollout: RolloutState) -> Iterator[tuple[str, float]]:
+    """The hashes of the available pods on nodes that can be reached (of two on a node, the old one), and since when
+    each is ready."""
     seen = rollout.world.ready_seen
-    reached = [node for node in rollout.eligible if not node.unreachable]
-    moments: dict[str, list[float]] = {}
-    for node in reached:
+    for node in rollout.eligible:
         pod = node.old if node.old is not None else node.current
         available = node.old_available if node.old is not None else node.current_available
-        if pod is not None and available and pod.ready_since is not None:
-            since = min(pod.ready_since, seen.get(pod.uid, pod.ready_since))
-            moments.setdefault(pod.hash, []).append(since + SOAK_SECONDS)
-    current = moments.get(rollout.revision.hash, [])
-    if len(current) == len(reached) > rollout.budget.desired / 2 and observed and rollout.revision.uid:
-        return rollout.revision, max(current)
-    enough = int(max(len(reached) * share, rollout.budget.desired / 2))
-    for one in rollout.history:
-        if len(found := sorted(moments.get(one.hash, ()))) > enough:
-            return one, found[enough]
-    return None, 0.0
+        if pod is not None and available and pod.ready_since is not None and not node.unreachable:
+            yield pod.hash, min(pod.ready_since, seen.get(pod.uid, pod.ready_since))
+
+
+def _complete_since(rollout: RolloutState) -> float:
+    """Since when all nodes that can be reached have an available pod of the current revision (seconds since 1970);
+    inf: they do not. Nodes that cannot be reached do not count, if they are fewer than half."""
+    reached = sum(not node.unreachable for node in rollout.eligible)
+    moments = [since for hash_, since in _ready_since(rollout) if hash_ == rollout.revision.hash]
+    return max(moments) if len(moments) == reached > rollout.budget.desired / 2 else inf
+
+
+def _on_most_nodes(rollout: RolloutState) -> Iterator[str]:
+    """Hashes of older revisions that more than three quarters of the nodes have, without having been complete: a few
+    nodes are kept old for good, or a pod never got ready. Whether such a one was good is for people to say."""
+    soaked = rollout.world.now - SOAK_SECONDS
+    counts = Counter(hash_ for hash_, since in _ready_since(rollout) if since <= soaked)
+    del counts[rollout.revision.hash]
+    return (one for one, count in counts.items() if count > 0.75 * rollout.budget.desired)

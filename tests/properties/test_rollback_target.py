@@ -63,8 +63,7 @@ class Watched:
         reached = {one.name for one in world.nodes if not one.unreachable}
         ready = [one for one in world.pods if one.ready and not one.terminating and one.node in reached]
         long = Counter(contents[one.hash] for one in ready if world.now - (one.ready_since or 0.0) >= 30.0)
-        share = 3 / 4 if self._known else 1 / 2
-        self.stable |= {one for one, number in long.items() if number > len(reached) * share}
+        self.stable |= {one for one, number in long.items() if number == len(reached)}
         if not self.first and len(ready) == len(reached) and len(found := {contents[one.hash] for one in ready}) == 1:
             self.first = found
         self.cluster.step()

@@ -86,7 +86,7 @@ def test_a_bad_node_that_lost_its_label_is_told_and_stays_bad() -> None:
     with settled() as scene:
         selected(scene)
         before = pods(scene)
-        ran = rollback(scene, columns=200)
+        ran = rollback(scene, "--to-revision=6", columns=200)
         assert (
             "  will NOT    1 node: c-07 (rollingUpdate.selector does not match; --drop-selector lifts it)" in ran.out
         )
