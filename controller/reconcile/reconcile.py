@@ -32,6 +32,10 @@ from controller.runtime.workers import (
 )
 from controller.runtime.workqueue import WorkItem
 
+RECHECK_SECONDS = 3.0
+"""Seconds after its writes at which a pass is due even without an event: a write that a webhook undid at once has
+changed nothing."""
+
 
 class _Pass(msgspec.Struct, frozen=True):
     """What one pass decides from, all of one moment."""
@@ -147,6 +151,8 @@ class Reconciler:
             return Done()
         now = this.now + elapsed() - this.moment
         wakes_in = None if decided.wake_at is None else decided.wake_at - now
+        if decided.actions and in_time and not errors:
+            wakes_in = RECHECK_SECONDS if wakes_in is None else min(wakes_in, RECHECK_SECONDS)
         again = not in_time or (decided.again and not errors)
         return outcome(errors, seconds_until_due(wakes_in, status_due, again=again, fresh=this.fresh))
 

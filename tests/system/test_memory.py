@@ -22,7 +22,7 @@ from tests.system.pulls import job, over, pulling, reads
 ROUNDS = 60
 MORE = 20
 """Entries that a collection may have more in the end; if it kept one of each round it would have three times that."""
-KEPT = ("Recorder._said", "Recorder._allowances")
+KEPT = ("Recorder._recent", "Recorder._allowances")
 """These have a limit of their own, in number."""
 
 
