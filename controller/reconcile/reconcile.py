@@ -133,9 +133,8 @@ class Reconciler:
             if note is not None:
                 self._observer.event(daemonset, note)
 
-        client = self._dependencies.client.with_reserved_permit(
-            warned
-        )  # apart: it waits for no other pass at the throttle
+        # with a permit of its own it waits for no other pass at the throttle
+        client = self._dependencies.client.with_reserved_permit(warned)
         dependencies = msgspec.structs.replace(self._dependencies, client=client)
         answers, in_time = await self._carry_out(this, decided, dependencies, requeue)
         errors = [answer.left for answer in answers if answer.left is not None]

@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from tests.beds.api import DAEMONSETS, PODS, Object
+from tests.beds.api import DAEMONSETS, PODS, REVISIONS, Object
 from tests.beds.control_plane import ControlPlane
 from tests.beds.control_plane.kubectl import run_to_end
 from tests.beds.controller.bed import Bed
@@ -101,6 +101,11 @@ async def test_from_a_restart_it_goes_to_the_one_that_was_stable_before_and_not_
     """Two are rolled out completely, then a canary is put back, and all pods are restarted."""
 
     async def stable(number: int) -> None:
+        def unstored(found: list[Object]) -> str:
+            numbers = [one["revision"] for one in found]
+            return "" if number in numbers else f"there are {numbers}"
+
+        await bed.until(REVISIONS, unstored, f"revision {number}")
         name = {one["revision"]: one["metadata"]["name"] for one in await bed.revisions()}[number]
 
         def missing(found: list[Object]) -> str:
