@@ -1,6 +1,4 @@
-"""The two clocks. Times in API objects are wall-clock time, which may jump when the machine's clock is set; every
-duration is measured by `elapsed`, which never jumps.
-"""
+"""Wall-clock time, which API objects hold, and the monotonic time that measures every duration."""
 
 from __future__ import annotations
 
@@ -10,11 +8,11 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 Clock: TypeAlias = Callable[[], float]
-"""Returns the time now in seconds since 1970 (UTC). It may jump when the machine's clock is set."""
+"""Returns the current time in seconds since 1970 (UTC). It may jump when the machine's clock is set."""
 
 system_clock: Clock = time.time
 
 
 def elapsed() -> float:
-    """Seconds of the running event loop's time; only the difference of two of them means anything."""
+    """Seconds of the running event loop's monotonic time; only differences are meaningful."""
     return asyncio.get_running_loop().time()

@@ -1,11 +1,9 @@
-"""Our own writes that the caches have not shown yet: until they have, their owner is not planned again.
+"""The controller's writes that its caches do not show yet; until they do, their owner is not planned again.
 
-No I/O. Versions are resourceVersions, integers that may be compared within one resource: a cache whose version has
-reached that of our write has seen it. So has a cache that was listed after the server answered, whatever its version:
-if such a list is older than the write, the server's storage was restored from a backup and the write is lost. A
-create or patch that got no answer needs no entry, because derived names and preconditions make it safe to repeat.
-Owners are uids, so a DaemonSet that is deleted and created again starts with no writes.
-"""
+resourceVersions are integers that are comparable within one resource: a cache whose version has reached that of a
+write has seen it. A cache that was listed after the server answered has seen it too: if that list is older than the
+write, the server's storage was restored from a backup and the write is lost. A create or patch without an answer
+needs no entry, because derived names and preconditions make it safe to repeat. Owners are identified by uid."""
 
 from __future__ import annotations
 
@@ -17,80 +15,75 @@ import msgspec
 from controller.api.objects import Value
 
 OF_PODS = "pods"
-"""The resource of pods; only of pods are deletions remembered."""
+"""The resource of pods, the only one whose deletions are recorded."""
 STALE_WARNING = 30.0
-"""Seconds. An owner that is stale for longer is worth a warning and a new list."""
+"""Seconds after which a stale owner causes a warning and a new list."""
 
 
 class CacheProgress(Value):
-    """How far a cache has come in seeing what the server has."""
-
     version: int = 0
-    """The cache has seen everything up to this resourceVersion; 0: nothing yet."""
+    """The resourceVersion up to which the cache has seen everything; 0 before the first list."""
     listed: float = float("-inf")
     """When the last list was requested (`elapsed`)."""
 
     def covers(self, version: float, moment: float) -> bool:
-        """Whether the cache has seen a write that the server answered at `moment` with this version. Also true if the
-        write is lost because the server's storage was restored."""
+        """Whether the cache has seen a write of this version, answered at `moment`, or a restored server lost it."""
         return self.version >= version or self.listed > moment
 
 
 class Stale(Value):
-    """A reason why an owner may not be planned yet."""
+    """Why an owner may not be planned yet."""
 
     waiting_for: str
     """The missing write, for the log: "pods at version 412, have 398"."""
     resource: str
     """The first resource whose cache is behind."""
     since: float
-    """The moment since which every check has found this owner stale (`elapsed`)."""
+    """Since when every check has found this owner stale (`elapsed`)."""
     overdue: bool = False
-    """True once, in the first check after more than `STALE_WARNING` seconds."""
+    """True only in the first check after more than `STALE_WARNING` seconds."""
 
 
 class _Expected(msgspec.Struct):
-    """The writes of one owner: the version of each (inf if the server sent none), and when the server answered."""
+    """The writes of one owner: for each its version (inf if the server sent none) and when the server answered."""
 
     versions: dict[str, tuple[float, float]]
-    """By resource: its latest create or patch."""
+    """The latest create or patch, by resource."""
     deletions: dict[str, tuple[float, float]]
-    """By the uid of the pod."""
+    """By pod uid."""
     stale_since: float | None = None
     is_overdue: bool = False
 
 
 class Expectations:
-    """Our writes for each owner that the caches have not shown yet.
+    """The writes, by owner, that the caches do not show yet.
 
-    After a version that is no integer, its resource is never waited for again: what cannot be compared must not
-    block, and the preconditions of every write still hold.
-    """
+    A resource with a version that is not an integer is never waited for again: versions that cannot be compared must
+    not block, and the preconditions of every write still hold."""
 
     def __init__(self) -> None:
         self._owners: dict[str, _Expected] = {}
         self._unordered: set[str] = set()
 
     def expect_version(self, owner_uid: str, resource: str, version: str, now: float) -> None:
-        """The server answered a create or patch of ours with this resourceVersion."""
+        """Records the resourceVersion with which the server answered a create or patch."""
         number = self._number(resource, version)
         if number < inf:
             versions = self._expected(owner_uid).versions
             versions[resource] = max(number, versions.get(resource, (0.0, 0.0))[0]), now
 
     def expect_deletion(self, owner_uid: str, pod_uid: str, now: float, version: str | None = None) -> None:
-        """The server accepted our delete of a pod. `version`: that of the terminating pod, if the answer had one."""
+        """Records an accepted pod deletion. `version`: that of the terminating pod, if the answer had one."""
         number = self._number(OF_PODS, version) if version else inf
         self._expected(owner_uid).deletions[pod_uid] = number, now
 
     def check(
         self, owner_uid: str, reached: Mapping[str, CacheProgress], is_live: Callable[[str], bool], now: float
     ) -> Stale | None:
-        """The write that the caches have not shown yet; None: they have shown all of this owner.
+        """Returns the first write that the caches do not show yet, or None. Drops the writes they show.
 
-        `reached` says how far the cache of each resource has come; `is_live`, whether the cache shows a pod of this
-        uid that is not being deleted. A check also drops what has been seen, and notes since when the owner is stale.
-        """
+        `reached`: the progress of each resource's cache; `is_live`: whether the cache shows a pod of this uid that is
+        not being deleted."""
         expected = self._owners.get(owner_uid)
         if expected is None:
             return None
@@ -120,11 +113,10 @@ class Expectations:
         return Stale(waiting_for=waiting_for, resource=resource, since=expected.stale_since, overdue=is_new)
 
     def forget(self, owner_uid: str) -> None:
-        """Drop what is noted for an owner that is gone."""
         self._owners.pop(owner_uid, None)
 
     def __len__(self) -> int:
-        """How many owners have writes that were not seen yet."""
+        """The number of owners with writes that are not seen yet."""
         return len(self._owners)
 
     def _expected(self, owner_uid: str) -> _Expected:

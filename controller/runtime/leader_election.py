@@ -1,9 +1,8 @@
-"""Leader election by a Lease: how one process wins, renews and gives back the right to write.
+"""Leader election by a Lease: acquires, renews and releases the right to write.
 
-The right is checked before each write (`Leadership.check`), by the monotonic clock: a process that was frozen writes
-nothing when it wakes up. An event loop that is blocked cannot check; then the watchdog, a thread, ends the process
-before another one may take the Lease.
-"""
+`Leadership.check` verifies the right before each write, by the monotonic clock, so a process that was suspended
+writes nothing when it resumes. A blocked event loop cannot check; the watchdog thread then ends the process before
+another one may take the Lease."""
 
 from __future__ import annotations
 
@@ -31,24 +30,24 @@ from controller.runtime.lease import (
 T = TypeVar("T")
 
 RACE_PAUSE = 0.1
-"""Pause after another candidate was quicker, as a share of `Timing.retry_period`."""
+"""Pause after another candidate won the race, as a share of `Timing.retry_period`."""
 JITTER = 0.2
-"""At most this share is added to a pause, at random, so that two candidates do not keep colliding."""
+"""The largest random share added to a pause, so that two candidates do not keep colliding."""
 
 
 class Leadership:
-    """Whether this process may write. Nothing may be written before it is acquired."""
+    """Whether this process may write. False until the Lease is acquired."""
 
     def __init__(self) -> None:
         self.deadline = float("-inf")
-        """The moment (`elapsed`) until which this process may write, counted from when the last renewal was sent; inf
-        without an election."""
+        """When the right to write ends (`elapsed`), counted from the sending of the last renewal; inf without an
+        election."""
 
     def is_valid(self) -> bool:
         return elapsed() < self.deadline
 
     def check(self) -> None:
-        """Call it before every write. Raises `LeadershipLost` when this process may not write (any more)."""
+        """Must be called before every write. Raises `LeadershipLost` unless this process may write."""
         if not self.is_valid():
             raise LeadershipLost("this process does not lead, or did not renew its lease in time; nothing is written")
 
@@ -63,12 +62,11 @@ async def elected(
     report: Callable[[str], None],
     watchdog: Watchdog | None = None,
 ) -> AsyncIterator[None]:
-    """Hold the leadership while the block runs. `identity` must be unique to this process, also after a restart.
+    """Holds the leadership while the block runs. `identity` must be unique to this process, also after a restart.
 
-    Entering waits for the Lease, for ever if need be. When the Lease is lost, the block is cancelled at once and
-    `LeadershipLost` is raised. When the block ends in another way, the Lease is released, so that a standby takes
-    over at once. `report` gets one sentence at each change of state.
-    """
+    Entering waits for the Lease without limit. When the Lease is lost, the block is cancelled and `LeadershipLost` is
+    raised. Otherwise the Lease is released when the block ends, so that a standby takes over at once. `report`
+    receives one sentence at each change of state."""
     elector = LeaderElector(leadership, lock, identity, clock, report, watchdog)
     try:
         await elector.acquire()
@@ -90,14 +88,14 @@ async def elected(
 
 
 def innermost(error: BaseException) -> BaseException:
-    """The first error in nested groups of errors."""
+    """The first error in nested exception groups."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
 
 
 class LeaderElector:
-    """Follows the Lease for one process, and acquires, renews and releases it. Only `elected` uses it."""
+    """Follows, acquires, renews and releases the Lease for one process. Use `elected` instead."""
 
     def __init__(
         self,
@@ -112,16 +110,16 @@ class LeaderElector:
         self._timing, self._report, self._watchdog = Timing(), report, watchdog
         self._lease: Lease | None = None
         self._observed_at: float | None = None
-        """Since when the Lease has been as we see it (`elapsed`); None: it was not read yet."""
+        """Since when the Lease has been unchanged (`elapsed`); None before the first read."""
         self._leads_from = float("-inf")
-        """The moment from which we lead by a Lease that we have created. A Lease may have been deleted just before,
-        without its holder knowing; that holder may write until its deadline."""
+        """When a Lease created by this process starts to count (`elapsed`). An earlier Lease may just have been
+        deleted; its holder does not know and may write until its deadline."""
         self._may_be_ours = False
-        """Whether a write was begun after which the Lease may be ours."""
+        """Whether a write was begun that may have made this process the holder."""
         self._reported = ""
 
     async def acquire(self) -> None:
-        """Wait until the Lease is ours."""
+        """Waits until this process holds the Lease and may write."""
         up_to_date = False
         while True:
             try:
@@ -145,7 +143,7 @@ class LeaderElector:
                 await self._pause(1.0)
 
     async def renew(self) -> None:
-        """Renew the Lease for ever. Raises `LeadershipLost` at the deadline, or when another one holds the Lease."""
+        """Renews the Lease forever. Raises `LeadershipLost` at the deadline, or when another process holds it."""
         pause, because = self._timing.retry_period, ""
         while True:  # a renewal is due by the clock, whatever happens
             await asyncio.sleep(min(pause, max(0.0, self._leadership.deadline - elapsed())))
@@ -164,7 +162,7 @@ class LeaderElector:
                 pause = max(0.0, began + self._timing.retry_period - elapsed())
 
     async def release(self) -> None:
-        """Give the Lease back, in bounded time, without raising: others take an unreleased Lease too, only later."""
+        """Releases the Lease, in bounded time and without raising: an unreleased Lease expires anyway."""
         try:
             for _ in range(2):  # twice: the version may be that of a renewal whose answer we did not see
                 if self._lease is None or not self._leadership.is_valid():
@@ -180,8 +178,8 @@ class LeaderElector:
             self._leadership.deadline = float("-inf")
 
     async def withdraw(self) -> None:
-        """After `acquire` was cancelled: give the Lease back if it has become ours, in bounded time, without raising.
-        One that we have created is left alone while the holder of a deleted one may still write."""
+        """Releases the Lease after a cancelled `acquire`, in bounded time and without raising. A Lease created by
+        this process stays while the holder of a deleted one may still write."""
         if not self._may_be_ours or elapsed() < self._leads_from:
             return
         with suppress(ApiError, OSError):
@@ -190,7 +188,7 @@ class LeaderElector:
                 await self._bounded(self._lock.update(released(lease.spec, self._clock()), lease.version))
 
     async def _until_free(self, seconds: float) -> bool:
-        """Watch the Lease until it may be taken. False: `seconds` are over or the watch has ended; read it again."""
+        """Watches the Lease until it may be taken. False after `seconds` or when the watch ends: read it again."""
         lease = self._lease
         if lease is None:
             self._report_once("standing by, there is no leader lease; if it was deleted, its holder may not know yet")
@@ -216,7 +214,7 @@ class LeaderElector:
         return False
 
     async def _write(self) -> bool:
-        """Write ourselves into the Lease, and lead by it unless we have just created it. False if it has changed."""
+        """Writes this process into the Lease as holder and extends the leadership. False if the Lease has changed."""
         lease = self._lease
         sent, self._may_be_ours = elapsed(), True
         spec = held(lease.spec if lease else None, self._identity, self._timing, self._clock())
@@ -256,7 +254,7 @@ class LeaderElector:
         return seconds_until_free(self._lease, observed_at, self._identity, elapsed(), self._timing)
 
     async def _bounded(self, call: Awaitable[T]) -> T:
-        """Await `call`, at most for the retry period and, while leading, until the deadline. Raises TimeoutError."""
+        """Awaits `call` for at most the retry period and, while leading, until the deadline. Raises TimeoutError."""
         limit = self._timing.retry_period
         if self._leadership.is_valid():
             limit = min(limit, self._leadership.deadline - elapsed())
@@ -264,7 +262,7 @@ class LeaderElector:
             return await call
 
     async def _pause(self, share: float) -> None:
-        """Sleep for this share of the retry period and a bit: no event says that a server answers again."""
+        """Sleeps for this share of the retry period, plus jitter."""
         await asyncio.sleep(self._timing.retry_period * share * (1.0 + JITTER * random.random()))
 
     def _report_once(self, state: str, error: Exception | None = None) -> None:
@@ -278,16 +276,14 @@ def _message(error: Exception) -> str:
 
 
 def end_process(sentence: str) -> None:
-    """Print `sentence` on standard error and exit with 1 at once: no handlers, no `finally`, no blocking."""
+    """Prints `sentence` on standard error and exits with 1 at once: no handlers, no `finally`, no blocking."""
     os.write(2, f"{sentence}\n".encode())
     os._exit(1)
 
 
 class Watchdog:
-    """Calls `on_expired` once, in its own thread, when `extend` was not called for longer than agreed.
-
-    It uses real time: leave it out under a virtual clock.
-    """
+    """Calls `on_expired` once, in its own thread, when the deadline set by `extend` passes. Uses real time, so it
+    must be left out under a virtual clock."""
 
     def __init__(self, on_expired: Callable[[str], None] = end_process) -> None:
         self._on_expired = on_expired
@@ -296,13 +292,13 @@ class Watchdog:
         self._is_running = False
 
     def extend(self, seconds: float) -> None:
-        """Expire no sooner than `seconds` from now."""
+        """Sets the deadline to `seconds` from now."""
         with self._changed:
             self._deadline = time.monotonic() + seconds
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Watch while the block runs. Call `extend` before entering."""
+        """Watches while the block runs. `extend` must be called before."""
         self._is_running = True
         thread = threading.Thread(target=self._watch, name="leader-watchdog", daemon=True)
         thread.start()

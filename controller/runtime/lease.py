@@ -1,8 +1,7 @@
 """The Lease of a leader election: its record, the rules by which it changes hands, and its requests.
 
-The clock of another holder is never trusted. What counts is how long this process has seen the record unchanged, by
-its own monotonic clock; the times inside the record are for `kubectl get lease`. client-go does the same.
-"""
+As in client-go, the clock of another holder is never trusted. A record expires by how long this process has seen it
+unchanged, by its own monotonic clock; the times in the record are informational."""
 
 from __future__ import annotations
 
@@ -20,17 +19,17 @@ from controller.kube.requests import Refresh, Resource, Transport
 from controller.kube.sender import Sender
 
 RELEASED_SECONDS = 1
-"""leaseDurationSeconds of a released Lease, as client-go writes it; the API does not allow 0."""
+"""leaseDurationSeconds of a released Lease, as in client-go; the API does not allow 0."""
 CALL_SECONDS = 2.0
-"""Seconds for one request, with all that it waits for."""
+"""Timeout of one request in seconds, including all waits."""
 
 
 class LeadershipLost(Exception):
-    """Another process may lead: nothing may be written any more."""
+    """Another process may lead, so this one must not write."""
 
 
 class LeaseSpec(Part, omit_defaults=True):
-    """The spec of a Lease: all fields that an election reads and writes."""
+    """The fields of a Lease spec that an election reads and writes."""
 
     holder_identity: str | None = None
     lease_duration_seconds: int | None = None
@@ -42,24 +41,23 @@ class LeaseSpec(Part, omit_defaults=True):
 class Lease(Value):
     spec: LeaseSpec
     version: str
-    """The resourceVersion, which guards the next write."""
+    """The resourceVersion, the precondition of the next write."""
 
 
 class Timing(Value):
-    """The times of the election, in seconds. The defaults are client-go's. Two could lead at once unless
-    `lease_duration` > `renew_deadline` > `retry_period`."""
+    """The times of the election in seconds; the defaults are client-go's. `lease_duration` > `renew_deadline` >
+    `retry_period` must hold, otherwise two processes could lead at once."""
 
     lease_duration: float = 15.0
-    """For how long others leave an unchanged record alone."""
+    """How long other candidates leave an unchanged record alone."""
     renew_deadline: float = 10.0
-    """For how long after its last renewal a leader may still write."""
+    """How long after its last renewal a leader may write."""
     retry_period: float = 2.0
-    """Time between two renewals and between two attempts; also the longest that one request may take."""
+    """Time between two renewals or attempts, and the timeout of one request."""
 
     @property
     def watchdog(self) -> float:
-        """Seconds after the last renewal at which the watchdog ends a process that has not stopped: after
-        its own deadline, and before others take over."""
+        """Seconds from the last renewal until the watchdog ends the process: before others take over."""
         return (self.renew_deadline + self.lease_duration) / 2
 
     @property
@@ -69,10 +67,10 @@ class Timing(Value):
 
 
 def seconds_until_free(lease: Lease | None, observed_at: float, identity: str, now: float, timing: Timing) -> float:
-    """For how long a candidate has to leave the record alone. 0.0: it may create the record, or take it, because it
-    has no holder, its holder counts as dead, or the candidate holds it already. `now` and `observed_at`, when the
-    record was first seen as it is, are monotonic seconds of this process.
-    """
+    """Seconds for which a candidate must leave the record alone.
+
+    0.0 if it may create the record, or take it: it has no holder, its holder has expired, or the candidate holds it.
+    `now` and `observed_at`, when the record was first seen unchanged, are monotonic seconds of this process."""
     if lease is None:
         return max(0.0, observed_at + timing.missing - now)
     spec = lease.spec
@@ -83,7 +81,7 @@ def seconds_until_free(lease: Lease | None, observed_at: float, identity: str, n
 
 
 def held(previous: LeaseSpec | None, identity: str, timing: Timing, wall: float) -> LeaseSpec:
-    """The record by which `identity` holds the Lease, renewed at `wall` (seconds since 1970)."""
+    """The record with `identity` as holder, renewed at `wall` (seconds since 1970)."""
     now, before = micro_time(wall), previous or LeaseSpec()
     mine = before.holder_identity == identity
     return LeaseSpec(
@@ -113,23 +111,23 @@ def micro_time(wall: float) -> str:
 
 
 class ResourceLock(Protocol):
-    """The record of an election. Every method raises `ApiError` or `OSError` for any answer of the server that is not
-    described here."""
+    """The record of an election. Every method raises `ApiError` or `OSError` for any other answer than those
+    described."""
 
     async def get(self) -> Lease | None:
-        """The Lease as it is; None if it does not exist."""
+        """None if the Lease does not exist."""
         ...
 
     async def create(self, spec: LeaseSpec) -> Lease | None:
-        """The Lease that was created; None if it exists already."""
+        """The created Lease; None if one exists already."""
         ...
 
     async def update(self, spec: LeaseSpec, version: str) -> Lease | None:
-        """The Lease as it was written; None if it is not at `version` any more, or gone."""
+        """The written Lease; None if it is gone or not at `version` any more."""
         ...
 
     def watch(self, version: str) -> AbstractAsyncContextManager[AsyncIterator[Lease | None]]:
-        """Every change after `version`, None for a deletion. Ends when the server ends the watch."""
+        """Yields every change after `version`, None for a deletion. Ends when the server ends the watch."""
         ...
 
 
@@ -147,8 +145,8 @@ LEASES: Resource[LeaseView, Lease] = Resource(
 
 
 class LeaseLock:
-    """The `ResourceLock` on the API server. Its client is its own, which no fence and no throttle delays: an election
-    goes on while all else is throttled, and before anything may be written."""
+    """The `ResourceLock` on the API server. It has its own client without fence or throttle: an election must run
+    before anything may be written and while all else is throttled."""
 
     def __init__(self, transport: Transport, namespace: str, name: str, *, refresh: Refresh | None = None) -> None:
         self._client = Client(Sender(transport, refresh=refresh, call_seconds=CALL_SECONDS))

@@ -1,9 +1,7 @@
-"""How often a pass may look at an object, and how often its status may be written, while events keep coming.
+"""Limits how often a pass runs over an object, and how often its status is written, while events keep coming.
 
-A rollout of a thousand pods sends several thousand events. One pass per event would decide the same thing again and
-again, and would write a thousand statuses for nothing. A quiet object is served at once: both pacers slow down
-only what has just been served.
-"""
+A rollout of a thousand pods sends several thousand events; one pass and one status write for each would be wasted. An
+object that has been quiet is served at once."""
 
 from __future__ import annotations
 
@@ -19,14 +17,12 @@ from controller.runtime.workqueue import WorkQueue
 K = TypeVar("K", bound=Hashable)
 
 Urgency = Literal["urgent", "soon", "lazy"]
-"""How soon a pass is needed. urgent: a pod is missing or a spec has changed. soon: a rollout waits for such an
-event. lazy: only counts will differ, and more such events usually follow at once (bound, started,
-ready)."""
+"""How soon a pass is needed. urgent: a pod is missing or a spec has changed. soon: a rollout waits for the event.
+lazy: only counts differ, and more such events usually follow at once (bound, started, ready)."""
 
 
 class _Rest(Value):
-    """For how long a key rests after a pass: `share` times the seconds that the pass took to decide, but at least
-    `least` and at most `most` seconds."""
+    """The rest of a key after a pass: `share` times the seconds of deciding, from `least` to `most` seconds."""
 
     share: float
     least: float
@@ -38,16 +34,16 @@ RESTS: dict[Urgency, _Rest] = {
     "soon": _Rest(share=20.0, least=0.02, most=0.5),  # at most a twentieth while a rollout goes on
     "lazy": _Rest(share=25.0, least=0.05, most=0.5),  # at most 4 % if passes only update counts
 }
-"""Why the numbers differ: docs/design/life-of-an-event.md#what-a-pass-costs."""
+"""The reasons for the numbers are in docs/design/life-of-an-event.md#what-a-pass-costs."""
 
 FIRST_INTERVAL = 0.2
-"""Seconds between the first two writes of a status; `kubectl get --watch` shows no delay."""
+"""Seconds between the first two status writes; too short to notice in `kubectl get --watch`."""
 INTERVAL_GROWTH = 3.0
-"""Factor by which each interval is longer than the one before."""
+"""Factor by which each interval exceeds the one before."""
 LONGEST_INTERVAL = 3.0
 """Seconds."""
 QUIET_INTERVALS = 2.0
-"""Intervals without a write after which the intervals start again."""
+"""Intervals without a write after which the interval is reset."""
 
 
 class _LastPass(msgspec.Struct):
@@ -60,14 +56,11 @@ _NEVER = _LastPass(ended=float("-inf"))
 
 
 class Pacer(Generic[K]):
-    """Decides how long a key rests after a pass: the longer the decision took, the longer.
+    """Decides how long a key rests after a pass, in proportion to the time the decision took.
 
-    After the rest, an urgent trigger starts a pass at once. Other triggers wait for `least` seconds, so that triggers
-    that follow closely share the pass.
-
-    The rest counts from the end of the last pass. A trigger that comes while a pass runs waits the whole rest;
-    `began` must be called for that.
-    """
+    After the rest, an urgent trigger starts a pass at once; others wait for `least` seconds, so that triggers in
+    quick succession share a pass. The rest counts from the end of the last pass. A trigger during a pass, marked by
+    `began`, waits for the whole rest."""
 
     def __init__(self) -> None:
         self._passes: dict[K, _LastPass] = {}
@@ -76,11 +69,11 @@ class Pacer(Generic[K]):
         self._passes.setdefault(key, _LastPass()).running = True
 
     def passed(self, key: K, cost: float, now: float) -> None:
-        """A pass over `key` ended at `now` (loop time). `cost`: seconds of deciding, without waiting for answers."""
+        """Records that a pass ended at `now` (loop time). `cost`: seconds of deciding, without waits."""
         self._passes[key] = _LastPass(cost, now)
 
     def delay(self, key: K, urgency: Urgency, now: float) -> float:
-        """Seconds from now until a trigger of this urgency may start a pass; 0.0 = at once."""
+        """Seconds until a trigger of this urgency may start a pass."""
         last = self._passes.get(key, _NEVER)
         rule = RESTS[urgency]
         rest = min(max(rule.share * last.cost, rule.least), rule.most)
@@ -91,7 +84,7 @@ class Pacer(Generic[K]):
 
 
 class PacedPass(Generic[K]):
-    """One pass in a `with` block, as the pacer counts it: until the block is left or the key is requeued."""
+    """One pass as a `with` block. For the pacer it ends with the block, or earlier when the key is requeued."""
 
     def __init__(self, pacer: Pacer[K], key: K, requeue: Callable[[str], None]) -> None:
         self._pacer, self._key, self._requeue = pacer, key, requeue
@@ -106,7 +99,7 @@ class PacedPass(Generic[K]):
         self._end()
 
     def decided(self) -> float:
-        """The pass has decided; returns the seconds that this took."""
+        """Marks the end of deciding; returns the seconds it took."""
         self._cost = asyncio.get_running_loop().time() - self._began
         return self._cost
 
@@ -121,8 +114,8 @@ class PacedPass(Generic[K]):
 
 
 class PacedQueue(WorkQueue[K]):
-    """A work queue whose keys have an urgency and wait as long as the pacer decides. The reconciler has to report its
-    passes to the pacer."""
+    """A work queue whose keys have an urgency and wait as the pacer decides. The reconciler must report its passes to
+    the pacer."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -135,19 +128,17 @@ class PacedQueue(WorkQueue[K]):
 class StatusPacer:
     """Decides when the status of one object may be written: at once after a quiet time, then at growing intervals.
 
-    The intervals are 0.2, 0.6, 1.8, 3, 3 … seconds while writes keep coming; after twice the current interval without
-    a write they start again. The last state always gets written, because the caller comes back after `delay`.
-    """
+    The intervals are 0.2, 0.6, 1.8, 3, 3 … seconds; twice the current interval without a write resets them. The
+    caller must come back after `delay`, so that the last state is written."""
 
     def __init__(self) -> None:
         self._last, self._interval = float("-inf"), 0.0
 
     def delay(self, now: float, *, urgent: bool = False) -> float:
-        """Seconds from now until the next write; 0.0: write. An `urgent` one (a rollout is complete) never waits."""
+        """Seconds until the next write is allowed. An `urgent` one (a rollout is complete) never waits."""
         return 0.0 if urgent else max(0.0, self._last + self._interval - now)
 
     def wrote(self, now: float) -> None:
-        """The server accepted a status at `now`."""
         is_quiet = now - self._last >= QUIET_INTERVALS * self._interval
         self._interval = FIRST_INTERVAL if is_quiet else min(self._interval * INTERVAL_GROWTH, LONGEST_INTERVAL)
         self._last = now

@@ -1,4 +1,4 @@
-"""Lists and watches one resource, for ever, and writes what it sees into a store."""
+"""Lists and watches one resource and writes what it sees into a store."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from controller.runtime.workqueue import Backoff
 T = TypeVar("T", bound=Record)
 
 IDLE_SECONDS = 30.0
-"""Seconds to wait for the answer to a watch request, and for the next event while the initial state is incomplete."""
+"""Seconds to wait for the answer to a watch request, and for each event of an incomplete initial state."""
 SLICE = 128
-"""Events, and objects of a list, that are taken in before other tasks may run: some milliseconds of work."""
+"""Events and listed objects handled before other tasks may run: a few milliseconds of work."""
 CHANGE_WEIGHT = 8
-"""A change counts as this many events for `SLICE`, because it is handled, and a node is judged for each DaemonSet."""
+"""The number of events a change counts as for `SLICE`, because handling it judges a node for each DaemonSet."""
 
 
 class Received(Value):
@@ -34,22 +34,21 @@ class Received(Value):
 
 
 class Restarted(Value):
-    """An open stream has ended, and is opened again."""
+    """An open stream ended and is opened again."""
 
     reason: RestartReason
 
 
 ReflectorEvent: TypeAlias = Change[T] | Malformed | Connectivity | Received | Restarted
 Steps: TypeAlias = Iterator[ReflectorEvent[T] | None]
-"""The events that follow from one answer; None: other tasks may run."""
+"""The events of one answer; None where other tasks may run."""
 
 
 class Reflector(Generic[W, T]):
     """Lists and watches one resource, in one namespace or in all, and is the only writer of that part of a store.
 
-    Readers find a complete list all at once; its changes are yielded one by one, and other tasks run in between.
-    `relist` never interrupts that, so no list stays half reported.
-    """
+    Readers see a complete list all at once; its changes are yielded one by one, with other tasks in between. `relist`
+    does not interrupt that."""
 
     def __init__(
         self,
@@ -67,10 +66,10 @@ class Reflector(Generic[W, T]):
         self._state: watch.State = watch.Empty()
         self._connectivity = ""
         self._end: watch.End | None = None
-        """How the request or stream of now ended; None: it goes on, or brought a page."""
+        """How the current request or stream ended; None while it goes on, or after a page."""
         self._relist_requested, self._synced = asyncio.Event(), asyncio.Event()
         self._idle: asyncio.Timeout | None = None
-        """The timeout of the open stream, only while the next event is waited for: `relist` may expire it."""
+        """The timeout of the open stream, set only while the next event is awaited: `relist` may expire it."""
         self._handled = 0
 
     @property
@@ -80,12 +79,11 @@ class Reflector(Generic[W, T]):
         return f"{name} in {self.namespace}" if self.namespace else name
 
     async def synced(self) -> None:
-        """Wait until a list is complete and its changes have been yielded: the first one, or the one after
-        `relist`."""
+        """Waits until the changes of a complete list have been yielded: the first one, or the one after `relist`."""
         await self._synced.wait()
 
     def relist(self) -> None:
-        """List again at once, because the store may be wrong. Readers see the old objects until the new list is
+        """Lists again at once, because the store may be wrong. Readers see the old objects until the list is
         complete."""
         self._relist_requested.set()
         self._synced.clear()
@@ -93,8 +91,9 @@ class Reflector(Generic[W, T]):
             self._idle.reschedule(asyncio.get_running_loop().time())
 
     async def events(self) -> AsyncGenerator[ReflectorEvent[T]]:
-        """List and watch for ever; every ApiError is retried. A change is yielded once the store and its indexes show
-        it, Connectivity when it changes. The caller handles an event without waiting, and closes the generator."""
+        """Lists and watches forever; every `ApiError` is retried. A change is yielded once the store and its indexes
+        show it, Connectivity when it changes. The caller must handle an event without waiting, and close the
+        generator."""
         async with aclosing(self._answers()) as answers:
             async for steps in answers:
                 for step in steps:
@@ -104,7 +103,6 @@ class Reflector(Generic[W, T]):
                         yield step
 
     async def _answers(self) -> AsyncGenerator[Steps[T]]:
-        """What each answer of the server brings, request after request."""
         while True:
             if self._relist_requested.is_set():
                 self._relist_requested.clear()
@@ -133,9 +131,9 @@ class Reflector(Generic[W, T]):
                         await asyncio.wait_for(self._relist_requested.wait(), seconds)
 
     async def _stream(self, query: Query) -> AsyncGenerator[Steps[T]]:
-        """What each bunch of events of one stream brings; sets `_end`. Until the initial state is complete,
-        `IDLE_SECONDS` without an event end it; afterwards only the client's own limit does. `relist` ends every wait
-        for an event."""
+        """Yields the events of one stream and sets `_end`. `IDLE_SECONDS` without an event end it until the initial
+        state is complete; afterwards only the client's own timeout does. `relist` interrupts every wait for an event.
+        """
         self._idle = limit = asyncio.timeout(IDLE_SECONDS)
         try:
             async with limit, self._client.watch(self.resource, self.namespace, query=query) as bunches:
@@ -165,7 +163,7 @@ class Reflector(Generic[W, T]):
             self._idle = None
 
     def _stop_idle_timer(self, limit: asyncio.Timeout) -> None:
-        """The awaited event has come: neither the timeout nor `relist` may interrupt its handling."""
+        """Protects the handling of the awaited event from the timeout and `relist`."""
         self._idle = None
         if limit.when() is not None:
             limit.reschedule(None)
@@ -212,7 +210,7 @@ class Reflector(Generic[W, T]):
             yield from self._store(watch.InitDone(version=""))
 
     def _store(self, event: watch.StoreEvent[T]) -> Steps[T]:
-        """Write the event into the store; yields what that changes, and None after every `SLICE`."""
+        """Writes the event into the store; yields what that changes, and None after every `SLICE`."""
         if isinstance(event, Malformed):
             yield event
         changed: Iterable[Sequence[Change[T]]] = (

@@ -1,4 +1,4 @@
-"""The cache of one resource: reflectors write it, one for each namespace; everything else reads it."""
+"""The cache of one resource, written by reflectors, one for each namespace."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ V = TypeVar("V", bound=Hashable)
 
 
 class Record(Protocol):
-    """The fields that every cached object has."""
-
     @property
     def uid(self) -> str: ...
     @property
@@ -28,14 +26,12 @@ T = TypeVar("T", bound=Record)
 
 
 class Change(Value, Generic[T]):
-    """One object changed. `old` None: it is new to the cache. `new` None: it is gone, or no longer ours.
+    """A change of one object. `old` is None if it is new to the cache; `new` is None if it is gone or no longer
+    selected.
 
-    `old is new`: it has become malformed, or readable again; this comes before the change that makes it readable or
-    removes it. Both are None if it was never readable.
-
-    `old` is always what readers saw before, even if the deletion itself was missed and a list showed it. Both have
-    the same uid: another object of the same name comes as two changes.
-    """
+    `old is new` if it has become malformed, or readable again (before the change that makes it so or removes it);
+    both are None if it was never readable. `old` is always what readers saw before, even if the deletion event was
+    missed. Both have the same uid: a recreated object comes as two changes."""
 
     key: Key
     old: T | None
@@ -43,19 +39,16 @@ class Change(Value, Generic[T]):
 
 
 class Store(Generic[T]):
-    """The objects of one resource by key, as the server showed them. The contract:
+    """The objects of one resource by key, as the server showed them.
 
-    - The states of one object appear in order, though some may be missing. Between objects no order is promised.
-    - A value is frozen, and may be old. Our own latest writes may be missing: see `progress_in`.
-    - An incomplete list changes nothing. All of a complete one is found from one moment on, in store and indexes; an
-      object that is missing from it counts as deleted. `CacheProgress.version` becomes that of the list with it.
-    - An object that cannot be decoded keeps its last good state; its key is in `malformed` until it can be again, or
-      is gone.
+    - The states of one object appear in order, possibly with gaps. Different objects have no order.
+    - Values are frozen and may be old; the latest writes may be missing: see `progress_in`.
+    - A complete list replaces everything in store and indexes at one moment; an incomplete one changes nothing.
+    - An object that cannot be decoded keeps its last good state; its key is in `malformed` meanwhile.
 
-    Store and indexes need no locks because nothing awaits while they change. For the same reason, do not keep what
-    `values`, `items` or an index return across an await. A change is reported after readers find it: those of a list
-    one by one, while other tasks run. What a reader must find together with a change is kept by `follow`.
-    """
+    There are no locks because nothing awaits while store and indexes change; so do not keep the results of `values`,
+    `items` or an index across an await. Changes are reported afterwards, those of a list one by one with other tasks
+    in between. Use `follow` for what must be consistent with the store."""
 
     def __init__(self) -> None:
         self._objects: dict[Key, T] = {}
@@ -70,12 +63,12 @@ class Store(Generic[T]):
 
     @property
     def filled(self) -> bool:
-        """Whether the first list is complete, in every namespace."""
+        """Whether the first list is complete in every namespace."""
         return not self._unfilled
 
     @property
     def malformed(self) -> Mapping[Key, str]:
-        """The objects whose latest state could not be decoded, each with the reason."""
+        """The objects whose latest state could not be decoded, with the reason."""
         return self._malformed
 
     def get(self, key: Key) -> T | None:
@@ -94,10 +87,8 @@ class Store(Generic[T]):
         return key in self._objects
 
     def index(self, value_of: Callable[[T], V | None]) -> Index[V, T]:
-        """A new index by `value_of`, kept up to date from now on. An object whose value is None is not in it.
-
-        `value_of` must be cheap and depend on the object alone: it is called again when the object goes.
-        """
+        """Returns a new index that is kept up to date. Objects with the value None are left out. `value_of` must be
+        cheap and depend on the object alone: it is called again when the object goes."""
         index: Index[V, T] = Index(value_of)
         for key, obj in self._objects.items():
             index._move(key, None, obj)
@@ -105,8 +96,8 @@ class Store(Generic[T]):
         return index
 
     def follow(self, move: Callable[[Key, T | None, T | None], None]) -> None:
-        """Call `move` from now on with the key, the old and the new state of each object that changes, in the same
-        moment in which readers find it. It must be cheap; old and new may differ in their uid."""
+        """Calls `move(key, old, new)` for each change of an object, in the moment readers see it. It must be cheap;
+        old and new may differ in their uid."""
         self._followers.append(move)
 
     def _put(self, item: Seen[T] | Malformed) -> None:
@@ -127,10 +118,10 @@ class Store(Generic[T]):
 
 
 class StoreWriter(Generic[T]):
-    """The only way to change a store, or its part in one namespace. Only a reflector has one."""
+    """The only way to change a store, or its part in one namespace; held by a reflector."""
 
     def __init__(self, store: Store[T], namespace: str) -> None:
-        """With `namespace` "", this writer writes the whole store."""
+        """A `namespace` of "" is the whole store."""
         self._store, self._namespace = store, namespace
         self._buffer: dict[Key, Seen[T] | Malformed] | None = None
         self._requested = float("-inf")
@@ -138,11 +129,11 @@ class StoreWriter(Generic[T]):
         store._unfilled.add(namespace)
 
     def list_requested(self, moment: float) -> None:
-        """A list was requested at `moment` (`elapsed`): the one between the next Init and its `replace`."""
+        """Records when the list between the next Init and its `replace` was requested (`elapsed`)."""
         self._requested = moment
 
     def apply(self, event: Init | Seen[T] | Malformed | Bookmark) -> Sequence[Change[T]]:
-        """Take in one event; returns the changes it made. Between Init and `replace` readers see no change."""
+        """Applies one event; returns the changes. Readers see none between Init and `replace`."""
         match event:
             case Seen() | Malformed():
                 if self._buffer is None:
@@ -162,10 +153,11 @@ class StoreWriter(Generic[T]):
         return ()
 
     def replace(self, version: str) -> Iterator[Sequence[Change[T]]]:
-        """Take in the complete list, as of `version`. Iterate to the end: the first steps compare one object each and
-        yield nothing, then all that differs is replaced at once, and each further step yields what that changed of
-        one object. Other tasks may run between two steps: no other writer changes objects of this namespace.
-        """
+        """Applies the complete list as of `version`. Must be iterated to the end.
+
+        The first steps compare one object each and yield nothing; then all differences are replaced at once, and each
+        further step yields the changes of one object. Other tasks may run between steps: this writer is the only one
+        here."""
         listed, self._buffer = self._buffer or {}, None
         store, namespace = self._store, self._namespace
         absent, differing, changes = list[Seen[T]](), list[Seen[T] | Malformed](), list[Change[T]]()
@@ -193,7 +185,7 @@ class StoreWriter(Generic[T]):
         return self._namespace not in self._store._unfilled
 
     def _changes_by(self, item: Seen[T] | Malformed) -> tuple[Change[T], ...]:
-        """The changes if `item` is put in place of what is known; none if it is the same."""
+        """The changes if `item` replaces what is known; empty if it is the same."""
         key, malformed = item.key, self._store._malformed
         old = self._store.get(key)
         if isinstance(item, Malformed):
@@ -220,18 +212,17 @@ def _is_same(old: Record | None, new: Record | None) -> bool:
 
 
 class Index(Generic[V, T]):
-    """Objects grouped by a value, of which each object has at most one. Made by `Store.index`."""
+    """Objects grouped by a value, at most one for each object. Made by `Store.index`."""
 
     def __init__(self, value_of: Callable[[T], V | None]) -> None:
         self._value_of = value_of
         self._groups: dict[V, dict[Key, T]] = {}
 
     def get(self, value: V) -> Mapping[Key, T]:
-        """The objects that have `value`. This is the live group: do not keep it across an await."""
+        """The live group of objects with `value`: do not keep it across an await."""
         return self._groups.get(value) or _NOTHING
 
     def values(self) -> Sequence[V]:
-        """All values that at least one object has."""
         return list(self._groups)
 
     def _move(self, key: Key, old: T | None, new: T | None) -> None:
@@ -250,15 +241,14 @@ _NOTHING: Mapping[Key, Never] = MappingProxyType({})
 
 
 class ScopedStore(NamedTuple, Generic[T]):
-    """A store and its writers, one for each namespace."""
+    """A store and its writers by namespace."""
 
     writers: Mapping[str, StoreWriter[T]]
     store: Store[T]
 
 
 def open_scoped_store(of: type[T], namespaces: Sequence[str]) -> ScopedStore[T]:
-    """One store that several reflectors fill, each from its own namespace; a list touches only objects there. Each
-    namespace has one writer: ValueError if it is there twice."""
+    """Returns one store for several reflectors, each writing its own namespace. Raises ValueError for a duplicate."""
     if len(set(namespaces)) < len(namespaces):
         raise ValueError(f"a namespace is there twice: {', '.join(namespaces)}")
     store: Store[T] = Store()

@@ -1,25 +1,13 @@
-"""The list/watch protocol as states and transitions. No I/O, no clock, no randomness.
+"""The list/watch protocol as states and transitions, without I/O, clock or randomness.
 
     Empty ──open──▶ InitialWatch ──initial-events-end──▶ Watching ◀──open── Listed
       │                                                     │                 ▲ ▲
       └──page──▶ Listing ──last page────────────────────────│─────────────────┘ │
                                                             └───────end─────────┘
 
-| what comes | next state | pause |
-|---|---|---|
-| a page, and more follow | Listing | none |
-| the last page | Listed | none |
-| an object, or a malformed one | the same, at its version | none |
-| a bookmark | Watching at its version; a lower one: Empty | none; growing |
-| the stream is closed or cut, or idle for 150 s | Listed at the last version | short |
-| 410 Gone | Empty | growing |
-| 404: the kind is not served | Empty | a few seconds |
-| any other error | the same; Empty after `MAX_FAILURES` in a row | growing |
-
-The initial state comes as a stream where the server supports that (WatchList; only with `allowWatchBookmarks` does it
-send the bookmark that ends the initial state), else as a list in pages. A server that refuses this stream, or never
-ends it, is asked for pages from then on. If the stream breaks off, only the next list comes in pages, as in
-client-go. Both are consistent reads: from a stale start, pods could be created twice.
+The initial state comes as a stream (WatchList, which needs `allowWatchBookmarks` for its final bookmark). A server
+that refuses it, or never completes it, is asked for pages from then on; after a broken stream only the next list is
+paged, as in client-go. Both are consistent reads: from a stale start, pods could be created twice.
 """
 
 from __future__ import annotations
@@ -35,10 +23,10 @@ from controller.kube.requests import PAGE_SIZE, Query
 T = TypeVar("T")
 
 MAX_FAILURES = 5
-"""Failures of the watch from one version, not counting lost connections, after which everything is listed again."""
+"""Watch failures from one version, apart from lost connections, after which everything is listed again."""
 MIN_STREAM_SECONDS = 1.0
-"""A stream that ends sooner, without an event, counts as one that did not open: otherwise a failing server would get
-request after request."""
+"""A shorter stream without an event counts as failed to open; otherwise a failing server would get request after
+request."""
 
 
 class ListMode(Enum):
@@ -47,24 +35,24 @@ class ListMode(Enum):
     STREAMED = "streamed"
     PAGED = "paged"
     PAGED_ONCE = "paged once"
-    """One list in pages, because the stream of the initial state broke off."""
+    """One list in pages, because the initial stream broke off."""
     UNPAGED = "unpaged"
-    """One list without pages, because the token of a page expired."""
+    """One list without pages, because a page token expired."""
 
     @property
     def next(self) -> ListMode:
-        """The mode of the list after this one."""
+        """The mode of the next list."""
         return {ListMode.PAGED_ONCE: ListMode.STREAMED, ListMode.UNPAGED: ListMode.PAGED}.get(self, self)
 
 
 class Empty(Value):
-    """Nothing is known: at the start, or because what was known is discarded."""
+    """Nothing is known, or what was known is discarded."""
 
     mode: ListMode = ListMode.STREAMED
 
 
 class InitialWatch(Value):
-    """A stream of the initial state is open; the bookmark that ends the initial state has not come yet."""
+    """A stream of the initial state is open, without its final bookmark yet."""
 
     mode: ListMode = ListMode.STREAMED
 
@@ -97,7 +85,7 @@ State: TypeAlias = Empty | InitialWatch | Listing | Listed | Watching
 
 class ListPage(Value):
     limit: int
-    """0: all that is left."""
+    """0 for all that is left."""
     token: str
 
 
@@ -110,7 +98,7 @@ class Init(Value):
 
 
 class InitDone(Value):
-    """All objects have come, as of `version`: the buffer replaces the content of the store."""
+    """All objects as of `version` have come; the buffer replaces the content of the store."""
 
     version: str
 
@@ -133,38 +121,35 @@ class Failed(Value, gc=True):
 
 
 class Stalled(Value):
-    """The stream of the initial state has been silent for too long, and is not complete."""
+    """The stream of the initial state was silent for too long before it was complete."""
 
 
 class InitialEventsIgnored(Value):
-    """An ordinary bookmark came before the end of the initial state: the server ignores `sendInitialEvents`."""
+    """An ordinary bookmark came in the initial state: the server ignores `sendInitialEvents`."""
 
 
 class VersionWentBack(Value):
-    """The server's versions are lower than the known one: its storage was restored from a backup."""
+    """The server's version is lower than the known one: its storage was restored from a backup."""
 
 
 class RelistRequested(Value):
-    """`Reflector.relist` was called: the store may be wrong."""
+    """`Reflector.relist` was called."""
 
 
 End: TypeAlias = Closed | Failed | Stalled | InitialEventsIgnored | VersionWentBack | RelistRequested
-"""How a request or a stream ended; a page of a list is not an end."""
+"""How a request or stream ended. A page of a list is not an end."""
 
 
 class Next(Value, Generic[T]):
-    """The stream goes on: the next state, and the event for the store."""
+    """The stream goes on in `state`."""
 
     state: Watching | InitialWatch
     event: StoreEvent[T]
 
 
 def next_request(state: State, timeout_seconds: int) -> ListPage | OpenWatch:
-    """The request that a state asks for. `timeout_seconds`: after so long the server ends a watch; random, 300 to 600
-    as in client-go, so that not all watches end at once.
-
-    Raises AssertionError while a stream is open.
-    """
+    """The request for a state. After `timeout_seconds` the server ends a watch; pass a random 300 to 600, as in
+    client-go, so that watches do not all end at once. Raises AssertionError while a stream is open."""
     common = (("allowWatchBookmarks", "true"), ("timeoutSeconds", str(timeout_seconds)))
     match state:
         case Empty(mode=ListMode.STREAMED):
@@ -179,7 +164,7 @@ def next_request(state: State, timeout_seconds: int) -> ListPage | OpenWatch:
 
 
 def on_open(state: State) -> Watching | InitialWatch:
-    """The server accepted the watch. Raises AssertionError in a state that asks for none."""
+    """The server accepted the watch. Raises AssertionError in a state that does not open one."""
     match state:
         case Listed(version=version, mode=mode, failures=failures):
             return Watching(version=version, mode=mode, failures=failures)
@@ -190,7 +175,7 @@ def on_open(state: State) -> Watching | InitialWatch:
 
 
 def on_page(state: State, page: Page[T]) -> tuple[State, tuple[StoreEvent[T], ...]]:
-    """The next state, and events for the store, after a page of a list: Init first, InitDone after the last page."""
+    """The next state and the store events for a page of a list: Init first, InitDone after the last page."""
     first: tuple[StoreEvent[T], ...] = () if isinstance(state, Listing) else (Init(),)
     if page.token:
         return Listing(token=page.token, mode=state.mode), (*first, *page.items)
@@ -199,7 +184,7 @@ def on_page(state: State, page: Page[T]) -> tuple[State, tuple[StoreEvent[T], ..
 
 
 def on_event(state: State, event: WatchEvent[T]) -> Next[T] | InitialEventsIgnored | VersionWentBack:
-    """The result of an event of the open stream; an `End` closes it. Raises AssertionError while none is open."""
+    """The result of an event of the open stream; an `End` closes it. Raises AssertionError without an open stream."""
     if isinstance(state, Watching):
         if isinstance(event, Bookmark) and _went_back(state.version, event.version):
             return VersionWentBack()
@@ -218,7 +203,7 @@ def _went_back(known: str, received: str) -> bool:
 
 
 def on_end(state: State, end: End) -> State:
-    """The next state after `end`. What was known stays known, except after 410 and the like."""
+    """The next state after `end`. What is known is kept, except after 410 and the like."""
     match end:
         case RelistRequested() | VersionWentBack():
             return Empty(mode=state.mode)
@@ -267,33 +252,32 @@ def _disconnected(state: State) -> State:
 
 
 RestartReason: TypeAlias = Literal["closed", "gone", "error", "timeout"]
-"""Why an open stream ended: closed by the server, version too old, an error, or no byte for too long."""
+"""Why an open stream ended. gone: the version is too old. timeout: no byte for too long."""
 
 
 class Connectivity(Value):
-    """Whether one reflector reaches what it watches."""
+    """Whether one reflector reaches its resource."""
 
     state: Literal["reachable", "unreachable", "missing", "forbidden"]
-    """missing: the server does not serve the kind, because its CRD is not installed."""
+    """missing: the kind is not served, because its CRD is not installed."""
     error: ApiError | None = None
     """None while reachable."""
 
 
 class PauseLength(Enum):
-    """Seconds of a pause, random between two bounds, so that clients do not come at once."""
+    """The bounds in seconds of a pause, which is random so that clients do not come back together."""
 
     NONE = (0.0, 0.0)
-    """The initial state is asked for in another mode, or `relist` was called."""
+    """Asks for the initial state in another mode, or after `relist`."""
     SHORT = (0.0, 1.0)
-    """The stream lasted or delivered, so earlier failures are forgotten. How it ended does not matter: load balancers
-    cut idle connections, and a new one is needed soon."""
+    """After a stream that lasted or delivered, however it ended: load balancers cut idle connections."""
     UNREACHABLE = (1.0, 2.0)
     """A try costs the server nothing, and work waits for it."""
     NOT_SERVED = (2.0, 4.0)
     """The CRD is probably about to be installed."""
     GROWING = (0.8, 30.0)
-    """Any other failure: the first number at first, twice as long each time, at most the second; a random share of up
-    to 100 % is added (client-go's reflector: 0.8 s to 30 s)."""
+    """Any other failure: first and longest pause. It doubles each time, plus up to 100 % jitter, as in client-go's
+    reflector."""
 
     @property
     def seconds(self) -> tuple[float, float]:
@@ -304,20 +288,18 @@ class PauseLength(Enum):
 class WatchPause(Value):
     length: PauseLength
     at_least: float = 0.0
-    """Seconds that a busy or failing server asks for."""
+    """Seconds requested by a busy or failing server (Retry-After)."""
     restart: RestartReason | None = None
-    """Why an open stream ended, for the metric; None: none was open, or its end was expected."""
+    """Why an open stream ended, for the metric; None if none was open or the end was expected."""
     connectivity: Connectivity | None = None
     """What the request showed; None after an open stream, because the next request will show it."""
     not_served: bool = False
-    """The server does not serve the kind, so there are no such objects any more."""
+    """The kind is not served, so it has no objects any more."""
 
 
 def pause_after(before: State, end: End, *, lasted: float, delivered: bool) -> WatchPause:
-    """The pause after a request or stream, begun in the state `before`, has ended with `end`.
-
-    `lasted`: seconds from the request to the end; `delivered`: whether anything came.
-    """
+    """The pause after a request or stream that began in the state `before`. `lasted`: seconds from the request to the
+    end; `delivered`: whether anything came."""
     length = _length(before, end, lasted=lasted, delivered=delivered)
     is_stream = isinstance(before, InitialWatch | Watching)
     restart = _restart_reason(end) if is_stream else None
@@ -334,8 +316,8 @@ def pause_after(before: State, end: End, *, lasted: float, delivered: bool) -> W
 
 
 def _length(before: State, end: End, *, lasted: float, delivered: bool) -> PauseLength:
-    """A stream that lasted or delivered is followed by a short pause. If everything has to be listed again, only one
-    that lasted is: a list is expensive, and always delivers something."""
+    """A stream that lasted or delivered is followed by a short pause. If a new list is needed, only one that lasted
+    is: a list is expensive, and always delivers something."""
     after = on_end(before, end)
     if isinstance(before, Empty) and after != before:
         return PauseLength.NONE

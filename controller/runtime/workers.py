@@ -1,10 +1,8 @@
-"""Workers take keys from the queue and make passes; the outcome of a pass decides what happens to its key.
+"""Workers take keys from the queue and run passes; the outcome of a pass decides what happens to its key.
 
-A pass over a key is one task. It holds its key, so that no second pass over it begins, while the server answers. Once
-the server is silent for `ANSWER_SECONDS`, the pass gives its key back and goes on waiting: the next pass over the
-key looks after all that is not under way. A request that hangs delays nothing else, and no request outlasts the pass
-that made it.
-"""
+Each pass is a task that holds its key while it waits for the server, so that passes over one key do not overlap.
+After `ANSWER_SECONDS` of silence it returns the key but goes on waiting, so that a hanging request delays nothing
+else; the next pass handles whatever is not under way. No request outlives its pass."""
 
 from __future__ import annotations
 
@@ -22,43 +20,41 @@ from controller.runtime.workqueue import QueueShutDown, WorkItem, WorkQueue
 K = TypeVar("K", bound=Hashable)
 
 DRAIN_SECONDS = 20.0
-"""Seconds that running passes may still take after the block has ended, unless the caller says otherwise."""
+"""Default for the seconds that running passes may take after the block has ended."""
 AT_ONCE = 0.001
-"""Seconds until the next pass over a key that has more to do: practically none, but the key queues behind those that
-wait already."""
+"""Seconds until the next pass over a key with more to do: almost none, but after the keys already queued."""
 STALE_RETRY_SECONDS = 1.0
-"""Seconds for which a stale pass waits for the event that makes it fresh; then it comes back by itself."""
+"""Seconds after which a stale pass is repeated if the awaited event does not come."""
 ANSWER_SECONDS = 2.0
 """Seconds for which a pass keeps its key while the server does not answer."""
 
 
 class Done(msgspec.Struct, frozen=True):
-    """Nothing more to do until a trigger comes."""
+    """There is nothing to do until the next trigger."""
 
 
 class RequeueAfter(msgspec.Struct, frozen=True):
-    """The pass succeeded; the next one is due in `after` seconds, because time alone will change the answer."""
+    """The pass succeeded; the next is due in `after` seconds, because time alone will change the result."""
 
     after: float
     reason: str = "timer"
 
 
 class Retry(msgspec.Struct, frozen=True):
-    """The pass failed: retry after the growing delay of the key, but not sooner than `at_least` seconds."""
+    """The pass failed: retry after the key's growing delay, but not before `at_least` seconds."""
 
     error: Exception
     at_least: float = 0.0
     at_most: float | None = None
-    """Seconds after which something else is due, however long the delay has become; None: nothing is."""
+    """Seconds after which other work is due regardless of the delay; None if there is none."""
 
 
 Outcome: TypeAlias = Done | RequeueAfter | Retry
 
 Requeue: TypeAlias = Callable[[str], None]
-"""Makes the key of a pass due at once, for a reason. From then on another pass over it may run beside this one."""
+"""Makes the key of a pass due at once, for a reason. Another pass over it may then run concurrently."""
 
 Handle: TypeAlias = Callable[[WorkItem[K], Requeue], Awaitable[Outcome]]
-"""Makes one pass."""
 
 
 class Pass(msgspec.Struct, Generic[K], frozen=True):
@@ -68,12 +64,11 @@ class Pass(msgspec.Struct, Generic[K], frozen=True):
     outcome: Outcome
     work_seconds: float
     crashed: bool
-    """The handler raised instead of returning an outcome: a bug of ours. The outcome is a `Retry` with that error."""
+    """The handler raised, which is a bug. The outcome is a `Retry` with that error."""
 
 
 Around: TypeAlias = Callable[[WorkItem[K]], AbstractContextManager[Callable[[Pass[K]], None]]]
-"""Opens the context of one pass, and yields the function that is called, inside that context, with the finished
-pass."""
+"""Opens the context of one pass and yields the function to call, inside it, with the finished pass."""
 
 
 @asynccontextmanager
@@ -86,16 +81,14 @@ async def workers(
     drain: float = DRAIN_SECONDS,
     name: str = "worker",
 ) -> AsyncIterator[list[asyncio.Task[None]]]:
-    """Process keys while the block runs, and close the queue when it is left. Yields `count` tasks, called `name`-0
-    and so on, which take keys and begin passes; any number of passes run at once, since each decides in one step and
-    then waits. The throttle bounds what they send (`controller.kube.sender`).
+    """Processes keys while the block runs, then closes the queue. Yields `count` tasks, named `name`-0 and so on.
 
-    If the block ends without an exception, running passes may take `drain` seconds more and are then cancelled. If it
-    ends by an exception or is cancelled (leadership lost), they are cancelled at once.
+    The tasks only take keys and begin passes. Any number of passes run at once, since each decides in one step and
+    then waits; the throttle bounds what they send (`controller.kube.sender`). After a normal end, running passes may
+    take `drain` more seconds; after an exception or cancellation (leadership lost) they are cancelled at once.
 
-    An exception from `handle` is the outcome of its pass, and the key is retried. `LeadershipLost` leaves the block
-    inside an `ExceptionGroup`. So does an exception from `around`, which must not raise.
-    """
+    An exception from `handle` makes its key retry. `LeadershipLost`, and any exception from `around`, which must not
+    raise, leaves the block in an `ExceptionGroup`."""
     try:
         async with asyncio.timeout(None) as limit, asyncio.TaskGroup() as group:
 
@@ -139,7 +132,7 @@ async def _one_pass(queue: WorkQueue[K], taken: WorkItem[K], handle: Handle[K], 
 
 
 def settle(queue: WorkQueue[K], key: K, outcome: Outcome) -> None:
-    """Settle `key` after a pass: forget its failures, come back in time, or retry with a growing delay."""
+    """Applies the outcome of a pass to the delays and failures of `key`."""
     match outcome:
         case Done():
             queue.forget(key)
@@ -161,8 +154,8 @@ def _means_leadership_lost(error: Exception) -> bool:
 
 
 class Answers:
-    """The answers that a pass waits for, in a `with` block. After `ANSWER_SECONDS` without one, `is_late` is set and
-    the key is requeued; then once more for each answer."""
+    """The answers a pass waits for, as a `with` block. After `ANSWER_SECONDS` without one, sets `is_late` and
+    requeues the key; then once more for each answer."""
 
     def __init__(self, requeue: Requeue) -> None:
         self._requeue = requeue
@@ -178,7 +171,6 @@ class Answers:
             self._timer.cancel()
 
     def came(self) -> None:
-        """An answer came."""
         if self.is_late:
             self._requeue("answered at last")
         elif self._timer is not None:
@@ -191,8 +183,8 @@ class Answers:
 
 
 def outcome(errors: Sequence[ApiError], due: float | None = None) -> Outcome:
-    """The outcome of a pass: a retry if there was an error, with the first one as its reason. `due`: seconds after
-    which something is to be done even without an event; None: nothing is."""
+    """The outcome of a pass: a retry with the first error, if any. `due`: seconds after which work is due even
+    without an event, or None."""
     if errors:
         return Retry(errors[0], errors[0].retry_after or 0.0, due)
     return Done() if due is None else RequeueAfter(due, "time passed")

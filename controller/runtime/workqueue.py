@@ -1,6 +1,4 @@
-"""The queue of keys that need work, with the promises of client-go's rate-limiting queue: each key once, one worker
-per key, delays, and growing delays for keys that fail.
-"""
+"""A queue of keys with the guarantees of client-go's rate-limiting queue."""
 
 from __future__ import annotations
 
@@ -17,10 +15,9 @@ from controller.runtime.clock import elapsed
 K = TypeVar("K", bound=Hashable)
 
 MAX_REASONS = 4
-"""The most reasons that the log line of a pass lists; more would add nothing."""
+"""The most reasons kept for the log line of a pass."""
 SWEEP_EVERY = 1024
-"""The least number of failures between two sweeps of a rate limiter. Without sweeps, keys that are no longer used
-would fill it."""
+"""Failures between two sweeps of unused keys from a rate limiter, at least."""
 
 
 class QueueShutDown(Exception):
@@ -32,9 +29,9 @@ class WorkItem(msgspec.Struct, Generic[K], frozen=True):
 
     key: K
     reasons: tuple[str, ...]
-    """The first different reasons since the key was last taken, at most `MAX_REASONS`."""
+    """The first distinct reasons since the key was last taken, at most `MAX_REASONS`."""
     queued_seconds: float
-    """For how many seconds the key was ready and waited for a free worker."""
+    """Seconds for which the ready key waited for a free worker."""
 
 
 class _Dirty(msgspec.Struct):
@@ -43,18 +40,15 @@ class _Dirty(msgspec.Struct):
 
 
 class WorkQueue(Generic[K]):
-    """The keys that are to be processed, each by one worker at a time. There is no lock and no task here.
+    """The keys to process, each by one worker at a time. Delays are seconds of the running event loop's time.
 
     Invariants, between any two awaits:
-    - a key is in `queue`, once, if and only if it is dirty (needs work) and not being processed;
-    - a key is being processed from `get` until `done`;
+    - a key is queued, once, if and only if it is dirty (needs work) and not being processed, which is from `get` to
+      `done`;
     - a key added while it is processed is dirty, and is queued when it is done: no trigger is lost;
-    - a key has at most one timer; of two delays the earlier wins, and an `add` in between leaves it alone;
+    - a key has at most one timer; of two delays the earlier wins, and `add` leaves it alone;
     - while a key is queued, a waiting `get` has been woken, unless none waits;
-    - after `shut_down` no key is dirty and none is added; keys that are being processed may finish.
-
-    Use it inside one running event loop: delays are seconds of that loop's time.
-    """
+    - after `shut_down` no key is dirty and none is added; keys that are being processed may finish."""
 
     def __init__(self) -> None:
         self._rate_limiter: FailureRateLimiter[K] = FailureRateLimiter()
@@ -66,11 +60,10 @@ class WorkQueue(Generic[K]):
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._is_shut_down = False
         self.adds = 0
-        """How many keys have become dirty since the start; another add of a dirty key does not count."""
+        """How many times a key has become dirty; adding a dirty key does not count."""
         self.retries = 0
 
     def add(self, key: K, reason: str = "") -> None:
-        """`key` needs work now."""
         if self._is_shut_down:
             return
         dirty = self._dirty.get(key)
@@ -84,7 +77,7 @@ class WorkQueue(Generic[K]):
             dirty.reasons.append(reason)
 
     def add_after(self, key: K, delay: float, reason: str = "") -> None:
-        """`key` needs work in `delay` seconds, or earlier if that was asked for before."""
+        """Adds `key` in `delay` seconds, or earlier if an earlier time is already set."""
         if delay <= 0:
             self.add(key, reason)
         elif not self._is_shut_down:
@@ -96,16 +89,16 @@ class WorkQueue(Generic[K]):
             self._timers[key] = asyncio.get_running_loop().call_at(due, self._on_timer, key, reason)
 
     def add_rate_limited(self, key: K, at_least: float = 0.0) -> None:
-        """`key` failed: add it after its own growing delay, but not sooner than in `at_least` seconds."""
+        """Adds the failed `key` after its own growing delay, but not before `at_least` seconds."""
         self.retries += 1
         self.add_after(key, max(self._rate_limiter.when(key, elapsed()), at_least), "retry")
 
     def forget(self, key: K) -> None:
-        """`key` did not fail: its next retry has the shortest delay again. Work that was added stays."""
+        """Resets the retry delay of `key`. Added work stays."""
         self._rate_limiter.forget(key)
 
     async def get(self) -> WorkItem[K]:
-        """Wait for a key; it is being processed until `done`. Raises `QueueShutDown`."""
+        """Waits for a key, which is being processed until `done`. Raises `QueueShutDown`."""
         while not self._queue:
             if self._is_shut_down:
                 raise QueueShutDown
@@ -126,7 +119,7 @@ class WorkQueue(Generic[K]):
         return item
 
     def done(self, item: WorkItem[K]) -> None:
-        """The key of `item` is not processed any more. Does nothing the second time."""
+        """Ends the processing of `item`. A second call does nothing."""
         _, current = self._processing.get(key := item.key, (0.0, None))
         if current is not item:
             return
@@ -137,7 +130,7 @@ class WorkQueue(Generic[K]):
             self._wake()
 
     def shut_down(self) -> None:
-        """Give out no more keys. A waiting `get` raises `QueueShutDown`."""
+        """Gives out no more keys. A waiting `get` raises `QueueShutDown`."""
         self._is_shut_down = True
         self._queue.clear()
         self._dirty.clear()
@@ -149,16 +142,16 @@ class WorkQueue(Generic[K]):
 
     @property
     def depth(self) -> int:
-        """How many keys are queued and not being processed."""
+        """The number of keys that are queued and not being processed."""
         return len(self._queue)
 
     @property
     def delayed(self) -> int:
-        """How many keys wait for a delay that is not over."""
+        """The number of keys whose delay is not over."""
         return len(self._timers)
 
     def processing_seconds(self) -> tuple[float, ...]:
-        """Seconds for which each key has been processed so far. A number that keeps growing is a pass that hangs."""
+        """Seconds for which each key has been processed so far. A growing number is a pass that hangs."""
         now = elapsed()
         return tuple(now - since for since, _ in self._processing.values())
 
@@ -175,11 +168,8 @@ class WorkQueue(Generic[K]):
 
 
 class Backoff:
-    """One series of growing delays: `first`, twice as long each time, never more than `cap` seconds.
-
-    Jitter comes on top of the cap: with `jitter=1.0` a delay of d becomes anything from d to 2 d, so that a
-    thousand clients that failed together do not come back together.
-    """
+    """A series of growing delays in seconds: `first`, doubling up to `cap`. Jitter is added to the cap: `jitter=1.0`
+    turns a delay of d into d to 2 d, so that clients that failed together do not come back together."""
 
     def __init__(
         self, first: float, cap: float, *, jitter: float = 0.0, chance: Callable[[], float] = random.random
@@ -189,13 +179,12 @@ class Backoff:
         self._next = first
 
     def next(self) -> float:
-        """Seconds to wait now; the delay after this one is longer."""
+        """The seconds to wait now; the following delay is longer."""
         delay = min(self._next, self._cap)
         self._next = min(self._next * 2.0, self._cap)
         return delay * (1.0 + self._jitter * self._chance())
 
     def reset(self) -> None:
-        """After a success: the next delay is `first` again."""
         self._next = self._first
 
 
@@ -206,11 +195,8 @@ class _Failures(msgspec.Struct):
 
 
 class FailureRateLimiter(Generic[K]):
-    """A growing delay for each key; the defaults are those of client-go's `ItemExponentialFailureRateLimiter`.
-
-    A key that has not failed for `quiet` seconds is forgotten: its next delay is `first` again. The caller says what
-    time it is.
-    """
+    """A growing delay for each key, with the defaults of client-go's `ItemExponentialFailureRateLimiter`. A key that
+    has not failed for `quiet` seconds starts again with `first`."""
 
     def __init__(self, first: float = 0.005, cap: float = 1000.0, *, quiet: float = 2000.0) -> None:
         self._first, self._cap, self._quiet = first, cap, quiet
@@ -218,7 +204,7 @@ class FailureRateLimiter(Generic[K]):
         self._until_sweep = SWEEP_EVERY
 
     def when(self, key: K, now: float) -> float:
-        """Note a failure; returns the seconds that `key` has to wait from now on."""
+        """Records a failure; returns the seconds that `key` has to wait."""
         known = self._failures.get(key)
         if known is None or now - known.since > self._quiet:
             delay = min(self._first, self._cap)
