@@ -1,2 +1,1 @@
-"""What would happen next, and what if: the controller's own planner, run again and again on a
-simulated world. Pure."""
+"""Forecasts of a rollout: the controller's own planner, run repeatedly on a simulated world. Pure."""

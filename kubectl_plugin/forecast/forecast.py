@@ -1,12 +1,7 @@
-"""Waves that only repeat the ones before them, on other nodes: they are written down and not simulated.
+"""Forecasts a rollout by running the controller's own planner repeatedly on a simulated world.
 
-On a fleet of thousands of nodes that are updated one by one nearly all waves are such. A wave depends on all nodes,
-so simulating each would take a time that grows with the square of their number.
-
-What the controller would do next, and after that: its own planner, run again and again on a simulated world.
-
-Order and grouping are the planner's. A wave is everything that happens before something else has to happen first: a
-pod gets ready, or time passes.
+A wave is everything that happens before a pod must get ready or time must pass. Waves that only repeat the ones
+before them on other nodes are copied, not simulated: simulating each takes time quadratic in the number of nodes.
 """
 
 from __future__ import annotations
@@ -40,21 +35,21 @@ from kubectl_plugin.forecast.simulate import (
 )
 
 _ALIKE: Final = 4
-"""So many waves have to be alike before more like them are written down."""
+"""Number of waves that must be alike before further ones are copied."""
 _LEFT: Final = 2
-"""So many waves of a row are left to the simulation, so that it sees the end of the row."""
+"""Waves at the end of a run that are still simulated, so that its end is noticed."""
 _JITTER: Final = 1e-3
-"""Seconds by which the times between waves may differ: what adding large numbers leaves."""
+"""Seconds by which intervals between waves may differ due to rounding."""
 
 
 class Repeated(Value):
     world: World
-    """As it is right after the last of `waves` was planned."""
+    """The state right after the last of `waves` was planned."""
     waves: tuple[Wave, ...]
 
 
 def are_alike(waves: Sequence[Wave]) -> bool:
-    """Whether the last waves are the same but for their nodes and times."""
+    """Whether the last waves differ only in their nodes and times."""
     last = waves[-_ALIKE:]
     if len(last) < _ALIKE:
         return False
@@ -69,11 +64,8 @@ def are_alike(waves: Sequence[Wave]) -> bool:
 def repeated(
     rollout: RolloutState, waves: Sequence[Wave], first: Mapping[str, Pod], never_ready: NeverReady, most: int
 ) -> Repeated | None:
-    """The waves that follow `waves`, which are alike, as long as the nodes in turn are; None if there are too few.
-
-    `rollout`: as it is once the last of `waves` was planned. `first`: the only pod of a node when the forecast began,
-    by node. `most`: how many waves at most.
-    """
+    """Copies of the last of `waves`, which are alike, for as long as the next nodes are alike; at most `most`, or
+    None if too few. `rollout` is the state after `waves`, `first` each node's only pod when the forecast began."""
     world, last = rollout.world, waves[-_ALIKE:]
     width = len(last[0].moves)
     now_there: dict[str, list[Pod]] = {}
@@ -108,7 +100,6 @@ class _Repeating:
         self._step = alike[-1].begins - alike[-2].begins
 
     def run(self, world: World, groups: Sequence[Sequence[Pod]]) -> Repeated:
-        """`groups`: the old pods of each wave that is written down."""
         waves = [*self._alike]
         for group in groups:
             waves.append(self._next(waves[-1], [pod.node for pod in group]))
@@ -141,7 +132,7 @@ class _Repeating:
         return replace(before, moves=moves, after=_nodes_of(before), begins=before.begins + self._step)
 
     def _as_there(self, model: Pod, of: str, node: str, later: float) -> Pod:
-        """The pod on `node` that corresponds to `model` on the node `of`, which came so many seconds before."""
+        """The counterpart on `node` of `model`, a pod on the node `of`, shifted by `later` seconds."""
         was, own = self._own[of], self._own[node]
         since = None if model.ready_since is None else model.ready_since + later
         if model.uid != was.uid:
@@ -173,13 +164,11 @@ def _shape(move: NodeMove) -> NodeMove:
 
 
 def _is_plain(node: NodeInfo, world: World) -> bool:
-    """Whether nothing sets the node apart from others with a pod of an old revision."""
     return node.only_old and node.old_ready and node.name not in world.predecessors
 
 
 def _kind(pod: Pod, world: World) -> Pod:
-    """The pod without what differs from node to node. Where pods are replaced, it does not matter which old revision
-    they are of."""
+    """The pod without node-specific fields. When pods are replaced, the old revision does not matter."""
     gates = tuple(replace(gate, since=None) for gate in pod.gates)
     labels = pod.labels if world.daemonset.in_place else {**pod.labels, HASH_LABEL: ""}
     return replace(
@@ -197,7 +186,7 @@ def _kind(pod: Pod, world: World) -> Pod:
 
 
 def _has_memory(world: World) -> bool:
-    """Whether something is known of single nodes beyond their pods."""
+    """Whether anything is known about individual nodes beyond their pods."""
     return bool(
         world.orphans
         or world.in_backoff
@@ -216,49 +205,47 @@ def _has_memory(world: World) -> bool:
 
 NEVER: NeverReady = frozenset()
 _FAR = 365 * 86_400.0
-"""Seconds: nothing later than that is forecast."""
+"""Forecast horizon in seconds."""
 _LOOK_EVERY = 8
-"""Waves between two looks whether the next ones only repeat the last."""
+"""Waves between two checks for repetition."""
 _PASSING = (Blocker.TERMINATING, Blocker.BACK_OFF, Blocker.STALE)
-"""Blockers that end by themselves, and so are not reported here."""
+"""Blockers that resolve by themselves and are not reported."""
 
 
 class Forecast(Value, gc=True):
-    """Everything that would happen if nobody changed anything and every new pod became available."""
+    """What happens if nothing is changed and every new pod becomes available."""
 
     waves: tuple[Wave, ...]
     rest: tuple[str, ...]
-    """Nodes of the waves that were not worked out one by one, in update order."""
+    """Nodes beyond the computed waves, in update order."""
     start: RolloutState
     end: RolloutState
-    """The rollout when nothing more happens, or after the last of `waves`."""
+    """The rollout after the last of `waves`, or when nothing more happens."""
     kept_nodes: Mapping[Blocker, tuple[str, ...]]
-    """Nodes that keep an old revision, or get no pod, in update order, by the blocker. Blockers without nodes are
-    left out."""
+    """Nodes that keep an old revision or get no pod, in update order, by blocker."""
     phase: Phase | None
-    """The phase at `end`; None if the waves after it were not worked out."""
+    """The phase at `end`; None if `waves` is incomplete."""
     most_unavailable: int
-    """The most nodes that are without an available pod at any moment, including those without one now."""
+    """The maximum number of nodes without an available pod at any moment, including now."""
     seconds: float
     """Seconds from now until the last pod of `waves` is available."""
 
     @property
     def changes(self) -> bool:
-        """Whether the controller would create or delete any pod."""
         return bool(self.waves or self.rest)
 
     @property
     def width(self) -> int:
-        """Nodes per wave in the last waves that were worked out: an estimate for `rest`."""
+        """Nodes per wave, estimated from the last two computed waves."""
         return max((len(wave.moves) for wave in self.waves[-2:]), default=1)
 
 
 Tell: TypeAlias = Callable[[int], None]
-"""Called with the number of waves that are worked out, for those who wait."""
+"""Called with the number of waves computed so far."""
 
 
 class RestlessError(RuntimeError):
-    """The planner never stops acting: a bug in the planner or in the simulation."""
+    """The planner never stops acting, which is a bug in the planner or the simulation."""
 
 
 def forecast(
@@ -269,13 +256,9 @@ def forecast(
     pace: float = 0.0,
     tell: Tell | None = None,
 ) -> Forecast:
-    """`waves`: how many to work out, 0 for all. `pace`: seconds from a pod's creation until it is ready. `tell` is
-    called after each wave.
-
-    The world is taken as fresh. The server accepts every write, unless `world.verdicts` refuses a revision: then no
-    pod of that revision is created, and the server is asked again at `world.ask_at`. Raises ValueError for a spec
-    that the planner cannot use.
-    """
+    """The first `waves` waves (0: all). `pace`: seconds from a pod's creation until it is ready. The server accepts
+    every write, except pods of revisions that `world.verdicts` refuses; it is asked again at `world.ask_at`. Raises
+    ValueError for a spec that the planner cannot use."""
     return _Foreseeing(replace(world, fresh=True), never_ready, waves, pace, tell).run()
 
 
@@ -285,7 +268,7 @@ class _Foreseeing:
         self._hopeless, self._limit, self._pace, self._tell = never_ready, limit, pace, tell
         self._waves: list[Wave] = []
         self._first: dict[str, Pod] = {}
-        """The pod of each node when the forecast began, of those that had one only."""
+        """The initial pod of each node that had exactly one."""
         self._look_at = 0
         self._open: Wave | None = None
         self._after: tuple[str, ...] = ()
@@ -307,7 +290,7 @@ class _Foreseeing:
         raise RestlessError(f"no end after {most} passes")
 
     def _pass(self) -> bool:
-        """Run one pass; returns whether there may be another."""
+        """Runs one pass and returns whether another may follow."""
         decided = plan(self._world)
         if refused := self._refused(decided):
             self._world = replace(self._world, in_backoff={**self._world.in_backoff, **refused})
@@ -332,7 +315,6 @@ class _Foreseeing:
         return True
 
     def _refused(self, decided: Plan) -> dict[BackoffKey, float]:
-        """The nodes whose new pod the server refuses, and until when (seconds since 1970) they are held back."""
         verdicts, until = self._world.verdicts, self._world.ask_at
         creates = [one for one in decided.actions if isinstance(one, CreatePod)]
         refused = [one for one in creates if isinstance(verdicts.get(one.revision.hash), TemplateRefused)]
@@ -364,8 +346,8 @@ class _Foreseeing:
             self._tell(len(self._waves))
 
     def _repeat(self) -> None:
-        """Write down the waves that only repeat the last ones. Where these are alike and the next ones are not, the
-        next look is some waves later: a look takes as long as simulating a wave."""
+        """Appends waves that repeat the last ones. A failed attempt costs as much as simulating a wave, so the next
+        one is made `_LOOK_EVERY` waves later."""
         count = len(self._waves)
         if count < self._look_at or not are_alike(self._waves):
             return
@@ -407,7 +389,6 @@ class _Foreseeing:
 
 
 def _kept_on(rollout: RolloutState) -> Mapping[Blocker, tuple[str, ...]]:
-    """The nodes that are left, by blocker, when the planner does nothing more on this rollout."""
     explainer = Explainer(rollout)
     found: dict[Blocker, list[str]] = {}
     for node in reversed(rollout.eligible):
@@ -424,6 +405,5 @@ def _kept_on(rollout: RolloutState) -> Mapping[Blocker, tuple[str, ...]]:
 
 
 def left_to_update(rollout: RolloutState) -> tuple[str, ...]:
-    """The nodes that would be updated next on this rollout, in update order, without those that a hook or a lost
-    kubelet holds."""
+    """The nodes to be updated next, in update order, except those held by a hook or a lost kubelet."""
     return tuple([node.name for node in Explainer(rollout).in_turn])

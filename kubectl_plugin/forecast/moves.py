@@ -1,4 +1,4 @@
-"""What the actions of a plan do to each node, in a word and a reason."""
+"""What the actions of a plan do to each node, and why."""
 
 from __future__ import annotations
 
@@ -27,38 +27,31 @@ from kubectl_plugin.rollout.in_place import what_it_restarts
 
 
 class How(StrEnum):
-    """What happens to the pod of a node."""
-
     RECREATE = "re-create"
-    """The pod is deleted, and another one created."""
     IN_PLACE = "in place"
-    """The pod stays, and only what differs is changed in it."""
     SURGE = "surge"
     """A new pod is created beside the old one, which is deleted once the new one is available."""
     CREATE = "create"
-    """The node has no pod, or none any more, and gets one."""
+    """The node has no pod and gets one."""
     FINISH = "finish"
-    """The new pod is there already: the old one is deleted."""
+    """The new pod exists already; the old one is deleted."""
     REMOVE = "remove"
-    """The pod is deleted, and none is created."""
 
 
 AT_ONCE = "old pod not available: outside the budget"
 
 
 class NodeMove(Value):
-    """What happens on one node."""
-
     node: str
     how: How
     why: str
-    """The reason, where it is more than the node's turn; mostly empty."""
+    """Empty unless there is a reason besides the node's turn."""
     detail: str | None = None
-    """What an update in place restarts; or where one was wanted, why the pod is re-created instead."""
+    """What an update in place restarts, or why the pod is re-created instead."""
     pod: str | None = None
-    """Name of the pod that is deleted; None if none is."""
+    """Name of the deleted pod; None if none is deleted."""
     revision: int | None = None
-    """Revision number of the new pod; None if no pod is created."""
+    """Revision number of the new pod; None if none is created."""
 
     @property
     def is_urgent(self) -> bool:
@@ -67,19 +60,19 @@ class NodeMove(Value):
 
 
 class Wave(Value):
-    """Nodes that are updated together, in the order in which the controller takes them."""
+    """Nodes that are updated together, in the controller's order."""
 
     begins: float
-    """Seconds from now, as far as the pace of the last updates allows an estimate."""
+    """Seconds from now, estimated from the pace of recent updates."""
     after: tuple[str, ...]
-    """The nodes whose pods get ready first; empty if the wave begins at once, or only waits for time to pass."""
+    """Nodes whose pods must get ready first; empty if the wave begins at once or only waits for time to pass."""
     holding: tuple[str, ...]
-    """Other nodes that have no available pod when the wave begins: they count against maxUnavailable."""
+    """Other nodes without an available pod when the wave begins; they count against maxUnavailable."""
     moves: tuple[NodeMove, ...]
 
 
 def node_moves(rollout: RolloutState, actions: Iterable[Action]) -> Iterator[NodeMove]:
-    """The moves of `actions`, which were planned for `rollout`. `Harmless` actions are no moves."""
+    """The moves of `actions`, which were planned for `rollout`; `Harmless` actions are skipped."""
     nodes = {node.name: node for node in rollout.nodes}
     for action in actions:
         if isinstance(action, Harmless):
@@ -96,8 +89,7 @@ def node_moves(rollout: RolloutState, actions: Iterable[Action]) -> Iterator[Nod
 
 
 def one_per_node(moves: Iterable[NodeMove]) -> tuple[NodeMove, ...]:
-    """One move per node, in the order of the first: deleting a pod and creating another on the same node are one
-    move."""
+    """Merges the moves of each node, such as a deletion and a creation, in the order of the first."""
     merged: dict[str, NodeMove] = {}
     for move in moves:
         before = merged.get(move.node)

@@ -1,11 +1,6 @@
-"""How long a new pod takes to get ready, estimated from the newest ready pods.
+"""The plan of a rollout: forecast, later steps (`kruise-ds/steps`), estimated duration and checks.
 
-The later steps of a rollout (`kruise-ds/steps`): which nodes each smaller partition would update.
-
-Everything that a plan shows: the forecast, the steps after it, how long it takes, and what was checked.
-
-A plan as a document for programs: `apiVersion: kruise-ds/v1`, `kind: RolloutPlan`. Fields are added, never
-renamed.
+As a document it has `apiVersion: kruise-ds/v1` and `kind: RolloutPlan`. Fields are added, never renamed.
 """
 
 from __future__ import annotations
@@ -49,17 +44,13 @@ _LAST: Final = 5
 
 class Pace(Value):
     seconds: float
-    """The median time from a pod's creation, or its update in place, until it is ready."""
+    """Median seconds from a pod's creation, or its update in place, until it is ready."""
     nodes: int
-    """How many pods the median is taken from."""
 
 
 def pace_of(pods: Iterable[PodDetail], revision_hash: str) -> Pace | None:
-    """The pace of the newest ready pods of that revision, or of any where it has none; None if no pod can be used.
-
-    A pod whose containers were restarted is left out, because it only records when it last became ready. One that was
-    updated in place records how long that took.
-    """
+    """The pace of the newest ready pods of the revision, or of any revision if it has none. Restarted pods are left
+    out, because they only record when they last became ready; pods updated in place record how long that took."""
     told = [one for one in pods if one.pod.ready and one.pod.ready_since is not None]
     told = [one for one in told if one.updated is not None or not one.restarts]
     chosen = [one for one in told if one.pod.hash == revision_hash] or told
@@ -73,22 +64,17 @@ def _counted_from(one: PodDetail) -> float:
 
 
 class Later(Value):
-    """One step that somebody may promote to later."""
-
     step: int
     """Counted from 1."""
     partition: IntOrPercent
     waves: tuple[tuple[str, ...], ...]
     rest: tuple[str, ...]
-    """Nodes whose waves were not worked out, in update order."""
+    """Nodes beyond the computed waves, in update order."""
 
 
 def later_steps(found: Forecast, waves: int, tell: Tell | None = None) -> tuple[Later, ...]:
-    """The steps after the present one, each worked out as if the one before it had finished with all pods available.
-
-    `waves`: how many to work out in all, including those of `found`; 0 for all. `tell`: as in `forecast`.
-    Raises CommandError for invalid steps.
-    """
+    """The later steps, each as if the one before had finished with all pods available. `waves` (0: all) includes
+    those of `found`. Raises CommandError for invalid steps."""
     rollout = found.end
     daemonset = rollout.world.daemonset
     rolling = daemonset.rolling_update
@@ -122,7 +108,6 @@ def _worked_out(
 
 
 def _when_finished(rollout: RolloutState) -> World:
-    """The world once everything under way has succeeded."""
     world = rollout.world
     passed = world_after_waiting(world, NEVER, 0.0)
     world = world if passed is None else passed[0]
@@ -130,32 +115,30 @@ def _when_finished(rollout: RolloutState) -> World:
 
 
 def _with_partition(world: World, partition: IntOrPercent) -> World:
-    """Placement and selector do not change, so the rules compiled from them are kept."""
+    """Keeps the compiled rules, because placement and selector do not change."""
     changed = with_partition(world.daemonset, partition)
     return replace(world, daemonset=replace(changed, generation=changed.generation + 1))
 
 
 _CREATING: Final = "create pods"
-"""How the controller's Degraded message begins after a failed create."""
+"""Prefix of the controller's Degraded message after a failed create."""
 
 
 class DryRunAnswer(Value):
-    """The result of the server's dry run for a pod of the planned template."""
+    """The result of a server-side dry run that creates a pod of the planned template."""
 
     result: CheckResult
     text: str = ""
-    """The server's words, or why the dry run was not made."""
+    """The server's message, or why there was no dry run."""
     unknown_fields: bool = False
     """Whether the server does not know some fields of the template."""
 
 
 class Effect(Value, rename="camel"):
-    """What a plan comes to, counted in nodes, including those whose waves were not worked out."""
+    """What a plan does, in nodes, including those beyond the computed waves."""
 
     in_place: int
-    """The pod stays and is changed."""
     recreated: int
-    """The old pod is deleted before the new one is created."""
     surged: int
     """The old pod is deleted after the new one is available."""
     beside: int
@@ -164,35 +147,32 @@ class Effect(Value, rename="camel"):
     finished: int
     removed: int
     most_unavailable: int
-    """The most nodes without an available pod at any moment. Waves that were not worked out count with the limit."""
+    """The maximum number of nodes without an available pod; maxUnavailable counts for waves that are not computed."""
 
 
 class RolloutPlan(Value, dict=True, gc=True):
     survey: Survey
-    """The survey of the DaemonSet as it is planned for."""
     forecast: Forecast
     later: tuple[Later, ...]
     pace: Pace | None
     checks: tuple[ForecastWarning, ...]
     tried: tuple[str, ...]
-    """The settings that were tried out, in words; empty for the DaemonSet as it is."""
+    """The settings being tried, in words; empty for the DaemonSet as it is."""
     refusal: str = ""
-    """Why the server accepts no new pod, in its words; empty while no such reason is known."""
+    """Why the server accepts no new pod; empty if unknown."""
 
     @property
     def number(self) -> int:
-        """Number of the revision that is rolled out, as it is or will be."""
         return number_of(self.forecast.start.revision, self.forecast.start.history)
 
     @property
     def previous_number(self) -> int | None:
-        """Number of the revision that is replaced; None if no node runs an old one."""
+        """Number of the replaced revision; None if no node runs an old one."""
         outdated = any(node.old is not None for node in self.forecast.start.eligible)
         return self.survey.previous_number if outdated else None
 
     @property
     def unavailable_rows(self) -> tuple[NodeRow, ...]:
-        """The nodes that have no available pod now, in update order."""
         idle = set(self.forecast.start.unavailable_nodes)
         return tuple(row for row in reversed(self.survey.rows) if row.node in idle)
 
@@ -219,31 +199,30 @@ class RolloutPlan(Value, dict=True, gc=True):
         return sum(node.paired and node.name in surged for node in self.forecast.end.nodes)
 
     def details(self, how: How) -> tuple[str, ...]:
-        """What is restarted in place, or why pods are re-created; each once, in the order of the nodes."""
+        """What is restarted in place, or why pods are re-created, without duplicates in node order."""
         moves = [move.detail for wave in self.forecast.waves for move in wave.moves if move.how is how]
         rest = self._rest.details if how is How.IN_PLACE else self._rest.hindrances if how is How.RECREATE else ()
         return tuple(dict.fromkeys(filter(None, (*moves, *rest))))
 
     @cached_property
     def _rest(self) -> Ways:
-        """How the nodes whose waves were not worked out are updated."""
         rest = set(self.forecast.rest)
         return ways_of(self.forecast.end, lambda node: node.name in rest)
 
     @property
     def updated_nodes(self) -> int:
-        """How many nodes have the revision in the end, including those whose waves were not worked out."""
+        """Nodes with the new revision at the end, including those beyond the computed waves."""
         there = sum(node.current is not None for node in self.forecast.end.eligible)
         return there + len(self.forecast.rest)
 
     @property
     def available_nodes(self) -> int:
-        """How many nodes have an available pod in the end, of any revision."""
+        """Nodes with an available pod of any revision at the end."""
         return sum(node.available for node in self.forecast.end.eligible)
 
     @property
     def seconds(self) -> float | None:
-        """Seconds until everything that is not held back is available; None if that cannot be estimated."""
+        """Seconds until everything not held back is available; None if unknown."""
         if self.pace is None or not self.forecast.changes:
             return None
         waves = math.ceil(len(self.forecast.rest) / self.forecast.width)
@@ -261,10 +240,8 @@ def rollout_plan(
     asked: tuple[str, ...] = (),
     tell: Tell | None = None,
 ) -> RolloutPlan:
-    """The plan for the DaemonSet in `snapshot`. `waves`: how many to work out, 0 for all. `answer`: of the server's
-    dry run; None if it was not made. `tell`: as in `forecast`. Raises ValueError for a spec that the planner
-    cannot use.
-    """
+    """The plan for the DaemonSet in `snapshot`, with up to `waves` computed waves (0: all). `answer` is None without
+    a dry run. Raises ValueError for a spec that the planner cannot use."""
     surveyed = survey(snapshot)
     pace = pace_of(snapshot.pods, surveyed.rollout.revision.hash)
     refusal = refusal_in(snapshot.daemonset, answer)
@@ -279,15 +256,14 @@ def rollout_plan(
 
 
 def with_answer(plan: RolloutPlan, answer: DryRunAnswer, *, waves: int) -> RolloutPlan:
-    """`plan` with the answer to the server's dry run. It is worked out anew where the server refuses the pod, or did
-    so in the answer before."""
+    """`plan` with this dry-run result, recomputed if pods are refused now or were refused before."""
     if refusal_in(plan.survey.daemonset, answer):
         return rollout_plan(plan.survey.snapshot, waves=waves, answer=answer, asked=plan.tried)
     return replace(plan, checks=(*_dry_run_checks(answer, ""), *plan.checks))
 
 
 def probe_of(rollout: RolloutState) -> ProbeTemplate | None:
-    """The pod to send in a dry run: the next new one. None if no node should run one."""
+    """The next new pod, for a dry run; None if no node should run one."""
     if not rollout.budget.desired:
         return None
     node = (rollout.outdated or rollout.eligible)[0].name
@@ -296,11 +272,8 @@ def probe_of(rollout: RolloutState) -> ProbeTemplate | None:
 
 
 def refusal_in(daemonset: DaemonSet, answer: DryRunAnswer | None) -> str:
-    """Why no new pod can be created; empty if no reason is known, and before the dry run was made.
-
-    The controller's own failure counts only if it was about this very spec, and the dry run was not possible: it may
-    be fixed by now. A dry run does not notice a quota that is used up, so there the controller's failure counts too.
-    """
+    """Why no new pod can be created; empty if unknown. The controller's own failure may be fixed by now: it counts
+    only for this very spec, and only without a dry run or for an exceeded quota, which a dry run does not notice."""
     if answer is None:
         return ""
     if answer.result is CheckResult.FAILED:
@@ -337,7 +310,6 @@ def _steps_and_checks(
 
 
 def _dry_run_checks(answer: DryRunAnswer, refusal: str) -> Iterator[ForecastWarning]:
-    """The check of the dry run, and the controller's own failure where the dry run did not show it."""
     text = {
         CheckResult.OK: "server dry-run of the pod template",
         CheckResult.FAILED: f"the server refuses pods of this template: {answer.text}",
@@ -359,11 +331,8 @@ KIND: Final = "RolloutPlan"
 
 
 def document_of(plan: RolloutPlan) -> JSONObject:
-    """Nodes are listed in update order everywhere. Times are seconds from now, null where they cannot be estimated.
-
-    `wouldChange`: what `--exit-code` reports. `waves`: worked out by the controller's own planner. `rest`: the nodes
-    of the waves after `--waves`, in update order. `kept`: the nodes that do not get the revision, by the blocker.
-    """
+    """Nodes are in update order; times are seconds from now, null if unknown. `wouldChange` is what `--exit-code`
+    reports, `rest` the nodes after `--waves`, and `kept` the nodes that do not get the revision, by blocker."""
     found, daemonset = plan.forecast, plan.survey.daemonset
     fields: JSONObject = {
         "metadata": {"name": daemonset.name, "namespace": daemonset.namespace},

@@ -19,8 +19,6 @@ _UNTIL_MENDED: Final = "nothing happens until the server accepts its pods"
 
 
 class PlanWords:
-    """The sentences about one plan."""
-
     def __init__(self, plan: RolloutPlan, *, only_ascii: bool) -> None:
         self._plan, self._found = plan, plan.forecast
         self._arrow, self.dots = ("->", "...") if only_ascii else ("→", "…")
@@ -28,18 +26,17 @@ class PlanWords:
 
     @property
     def _moves(self) -> bool:
-        """Whether an older revision is replaced: without one, the partition that the CRD fills in says nothing."""
+        """Whether an older revision is replaced. Otherwise the partition, a CRD default, means nothing."""
         return self._plan.previous_number is not None and self._plan.previous_number != self._plan.number
 
     def headline(self) -> str:
-        """`node-agent: revision 6 → 7`."""
+        """For example `node-agent: revision 6 → 7`."""
         plan = self._plan
         numbers = f"{plan.previous_number} {self._arrow} {plan.number}" if self._moves else f"{plan.number}"
         first = "" if self._found.start.history else " (first deployment)"
         return f"{self._daemonset.name}: revision {numbers}{first}"
 
     def limiting_settings(self) -> Iterator[str]:
-        """The settings that limit the rollout, such as `partition 16` and `maxUnavailable 2`."""
         rolling, budget = self._daemonset.rolling_update, self._found.start.budget
         if rolling is None:
             yield "OnDelete"
@@ -58,11 +55,10 @@ class PlanWords:
             yield "paused"
 
     def tried_settings(self) -> tuple[str, ...]:
-        """The settings that are tried out."""
         return tuple(words.replace("->", self._arrow) for words in self._plan.tried)
 
     def budget_in_use(self) -> str:
-        """Which nodes use the budget at this moment; empty if none does."""
+        """The nodes that use the budget now; empty if none does."""
         rows, rollout = self._plan.unavailable_rows, self._found.start
         if not rows or not rollout.older:
             return ""
@@ -103,12 +99,10 @@ class PlanWords:
         return f"{words} ({between(wave.holding, self.dots)} still {verb} {counted(len(wave.holding), 'node')})"
 
     def nodes_of_later_waves(self) -> str:
-        """The nodes whose waves were not worked out."""
         nodes, width = self._found.rest, self._found.width
         return f"{counted(len(nodes), 'more node')} in this order, {width} at a time: {between(nodes, self.dots)}"
 
     def state_at_the_end(self) -> str:
-        """The state at the end, if nobody changes anything."""
         plan, found = self._plan, self._found
         desired = found.end.budget.desired
         words = [f"{counted(plan.updated_nodes, 'node', 'has', of=desired)} revision {plan.number}"]
@@ -126,7 +120,6 @@ class PlanWords:
         return f"{', '.join(words)}: phase {verb} {found.phase.value}{'' if verb == 'stays' else later}"
 
     def kept_nodes(self) -> Iterator[str]:
-        """The nodes that do not get the revision, one sentence for each reason."""
         budget = self._found.start.budget
         for blocker, nodes in self._found.kept_nodes.items():
             who = f"{counted(len(nodes), 'node')}: {between(nodes, self.dots)}"
@@ -134,7 +127,6 @@ class PlanWords:
             yield blocker.text.of_planned.format(partition=budget.partition, limit=budget.limit, who=who, are=are)
 
     def effect(self) -> str:
-        """What the plan comes to, in pods and in nodes without an available pod."""
         effect = self._plan.effect
         parts = (
             (effect.in_place, "updated in place", How.IN_PLACE),
@@ -161,7 +153,7 @@ class PlanWords:
         return f" ({'; '.join(details)})" if details else ""
 
     def estimate(self) -> str:
-        """How long it takes; empty if that cannot be estimated."""
+        """The estimated duration; empty if unknown."""
         plan = self._plan
         if plan.pace is None or plan.seconds is None or plan.seconds < 1.0:
             return ""

@@ -1,9 +1,8 @@
-"""How a world goes on: everything planned is done, and everything waited for happens. Nothing here decides.
+"""Simulates a cluster: every planned action is done and every awaited event happens. No decisions are made here.
 
-The cluster behaves ideally: the server accepts every write, a deleted pod disappears at once, a created one gets
-ready after the usual time. Pods that fail now keep failing, and unreachable nodes stay so.
-
-Host ports that a pod claims: two pods with the same one never run on the same node at once.
+The server accepts every write, a deleted pod disappears at once, and a created one gets ready after the usual time.
+Pods that fail now keep failing, and unreachable nodes stay unreachable. Two pods with the same host port never run on
+one node at once.
 """
 
 from __future__ import annotations
@@ -28,12 +27,11 @@ from controller.planner.status import Status
 from controller.planner.world import Accepted, Predecessor, World, predecessor
 
 NeverReady: TypeAlias = Set[tuple[str, str]]
-"""Pairs of node and revision hash: a pod of that revision never gets ready on that node."""
+"""Pairs of node and revision hash for which a pod never gets ready."""
 
 
 def with_drains_under_way(world: World) -> World:
-    """`world`, with the pods that are drained now in the same state as pods that `world_after` drains later: only
-    their grace period has to pass."""
+    """`world` with pods that are already draining in the state in which `world_after` puts those that it drains."""
     grace, now = world.daemonset.in_place_grace, world.now
     pods = (
         _without_traffic(one, grace, now) if one.draining and one.in_progress is None else one for one in world.pods
@@ -42,15 +40,13 @@ def with_drains_under_way(world: World) -> World:
 
 
 def _without_traffic(pod: Pod, grace: float, now: float) -> Pod:
-    """The pod with its gates closed for an update in place. `created` is set to the end of its grace period, from
-    which the simulation counts the time until it is ready."""
+    """The pod with its gates closed. `created` is the end of its grace period, from which readiness is timed."""
     since = min((gate.since for gate in pod.gates if gate.draining and gate.since is not None), default=now)
     gates = tuple(replace(gate, open=False, draining=True, since=None) for gate in pod.gates)
     return replace(pod, gates=gates, ready=False, ready_since=None, created=min(since, now) + grace)
 
 
 def world_after(world: World, decided: Plan) -> World:
-    """The world after the server has carried out the plan and stored the new status."""
     if decided.status is not None:
         daemonset = world.daemonset
         world = replace(world, daemonset=replace(daemonset, status=_stored_status(daemonset.status, decided.status)))
@@ -63,12 +59,8 @@ def world_after(world: World, decided: Plan) -> World:
 
 
 def world_after_waiting(world: World, never_ready: NeverReady, pace: float) -> tuple[World, tuple[str, ...]] | None:
-    """The world once what is waited for has happened: pods get ready `pace` seconds after they were created or
-    restarted in place (which sets `created` here, to the end of the grace period), terminating pods disappear, lost
-    ones are deleted.
-
-    Also returns the nodes whose pods got ready, by descending name. None if nothing is waited for.
-    """
+    """The next world, and nodes whose pods got ready, by descending name; None if nothing is awaited. Pods get ready
+    `pace` seconds after `created` (the end of the grace period for restarts in place); lost ones are deleted."""
     silent = {node.name for node in world.nodes if node.unreachable}
     known = {node.name for node in world.nodes}
     hearing = known - silent - {one.name for one in world.nodes if is_not_ready(one)}
@@ -99,7 +91,7 @@ def world_after_waiting(world: World, never_ready: NeverReady, pace: float) -> t
 
 
 def is_not_ready(node: Node) -> bool:
-    """Whether the kubelet reports that the node is not ready, or the control plane believes so."""
+    """Whether the kubelet or the control plane reports the node as not ready."""
     return any(taint.key in (TAINT_NOT_READY, TAINT_UNREACHABLE) for taint in node.taints)
 
 
@@ -111,19 +103,16 @@ def _may_get_ready(pod: Pod, never_ready: NeverReady) -> bool:
 
 
 def _updated_in_place(pod: Pod) -> Pod:
-    """The pod with its readiness gates open and no update in place under way."""
     return replace(pod, gates=tuple(replace(gate, open=True, draining=False) for gate in pod.gates), in_progress=None)
 
 
 def _released_by_hook(pod: Pod, hook: LifecycleHook) -> Pod:
-    """The pod after its `preDelete` hook has been answered."""
     labels = {key: value for key, value in pod.labels.items() if (hook.labels_handler or {}).get(key) != value}
     finalizers = tuple(one for one in pod.finalizers if one not in (hook.finalizers_handler or ()))
     return replace(pod, labels=labels, finalizers=finalizers)
 
 
 def _not_prepared(pod: Pod) -> Pod:
-    """The pod, no longer prepared for deletion."""
     labels = {key: value for key, value in pod.labels.items() if key != LIFECYCLE_STATE_LABEL}
     gates = tuple(
         replace(gate, open=gate.open or not gate.held_by_others, marked_not_ready=False) for gate in pod.gates
@@ -132,7 +121,7 @@ def _not_prepared(pod: Pod) -> Pod:
 
 
 class _WorldAfter:
-    """Carries out one plan on copies of the world's collections: one copy per plan, not one per action."""
+    """Carries out a plan, copying each collection of the world once per plan instead of once per action."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -231,7 +220,7 @@ class _WorldAfter:
 
 
 def _created_pod(action: actions.CreatePod, world: World) -> Pod:
-    """Names are never used twice, so the name serves as the uid, too."""
+    """The name serves as the uid, because names are never reused."""
     meta = fields_of(action.revision.template.get("metadata"))
     labels = {key: str(one) for key, one in fields_of(meta.get("labels")).items()}
     finalizers = meta.get("finalizers")
@@ -255,7 +244,7 @@ def _created_pod(action: actions.CreatePod, world: World) -> Pod:
 
 
 def _stored_status(before: DaemonSetStatus | None, status: Status) -> DaemonSetStatus:
-    """The fields of a status that the next decision reads."""
+    """Only the fields that the next decision reads."""
     last = before or DaemonSetStatus()
     return DaemonSetStatus(
         observed_generation=status.observed_generation or last.observed_generation,
@@ -265,11 +254,8 @@ def _stored_status(before: DaemonSetStatus | None, status: Status) -> DaemonSetS
 
 
 def port_waiters(rollout: RolloutState) -> NeverReady:
-    """When surging: the nodes, each with the new revision's hash, whose new pod never gets ready because it waits for
-    a host port that the old pod holds while it is ready.
-
-    An old pod that is not ready is deleted as soon as the new one exists, which frees its ports.
-    """
+    """When surging, the nodes (with the new hash) whose new pod waits forever for a host port of the ready old one.
+    An old pod that is not ready is deleted once the new one exists, which frees its ports."""
     if not rollout.surging:
         return frozenset()
     wanted = _port_numbers(rollout.revision.template)
@@ -279,8 +265,7 @@ def port_waiters(rollout: RolloutState) -> NeverReady:
 
 
 def host_ports(template: JSONObject) -> Iterator[tuple[int, str]]:
-    """The host ports of a template, each with its container's name. With hostNetwork every declared port is a host
-    port."""
+    """The host ports with their containers' names. With hostNetwork, every declared port is one."""
     spec = fields_of(template.get("spec"))
     on_node = spec.get("hostNetwork") is True
     for container in items_of(spec.get("containers")):

@@ -1,4 +1,4 @@
-"""Warnings before a rollout goes on: sentences about this very DaemonSet and its nodes."""
+"""Warnings about this DaemonSet and its nodes before a rollout proceeds."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class CheckResult(StrEnum):
 
 
 class ForecastWarning(Value):
-    """One line of the checks. `name` is for programs and never changes; the words may."""
+    """One check. `name` is stable for programs; the text may change."""
 
     name: str
     result: CheckResult
@@ -40,11 +40,11 @@ class ForecastWarning(Value):
 
 
 Question: TypeAlias = Callable[[Snapshot, Forecast], Iterator[Caution]]
-"""A function that checks one thing; it yields nothing where all is well."""
+"""Checks one thing and yields nothing if all is well."""
 
 
 def warnings_of(snapshot: Snapshot, found: Forecast) -> tuple[ForecastWarning, ...]:
-    """`snapshot` has the DaemonSet that `found` was worked out for, as it is or as it would be."""
+    """`snapshot` has the DaemonSet that was forecast, live or tried."""
     return tuple(
         ForecastWarning(name=name, result=CheckResult.WARNING, text=caution.text, hints=caution.hints)
         for name, ask in QUESTIONS.items()
@@ -72,7 +72,7 @@ def _selector(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
 
 
 def _partition(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
-    """Also for a percentage that comes to no node or to all nodes."""
+    """Also for a percentage that amounts to no node or all nodes."""
     rollout = found.start
     kept, desired = rollout.budget.partition, rollout.budget.desired
     asked = rollout.rolling_update.partition if rollout.rolling_update else None
@@ -123,7 +123,7 @@ def _surge(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
 
 
 def _in_place(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
-    """What a forecast cannot know: whether the controller has the feature gate for resizes in place."""
+    """A forecast cannot know whether the controller's feature gate for resizes in place is on."""
     start = found.start
     moving = {move.node for wave in found.waves for move in wave.moves if move.how is How.RECREATE} | set(found.rest)
     if not start.in_place or start.world.resizable or not moving:
@@ -163,7 +163,6 @@ def _hook(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
 
 
 def _prepared_pods(found: Forecast) -> Iterator[str]:
-    """Nodes whose pod is already prepared for deletion."""
     hook = found.start.world.daemonset.pre_delete
     for node in found.start.outdated:
         if node.old is not None and waits_for_hook(found.start, node.old):
@@ -214,4 +213,4 @@ QUESTIONS: Final[dict[str, Question]] = {
     "OneZone": _one_zone,
     "ManagedElsewhere": _managed,
 }
-"""Every warning that a plan can give, by name, in the order in which they are printed."""
+"""All warnings by name, in print order."""

@@ -1,4 +1,4 @@
-"""The DaemonSet as it would be: after `kubectl apply` of a manifest, or with single settings changed."""
+"""The DaemonSet after `kubectl apply` of a manifest, or with some settings changed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kubectl_plugin.rollout.snapshot import Snapshot
 
 
 class TriedSettings(Value):
-    """Settings to try out; None leaves the live value."""
+    """Settings to try; None keeps the live value."""
 
     partition: IntOrPercent | None = None
     max_unavailable: IntOrPercent | None = None
@@ -24,7 +24,7 @@ class TriedSettings(Value):
 
 
 def as_tried(snapshot: Snapshot, wish: TriedSettings) -> JSONObject:
-    """The document with these settings. Raises CommandError for OnDelete, and for a container that does not exist."""
+    """The document with these settings. Raises CommandError for OnDelete and for unknown containers."""
     draft = Draft(snapshot.document)
     if wish.partition is not None:
         settings_of(snapshot, "plan another partition of")
@@ -37,7 +37,7 @@ def as_tried(snapshot: Snapshot, wish: TriedSettings) -> JSONObject:
 
 
 def differences(live: DaemonSet, planned: DaemonSet) -> tuple[str, ...]:
-    """In words: `partition 16 -> 0`, `image agent 1.9.0 -> 1.9.1`; empty if both would be rolled out alike."""
+    """In words, such as `partition 16 -> 0`, `image agent 1.9.0 -> 1.9.1`; empty if both roll out alike."""
     images, wanted = images_of(live.spec.template), images_of(planned.spec.template)
     other = [name for name in wanted if images.get(name, wanted[name]) != wanted[name]]
     found = [f"image {name} {' -> '.join(change(images[name], wanted[name]))}" for name in other]
@@ -69,8 +69,7 @@ def _word(value: object) -> str:
 
 
 def laid_over(live: JSONObject, manifest: JSONObject) -> JSONObject:
-    """`live` with the values of `manifest`: what an apply makes of it, as far as that can be known without asking the
-    server. Lists are replaced as a whole."""
+    """`live` with the values of `manifest`, like an apply without the server; lists are replaced whole."""
     merged = dict(live)
     for key, value in manifest.items():
         if value is None or key == "status":
