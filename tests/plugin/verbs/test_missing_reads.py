@@ -93,7 +93,7 @@ def by_label() -> Iterator[Scene]:
 
 def test_with_a_selector_and_unread_nodes_it_does_not_say_who_moves(by_label: Scene) -> None:
     by_label.door.link.faults.add(NODES_HANG)
-    ran = acted(by_label, "rollback", "-y", columns=200)
+    ran = acted(by_label, "rollback", "--to-revision=6", "-y", columns=200)
     assert ran.code == 0
     assert "  who moves   cannot be told: the nodes could not be read\n" in ran.out
     assert "move back" not in ran.out
@@ -101,7 +101,7 @@ def test_with_a_selector_and_unread_nodes_it_does_not_say_who_moves(by_label: Sc
 
 def test_whoever_is_asked_is_told_it_though_the_nodes_come_late(by_label: Scene) -> None:
     by_label.door.link.faults.add(Rule(Hang(3.0), verb="list", resource="nodes"))
-    ran = acted(by_label, "rollback", terminal=True, typed="n\n", columns=200)
+    ran = acted(by_label, "rollback", "--to-revision=6", terminal=True, typed="n\n", columns=200)
     assert ran.code == 6
     assert "  move back   2 nodes: c-08 c-06" in ran.err.replace(" | ", " ")
     assert "  will NOT    1 node: c-07 " in ran.err
