@@ -1,7 +1,5 @@
-"""Who manages which field of a DaemonSet (`metadata.managedFields`), where a manifest is applied to it.
-
-Turns a manifest, and what the server makes of it, into an edit.
-"""
+"""Turns a manifest, and the server's answer to its dry run, into an edit; field ownership is that of
+`metadata.managedFields`."""
 
 from __future__ import annotations
 
@@ -24,13 +22,13 @@ from kubectl_plugin.rollout.in_place import planned_moves
 from kubectl_plugin.rollout.snapshot import CHANGE_CAUSE, LAST_APPLIED, Snapshot
 
 NOTES: Final = (LAST_ACTION, CHANGE_CAUSE)
-"""Annotations about the last change, which are sent with each manifest but are not its own."""
+"""Annotations about the last change: sent with each manifest, but not part of it."""
 _ABOUT: Final[JSONObject] = {"f:metadata": {"f:annotations": {f"f:{note}": {} for note in NOTES}}}
 _NOTE: Final[JSONObject] = {"f:metadata": {"f:annotations": {f"f:{LAST_APPLIED}": {}}}}
 HOLDS: Final = "kubectl-kruise-ds-hold"
-"""The manager of a partition that is not the manifest's."""
+"""Field manager of a partition that the manifest does not set."""
 KEEPS_NOTE: Final = "kubectl-last-applied"
-"""kubectl's manager of its copy of the manifest, of objects that were applied on the client's side before."""
+"""kubectl's field manager for its copy of the manifest on objects that were once applied on the client side."""
 
 
 def entries(document: JSONObject) -> list[JSONObject]:
@@ -38,21 +36,20 @@ def entries(document: JSONObject) -> list[JSONObject]:
 
 
 def applied_fields(document: JSONObject, manager: str) -> JSONObject:
-    """The fields that `manager` has applied, without the annotations about the last change."""
+    """The fields `manager` has applied, without the annotations in `NOTES`."""
     mine = (fields_of(one.get("fieldsV1")) for one in entries(document) if _is_applied(one, manager))
     return _without(next(mine, {}), _ABOUT)
 
 
 def client_side_managers(document: JSONObject) -> frozenset[str]:
-    """Those who applied the object without --server-side; empty where nobody did."""
+    """Managers that have applied the object without --server-side."""
     return frozenset(str(one.get("manager")) for one in entries(document) if _is_client_side(one))
 
 
 def taken_from_client_side(document: JSONObject, manager: str) -> list[JSON]:
-    """The managers once `manager` has all fields that were applied on the client's side, as kubectl changes them
-    before the first apply on the server's side: else a field that the manifest has no longer would stay. The copy of
-    the manifest gets a manager of its own, and stays.
-    """
+    """The managedFields after `manager` takes over all fields applied on the client side, as kubectl does before the
+    first server-side apply: otherwise a field dropped from the manifest would stay. kubectl's copy of the manifest is
+    kept under a manager of its own."""
     kept, tree = list[JSON](), dict[str, JSON]()
     first = next(one for one in entries(document) if _is_client_side(one))
     for one in entries(document):
@@ -66,7 +63,7 @@ def taken_from_client_side(document: JSONObject, manager: str) -> list[JSON]:
 
 
 def without_fields_of_client_side(document: JSONObject, expected: JSONObject) -> JSONObject:
-    """`expected` without the fields that were applied to `document` on the client's side only, and now are not."""
+    """`expected` without the fields that only client-side apply set on `document`."""
     tree = dict[str, JSON]()
     for one in filter(_is_client_side, entries(document)):
         tree = _union(tree, _without(fields_of(one.get("fieldsV1")), _NOTE))
@@ -90,7 +87,6 @@ def _union(one: JSONObject, other: JSONObject) -> JSONObject:
 
 
 def _without(tree: JSONObject, other: JSONObject) -> JSONObject:
-    """The leaves of `tree` that `other` does not have."""
     kept: JSONObject = {}
     for key, below in tree.items():
         if key not in other:
@@ -101,10 +97,8 @@ def _without(tree: JSONObject, other: JSONObject) -> JSONObject:
 
 
 def _pruned(value: JSON, tree: JSON) -> JSON:
-    """`value` without the fields of `tree`, which is None for what stays; None where all of it goes.
-
-    What is empty then goes only if it is one of the fields itself.
-    """
+    """`value` without the fields in `tree` (None: keep all); None if nothing remains. An object or list that becomes
+    empty is removed only if `tree` lists it as a field itself."""
     if tree is None:
         return value
     fields = fields_of(tree)
@@ -119,7 +113,7 @@ def _pruned(value: JSON, tree: JSON) -> JSON:
 
 
 def _tree_of_item(item: JSON, tree: JSONObject) -> JSON:
-    """The fields of one item of a list; empty where it goes as a whole."""
+    """The part of `tree` (fieldsV1) for one list item; empty if the whole item is removed."""
     for key, below in tree.items():
         names = msgspec.json.decode(key[2:]) if key[:2] in ("k:", "v:") else None
         if names == item or (isinstance(names, dict) and names.items() <= fields_of(item).items()):
@@ -135,7 +129,7 @@ _WRITTEN_WHOLE = (("metadata", "finalizers"), ("metadata", "ownerReferences"))
 
 
 def last_applied(document: JSONObject) -> JSONObject:
-    """The manifest in kubectl's annotation; empty if there is none, or none that can be read."""
+    """The manifest in kubectl's annotation; empty if it is missing or unreadable."""
     text = value_at(document, *NOTE)
     try:
         return msgspec.json.decode(text, type=dict[str, JSON]) if isinstance(text, str) else {}
@@ -144,12 +138,12 @@ def last_applied(document: JSONObject) -> JSONObject:
 
 
 def note_of(manifest: JSONObject) -> str:
-    """kubectl's annotation for `manifest`, byte for byte: kubectl would rewrite any other."""
+    """kubectl's annotation for `manifest`, byte for byte: kubectl would rewrite any other form."""
     return f"{as_bytes(manifest, ordered=True).decode()}\n"
 
 
 def application_of(manifest: JSONObject, key: Key, live: JSONObject, manager: str) -> Application:
-    """`manifest` as it is sent."""
+    """The application that sends `manifest`, with the live values of `NOTES` that it does not set."""
     draft = Draft(manifest)
     draft.set(key.namespace, "metadata", "namespace")
     draft.drop(*NOTE)  # a file that the server has written may contain it
@@ -161,13 +155,13 @@ def application_of(manifest: JSONObject, key: Key, live: JSONObject, manager: st
 
 
 def hold_of(document: JSONObject, partition: IntOrPercent) -> Application:
-    """Holds `document` at a partition that is not its manifest's. It has a manager of its own: as a field of the
-    manifest's it would go with the next apply of that, and all nodes that it holds back would be updated."""
+    """Holds `document` at a partition under a separate manager: owned by the manifest's manager, the partition would
+    be removed by the next apply, and all nodes it holds back would be updated."""
     return beside(document, HOLDS, partition, *ROLLING, "partition")
 
 
 def beside(document: JSONObject, manager: str, value: JSON, *path: str) -> Application:
-    """Sets one field of `document` that is not its manifest's."""
+    """Sets one field of `document` that its manifest does not set."""
     meta = fields_of(document["metadata"])
     named: JSONObject = {field: meta[field] for field in ("name", "namespace", "uid") if field in meta}
     draft = Draft({"apiVersion": document["apiVersion"], "kind": document["kind"], "metadata": named})
@@ -176,8 +170,8 @@ def beside(document: JSONObject, manager: str, value: JSON, *path: str) -> Appli
 
 
 def _in_order(snapshot: Snapshot, application: Application, hold: IntOrPercent | None) -> tuple[Application, ...]:
-    """The writes, such that whichever is the last to be done, no node gets what it would not get in the end: before
-    the manifest the nodes are held at the present partition or at `hold`, whichever keeps more."""
+    """The writes, ordered so that no node is updated too early if a later write fails: nodes are held first, at the
+    present partition or at `hold`, whichever keeps more pods."""
     if hold is None:
         return (application,)
     wanted = hold_of(snapshot.document, hold)
@@ -190,8 +184,8 @@ def _in_order(snapshot: Snapshot, application: Application, hold: IntOrPercent |
 
 
 def with_notes(application: Application, after: JSONObject) -> JSONObject:
-    """What is sent with the annotations of `after` that describe the change. A former one that is gone there is
-    emptied: the server would only remove it if it had been applied."""
+    """The body to send, with the annotations in `NOTES` from `after`. One that is gone there is emptied, since the
+    server removes only fields that were applied."""
     draft = Draft(application.body)
     for note in NOTES:
         noted = value_at(after, *_ANNOTATIONS, note)
@@ -210,10 +204,10 @@ def apply(
     taken_over: Sequence[str] = (),
     show_values: bool,
 ) -> Edit:
-    """The edit that turns the live document into `expected`, which is what the server makes of `application`.
+    """The edit that turns the live document into `expected`, the server's result of `application`.
 
-    `snapshot`: its document has no uid where the object does not exist yet. `taken_over`: fields of other managers.
-    """
+    `snapshot.document` has no uid if the object does not exist yet; `taken_over` lists fields taken from other
+    managers."""
     live, is_new = snapshot.document, value_at(snapshot.document, "metadata", "uid") is None
     operations = _operations(live, expected)
     if not operations and not is_new:
@@ -234,8 +228,8 @@ def apply(
 def _change_of_managers(
     snapshot: Snapshot, application: Application, expected: JSONObject, hold: IntOrPercent | None
 ) -> Edit:
-    """The edit where at most the managers of fields change. Without it a field that the manifest has no longer would
-    stay the next time."""
+    """The edit when only field managers change, or nothing does. Writing it lets a later apply remove fields that the
+    manifest drops."""
     live, manager = snapshot.document, application.manager
     before, after = (applied_fields(one, manager) for one in (live, expected))
     held = hold is None or applied_fields(live, HOLDS)
@@ -251,8 +245,8 @@ def _change_of_managers(
 
 
 def _first_pods(rollout: RolloutState) -> str:
-    """What a new object starts with. It has no old pods for a partition to keep, though partitionedScaling may keep
-    nodes waiting."""
+    """The result line of a new object. A partition keeps no old pods there, but partitionedScaling may hold nodes
+    back."""
     desired = rollout.budget.desired
     first = len(planned_moves(rollout).starting) if rollout.world.daemonset.partitioned_scaling else desired
     return f"{counted(first, 'node', 'gets', of=desired)} a first pod"
@@ -271,8 +265,7 @@ def _operations(live: JSONObject, expected: JSONObject) -> tuple[JSONObject, ...
 
 
 def _set_by_field(draft: Draft, live: JSONObject, wanted: JSONObject, *path: str) -> None:
-    """Change the value at `path` into the wanted one field by field, so that the operations' paths
-    name what changes."""
+    """Writes the difference field by field, so that the paths of the operations name what changes."""
     for key in sorted(live.keys() - wanted.keys()):
         draft.drop(*path, key)
     for key, value in wanted.items():

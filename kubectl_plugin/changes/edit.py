@@ -1,9 +1,5 @@
-"""JSON Patch on a document in memory: how an edit is built, and what `--dry-run=client` shows of it.
-
-A change of one DaemonSet as a value: the operations on the live object, and what they mean in words.
-
-The annotations that record a change on the object: who made it, when and why.
-"""
+"""A change of one DaemonSet: JSON Patch operations, their result in words, and the annotations that record the
+change."""
 
 from __future__ import annotations
 
@@ -24,11 +20,10 @@ from kubectl_plugin.wording import command
 
 
 class Draft:
-    """A copy of a document that is edited, and the operations that make the same edits to the original.
+    """A copy of a document, and the JSON Patch operations that repeat its edits on the original.
 
-    Missing parents are created, so an edit need not know what the server has filled in. A value that is as wanted
-    already adds no operation. The segment of a path that goes into a list is an index, as text.
-    """
+    Missing parents are created, and a value that is already as wanted adds no operation. In a path, a list index is a
+    string."""
 
     def __init__(self, document: JSONObject) -> None:
         self._document = copy.deepcopy(document)
@@ -36,7 +31,6 @@ class Draft:
 
     @property
     def document(self) -> JSONObject:
-        """The document after the operations."""
         return dict(self._document)
 
     @property
@@ -44,7 +38,6 @@ class Draft:
         return tuple(self._operations)
 
     def get(self, *path: str) -> JSON:
-        """The value at `path`, also None if nothing is there."""
         return value_at(self._document, *path)
 
     def set(self, value: JSON, *path: str) -> None:
@@ -68,10 +61,9 @@ class Draft:
 
 
 def with_operations(document: JSONObject, operations: Iterable[JSONObject]) -> JSONObject:
-    """A copy of `document` after `operations`, which may be `add`, `replace` and `remove`.
+    """A copy of `document` after `add`, `replace` and `remove` operations.
 
-    Raises LookupError where the server would refuse: for a missing parent, or nothing to replace or remove.
-    """
+    Raises LookupError where the server would refuse: the parent, or the value to replace or remove, is missing."""
     whole: JSONObject = {"": copy.deepcopy(document)}
     for operation in operations:
         _apply(whole, operation)
@@ -79,7 +71,6 @@ def with_operations(document: JSONObject, operations: Iterable[JSONObject]) -> J
 
 
 def path_segments(operation: JSONObject) -> tuple[str, ...]:
-    """The segments of the operation's path, unescaped."""
     return tuple(part.replace("~1", "/").replace("~0", "~") for part in str(operation["path"]).split("/")[1:])
 
 
@@ -112,40 +103,39 @@ ROLLING: Final = ("spec", "updateStrategy", "rollingUpdate")
 
 
 class Caution(Value):
-    """Something a person should know about a change, which is made all the same."""
+    """A warning about a change that is made anyway."""
 
     text: str
     hints: tuple[str, ...] = ()
 
 
 class Application(Value):
-    """Fields that the server merges into the object, under the name of their manager."""
+    """Fields for a server-side apply, and their field manager."""
 
     manager: str
     body: JSONObject
-    """What is sent: the manifest, and the annotations that are not its own."""
+    """The manifest, and annotations that are not part of it."""
     manifest: JSONObject
-    """Empty for what is set beside one."""
+    """Empty if the fields do not come from a manifest."""
 
 
 class Edit(Value):
-    """A change of one DaemonSet. It is written as one JSON Patch, guarded by the resourceVersion that it was made
-    for."""
+    """A change of one DaemonSet, written as one JSON Patch that is guarded by the resourceVersion it was made for."""
 
     result: str
-    """The result as kubectl would print it: `paused`, `partition 16 -> 8`."""
+    """The result in kubectl's form: `paused`, `partition 16 -> 8`."""
     operations: tuple[JSONObject, ...]
-    """Empty if the object is so already: then nothing is written, and that is no failure."""
+    """Empty if the object is already as wanted; nothing is written then."""
     applications: tuple[Application, ...] = ()
-    """What is written in place of the operations, which then only describe it, one after the other."""
+    """Server-side applies, made in this order instead of the operations, which then only describe the change."""
     details: tuple[str, ...] = ()
-    """Lines under the result."""
+    """Lines printed below the result."""
     warnings: tuple[Caution, ...] = ()
 
 
 def settings_of(snapshot: Snapshot, doing: str) -> RollingUpdate:
-    """The live rolling update settings. Raises CommandError with exit code 6 for OnDelete. `doing`: the verb for its
-    message, such as `pause`."""
+    """The live rolling update settings. Raises CommandError (exit code 6) for OnDelete; `doing` is the verb in its
+    message."""
     daemonset = snapshot.daemonset
     rolling = daemonset.rolling_update
     if rolling is None:
@@ -158,7 +148,7 @@ def settings_of(snapshot: Snapshot, doing: str) -> RollingUpdate:
 
 
 ROLLBACK: Final = "rollback"
-"""Value of `LastAction.verb` for a rollback."""
+"""`LastAction.verb` of a rollback."""
 
 _CAUSE: Final = ("metadata", "annotations", CHANGE_CAUSE)
 _TEMPLATE: Final = "/spec/template"
@@ -167,12 +157,9 @@ _TEMPLATE: Final = "/spec/template"
 def action_operations(
     document: JSONObject, change: tuple[JSONObject, ...], done: LastAction
 ) -> tuple[JSONObject, ...]:
-    """Operations that record `done` as the last action on `document`, and its reason as `cause_operations` does. They
-    go beside the operations of `change`.
+    """Operations, in addition to `change`, that record `done` as the last action, and its reason as the change cause.
 
-    A rollback also records the template that it went back to. Who paused the DaemonSet, and why, stays recorded until
-    it is resumed.
-    """
+    A rollback also records the template it restores. A pause stays recorded until the DaemonSet is resumed."""
     draft = Draft(with_operations(document, change))
     if done.verb == ROLLBACK:
         done = replace(done, template=_new_template(change))
@@ -183,11 +170,8 @@ def action_operations(
 
 
 def cause_operations(document: JSONObject, change: tuple[JSONObject, ...], reason: str) -> tuple[JSONObject, ...]:
-    """Operations that set the change cause, without any other annotation.
-
-    Only where `change` touches the template: the cause is then `reason`. Without a reason a former cause is removed,
-    since it was about an earlier revision, unless `change` sets one itself.
-    """
+    """Operations that set the change cause to `reason` if `change` touches the template. Without a reason the former
+    cause is removed, as it describes an earlier revision, unless `change` sets one."""
     draft = Draft(with_operations(document, change))
     if any(f"{one['path']}/".startswith(f"{_TEMPLATE}/") for one in change):
         if reason:
@@ -198,13 +182,12 @@ def cause_operations(document: JSONObject, change: tuple[JSONObject, ...], reaso
 
 
 def template_gone_back_to(snapshot: Snapshot) -> str:
-    """The identity of the template that the last change by this plugin rolled back to; empty if that change was no
-    rollback."""
+    """Identity of the template that the last change by this plugin rolled back to; empty if it was not a rollback."""
     last = last_action(snapshot.daemonset.annotations)
     return last.template if last is not None and last.verb == ROLLBACK else ""
 
 
 def _new_template(change: tuple[JSONObject, ...]) -> str:
-    """The identity of the template in `change`; empty if `change` does not replace the template as a whole."""
+    """Identity of the template that `change` writes as a whole; empty if it does not."""
     written = (one.get("value") for one in change if one["path"] == _TEMPLATE)
     return next((template_identity.identity(one) for one in written if isinstance(one, dict)), "")

@@ -1,4 +1,4 @@
-"""Describes what a change does to the nodes, by the planner's rollout of the changed DaemonSet."""
+"""What a change does to the nodes, according to the controller's planner."""
 
 from __future__ import annotations
 
@@ -21,11 +21,8 @@ from kubectl_plugin.wording import between, command
 
 
 def rollout_after(snapshot: Snapshot, operations: tuple[JSONObject, ...] = ()) -> RolloutState | None:
-    """The rollout once `operations` are written.
-
-    None if the pods could not be read; if the nodes could not be read although node labels matter; or if the planner
-    cannot use the spec. The verb still works then, but reports less.
-    """
+    """The rollout once `operations` are written. None if pods are unreadable, if nodes are unreadable although
+    placement depends on them, or if the planner rejects the spec."""
     if not snapshot.pods_readable:
         return None
     try:
@@ -38,27 +35,26 @@ def rollout_after(snapshot: Snapshot, operations: tuple[JSONObject, ...] = ()) -
 
 
 def _chooses_nodes(daemonset: DaemonSet) -> bool:
-    """Whether labels or taints of nodes decide which nodes get a pod, or which of them are updated."""
+    """Whether node labels or taints decide which nodes get a pod or an update."""
     rolling, spec = daemonset.rolling_update, msgspec.convert(daemonset.spec.template, Placement).spec
     selects = rolling is not None and rolling.selector is not None
     return selects or bool(spec.node_selector) or spec.affinity is not None
 
 
 def number_of(current: Revision, history: Sequence[Revision]) -> int:
-    """The revision number of the current template, or the one that the controller will give it:
-    always the highest."""
+    """The number of the current revision, or the one the controller will give it: always the highest."""
     return max(current.number, history[0].number + 1 if history else 1)
 
 
 def revision_of(snapshot: Snapshot, rollout: RolloutState) -> str:
-    """`revision 7`, or `the newest revision` where revisions may not be listed."""
+    """`revision 7`, or `the newest revision` if revisions are unreadable."""
     if not snapshot.revisions_readable:
         return "the newest revision"
     return f"revision {number_of(rollout.revision, rollout.history)}"
 
 
 def course_words(snapshot: Snapshot, rollout: RolloutState) -> tuple[str, ...]:
-    """Which nodes get the current revision from now on and in which order; which do not, and why."""
+    """Which nodes get the current revision, in which order, and which do not, and why."""
     moves = planned_moves(rollout)
     revision, desired = revision_of(snapshot, rollout), rollout.budget.desired
     moving, waiting = moves.moving, moves.held.get(Blocker.PAUSED, ())
@@ -88,7 +84,7 @@ def _turn_lines(moves: Moves) -> Iterator[str]:
 
 
 def _kept_lines(rollout: RolloutState, moves: Moves) -> Iterator[str]:
-    """Nodes that keep an old revision, except those that the first line or a caution already mentions."""
+    """Nodes that keep an old revision, except those in the first line or in a caution."""
     partition = rollout.rolling_update.partition if rollout.rolling_update else None
     for blocker, nodes in moves.held.items():
         if blocker not in (Blocker.PAUSED, Blocker.ON_DELETE):
@@ -104,7 +100,7 @@ def edit_of(
     *warnings: Caution | None,
     details: Sequence[str] = (),
 ) -> Edit:
-    """`details` are printed before the lines about what it does to the nodes."""
+    """The edit of `draft`; `details` precede the lines about the nodes."""
     rollout = rollout_after(snapshot, draft.operations)
     return Edit(
         result=result,
@@ -115,13 +111,12 @@ def edit_of(
 
 
 def cautions(snapshot: Snapshot, *others: Caution | None) -> tuple[Caution, ...]:
-    """What to know before any change of this object, followed by those of `others` that are not None."""
+    """Cautions that apply to any change of this object, then `others`."""
     terminating = Caution(text=f"{snapshot.key.name} is being deleted") if snapshot.daemonset.terminating else None
     return tuple(one for one in (terminating, *others) if one is not None)
 
 
 def on_delete_caution(snapshot: Snapshot) -> Caution | None:
-    """A caution that updateStrategy OnDelete updates no pod by itself; None with another strategy."""
     daemonset = snapshot.daemonset
     if daemonset.rolling_update is not None:
         return None
@@ -132,7 +127,6 @@ def on_delete_caution(snapshot: Snapshot) -> Caution | None:
 
 
 def pause_caution(snapshot: Snapshot) -> Caution | None:
-    """A caution that nothing is updated while the DaemonSet is paused; None if it is not."""
     daemonset = snapshot.daemonset
     if not daemonset.paused:
         return None

@@ -19,7 +19,7 @@ _FIELDS: Final = ("initContainers", "containers")
 
 
 def parse_images(words: Sequence[str]) -> dict[str, str]:
-    """The images by container, from words such as `agent=agent:1.9.1`; `*=IMAGE` stands alone, for all. Raises
+    """Images by container, from `agent=agent:1.9.1`; `*=IMAGE` stands alone, for all containers. Raises
     UsageError."""
     images: dict[str, str] = {}
     for word in words:
@@ -35,10 +35,8 @@ def parse_images(words: Sequence[str]) -> dict[str, str]:
 
 
 def set_images(snapshot: Snapshot, images: Mapping[str, str], hold_at: IntOrPercent | None) -> Edit:
-    """`hold_at`: the partition to set in the same write, so that no node starts too early; left out for OnDelete.
-
-    Raises CommandError for a container that does not exist, or where there is none at all.
-    """
+    """`hold_at` is the partition to set in the same write, so that no node starts early; ignored for OnDelete. Raises
+    CommandError if a container does not exist, or if there are none."""
     places = dict(images_by_container(snapshot.document))
     if not places:
         raise CommandError(f"{snapshot.key.name} has no containers: there is no image to set")
@@ -64,7 +62,7 @@ def set_images(snapshot: Snapshot, images: Mapping[str, str], hold_at: IntOrPerc
 
 
 def images_by_container(document: JSON) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """For each container of a DaemonSet, by name: its path in the document."""
+    """The name of each container, and its path in the document."""
     for field in _FIELDS:
         containers = value_at(document, "spec", "template", "spec", field)
         for index, one in enumerate(containers if isinstance(containers, list) else ()):

@@ -1,8 +1,5 @@
-"""Sets the partition: how many pods stay old. Put into words as the nodes that may be updated, which is what people
-mean.
-
-Promotes a rollout to its next step: a smaller partition.
-"""
+"""Sets the partition (how many pods stay old), described by the nodes that may be updated, and promotes to the next
+step."""
 
 from __future__ import annotations
 
@@ -23,7 +20,7 @@ from kubectl_plugin.wording import between, command, new_nodes
 
 
 def set_partition(snapshot: Snapshot, value: IntOrPercent) -> Edit:
-    """Raises CommandError with exit code 6 for OnDelete."""
+    """Raises CommandError (exit code 6) for OnDelete."""
     present = settings_of(snapshot, "set the partition of").partition or 0
     if value == present:
         return Edit(result=f"already at partition {partition_words(snapshot, value)}", operations=())
@@ -40,12 +37,11 @@ def set_partition(snapshot: Snapshot, value: IntOrPercent) -> Edit:
 
 
 def partition_for_nodes(snapshot: Snapshot, updated: IntOrPercent) -> IntOrPercent:
-    """The partition that lets `updated` nodes be updated. For a percentage it is the rest of 100%, so that the same
-    share is updated when nodes join.
+    """The partition that allows `updated` nodes to be updated; for a percentage, the rest of 100%, so that it still
+    holds when nodes join.
 
-    Raises CommandError with exit code 6 for a number where the count of nodes is unknown or 0: a partition worked out
-    from 0 nodes would let every node be updated that joins later.
-    """
+    Raises CommandError (exit code 6) for a number if the count of nodes is unknown or 0: a partition computed from 0
+    nodes would allow all nodes that join later."""
     if isinstance(updated, str):
         return f"{100 - int(updated.removesuffix('%'))}%"
     desired = known_desired(snapshot)
@@ -60,7 +56,7 @@ def partition_of(snapshot: Snapshot) -> IntOrPercent:
 
 
 def keeps_fewer(one: IntOrPercent, other: IntOrPercent, desired: int | None) -> bool:
-    """Whether the partition `one` keeps, or where `desired` is not known may keep, fewer pods old than `other`."""
+    """Whether partition `one` keeps fewer old pods than `other`; if `desired` is unknown, whether it may."""
     if desired is None and isinstance(one, str) != isinstance(other, str):
         return other not in (0, "0%")
     fewer, more = (formats.scaled(each, desired or 100, round_up=False) for each in (one, other))
@@ -68,7 +64,7 @@ def keeps_fewer(one: IntOrPercent, other: IntOrPercent, desired: int | None) -> 
 
 
 def known_desired(snapshot: Snapshot) -> int:
-    """How many nodes should run a pod. Raises CommandError with exit code 6 where that is not known."""
+    """Like `desired_of`. Raises CommandError (exit code 6) if the number is unknown."""
     desired = desired_of(snapshot)
     if desired is None:
         raise _desired_error(snapshot)
@@ -76,8 +72,8 @@ def known_desired(snapshot: Snapshot) -> int:
 
 
 def desired_of(snapshot: Snapshot) -> int | None:
-    """How many nodes should run a pod: counted here, or without the right to list nodes, the controller's own count
-    for this spec. None: neither can be had."""
+    """How many nodes should run a pod. Without the right to list nodes, the controller's count for this spec; else
+    None."""
     daemonset, status = snapshot.daemonset, snapshot.daemonset.status
     if snapshot.nodes is not None and (rollout := rollout_after(snapshot)) is not None:
         return rollout.budget.desired
@@ -94,7 +90,7 @@ def _desired_error(snapshot: Snapshot, why: str = "") -> CommandError:
 
 
 def misread_caution(snapshot: Snapshot, value: IntOrPercent) -> Caution | None:
-    """A caution for a partition that lets no node be updated, which few people mean; None for any other."""
+    """A caution if the partition allows no node, which is rarely intended."""
     desired = desired_of(snapshot)
     if not desired or (kept := formats.scaled(value, desired, round_up=False)) < desired:
         return None
@@ -111,14 +107,14 @@ def misread_caution(snapshot: Snapshot, value: IntOrPercent) -> Caution | None:
 
 
 def partition_words(snapshot: Snapshot, value: IntOrPercent) -> str:
-    """`16 (8 of 24 new)`, or without the number of nodes `16`."""
+    """`16 (8 of 24 new)`, or `16` if the number of nodes is unknown."""
     desired = desired_of(snapshot)
     return str(value) if desired is None else f"{value} ({new_nodes(value, desired)})"
 
 
 def skipped_steps(snapshot: Snapshot, value: IntOrPercent) -> tuple[IntOrPercent, ...]:
-    """The steps between the present partition and a smaller `value`. Where it is not known how many nodes there are,
-    those that may be between them."""
+    """The steps between the present partition and a smaller `value`; if the number of nodes is unknown, those that
+    may be."""
     present, desired = partition_of(snapshot), desired_of(snapshot)
     try:
         steps = steps_of(snapshot.daemonset.annotations, present, desired or 0)
@@ -170,31 +166,26 @@ _FULLY = "fully"
 
 
 class Goal(Value):
-    """The partition that a promotion sets."""
-
     partition: IntOrPercent
     words: str = ""
-    """Such as `to step 3 of 4`, or `fully`; empty for a partition that is not one of the steps."""
+    """`to step 3 of 4` or `fully`; empty if the partition is not a step."""
 
     @property
     def is_full(self) -> bool:
-        """Whether the promotion was asked for all nodes, not just for the next step."""
+        """Whether all nodes were requested, not just the next step."""
         return self.words == _FULLY
 
 
 def steps_for_promotion(snapshot: Snapshot, desired: int) -> Steps | None:
-    """The steps of this DaemonSet; None if it has none. Raises CommandError with exit code 6 for OnDelete and for
-    invalid steps."""
+    """None without steps. Raises CommandError (exit code 6) for OnDelete and for invalid steps."""
     rolling = settings_of(snapshot, "promote")
     return steps_of(snapshot.daemonset.annotations, rolling.partition, desired)
 
 
 def goal_of(snapshot: Snapshot, steps: Steps | None, desired: int, *, to: IntOrPercent | None) -> Goal | None:
-    """The next step, or the partition `to`; None if the partition is 0 already.
+    """The next step, or partition `to`; None if the partition is already 0.
 
-    Raises CommandError with exit code 6 where there are no steps and no `to`, and where `to` would raise the
-    partition.
-    """
+    Raises CommandError (exit code 6) if there are neither steps nor `to`, or if `to` would raise the partition."""
     present = settings_of(snapshot, "promote").partition or 0
     if to is not None:
         return _goal_of_partition(snapshot, steps, desired, to)
@@ -206,7 +197,6 @@ def goal_of(snapshot: Snapshot, steps: Steps | None, desired: int, *, to: IntOrP
 
 
 def promote(snapshot: Snapshot, goal: Goal | None) -> Edit:
-    """`goal` None: the partition is 0 already, so nothing is written."""
     if goal is None:
         return Edit(result="already promoted fully", operations=())
     edit = set_partition(snapshot, goal.partition)
@@ -229,7 +219,7 @@ def _goal_of_partition(snapshot: Snapshot, steps: Steps | None, desired: int, to
 
 
 def _step_goal(steps: Steps, value: IntOrPercent, desired: int) -> Goal:
-    """The goal for the partition `value`. Of steps that come to the same number of nodes the last one counts."""
+    """The goal for partition `value`; of steps that keep the same number of nodes, the last one counts."""
     passed = [formats.scaled(one, desired, round_up=False) for one in steps.values]
     kept = formats.scaled(value, desired, round_up=False)
     if kept not in passed:

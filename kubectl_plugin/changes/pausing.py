@@ -1,7 +1,5 @@
-"""The edits of pause and resume.
-
-Restarts the pods as kubectl does: an annotation changes the template but not the pods that it describes.
-"""
+"""The edits of pause, resume and restart. Restart changes an annotation of the template, as `kubectl rollout restart`
+does."""
 
 from __future__ import annotations
 
@@ -27,8 +25,7 @@ from kubectl_plugin.wording import between
 
 
 def pause(snapshot: Snapshot) -> Edit:
-    """Needs neither pods nor nodes: `what_stops` says what it does to them. Raises CommandError with exit code 6 for
-    OnDelete."""
+    """Needs no pods or nodes; see `what_stops`. Raises CommandError (exit code 6) for OnDelete."""
     if settings_of(snapshot, "pause").paused:
         return Edit(result="already paused", operations=())
     draft = Draft(snapshot.document)
@@ -37,7 +34,7 @@ def pause(snapshot: Snapshot) -> Edit:
 
 
 def resume(snapshot: Snapshot) -> Edit:
-    """Raises CommandError with exit code 6 for OnDelete."""
+    """Raises CommandError (exit code 6) for OnDelete."""
     if not settings_of(snapshot, "resume").paused:
         return Edit(result="not paused", operations=())
     draft = Draft(snapshot.document)
@@ -46,8 +43,7 @@ def resume(snapshot: Snapshot) -> Edit:
 
 
 def what_stops(snapshot: Snapshot, operations: tuple[JSONObject, ...] = ()) -> tuple[str, ...]:
-    """Which nodes the pause stops that is there, or there after `operations`; empty where pods or nodes could not be
-    read."""
+    """The nodes that the pause stops once `operations` are written; empty if pods or nodes are unreadable."""
     rollout = rollout_after(snapshot, operations)
     if rollout is None:
         return ()
@@ -63,7 +59,7 @@ def what_stops(snapshot: Snapshot, operations: tuple[JSONObject, ...] = ()) -> t
 
 
 def _nodes_going_on(snapshot: Snapshot, rollout: RolloutState) -> Iterator[str]:
-    """The nodes that still get a pod during a pause, lost pods and new nodes, and of which revision."""
+    """Nodes that get a pod despite the pause (lost pods, new nodes), and its revision."""
     updating = [row.node for row in survey(snapshot).rows_in(NodeState.UPDATING)]
     if updating:
         yield f"{between(updating)} (already updating)"
@@ -76,9 +72,8 @@ def _nodes_going_on(snapshot: Snapshot, rollout: RolloutState) -> Iterator[str]:
 
 
 def restart(snapshot: Snapshot) -> Edit:
-    """Stamped with the time of the snapshot in seconds, so that two calls within a second are one restart. Partition,
-    selector and budget apply as in any other update.
-    """
+    """Uses the snapshot's time in whole seconds, so that two calls within a second are one restart. Partition,
+    selector and budget apply as in any update."""
     draft = Draft(snapshot.document)
     draft.set(rfc3339(snapshot.now), "spec", "template", "metadata", "annotations", RESTARTED_AT)
     if not draft.operations:

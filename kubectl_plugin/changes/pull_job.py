@@ -1,4 +1,4 @@
-"""The ImagePullJob that `pull` creates. Pure. Functions raise UsageError for arguments that make no sense."""
+"""The ImagePullJob that `pull` creates. Functions raise UsageError for invalid arguments."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from controller.api.selector import is_label_key, is_label_value, is_subdomain
 from kubectl_plugin.errors import CommandError, UsageError
 
 TTL_SECONDS: Final = 600
-"""Seconds until the finished job is deleted: once looked at, it is of no use."""
+"""Seconds after which the finished job is deleted."""
 _MOST: Final = 1024
-"""Characters in the name of an image."""
+"""Maximum length of an image name, in characters."""
 _HOST: Final = re.compile(r"([A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:]+\])(:[0-9]+)?")
 _PATH: Final = re.compile(r"[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*(/[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*)*")
 _TAG: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
@@ -38,7 +38,7 @@ def pull_job(
     secrets: tuple[str, ...],
     now: float,
 ) -> JSONObject:
-    """`nodes`: a selector for node labels as kubectl writes it; None for all nodes. `now`: seconds since 1970."""
+    """`nodes` is a node label selector in kubectl's syntax, None for all nodes; `now` is in seconds since 1970."""
     if not is_image(image):
         words = (
             f'"{image}" cannot be the name of an image: use HOST/PATH:TAG or HOST/PATH@DIGEST, the path in lower case'
@@ -64,7 +64,7 @@ def pull_job(
 
 
 def node_selector(text: str) -> JSONObject:
-    """A selector such as `pool=gpu,zone in (a, b),!spot` as the fields of a label selector."""
+    """The label selector for text such as `pool=gpu,zone in (a, b),!spot`."""
     labels: JSONObject = {}
     expressions: list[JSON] = []
     end = 0
@@ -96,7 +96,7 @@ def _no_selector(text: str) -> CommandError:
 
 
 def is_image(text: str) -> bool:
-    """Whether a kubelet would accept the text as the name of an image."""
+    """Whether a kubelet accepts the text as an image name."""
     name, at, digest = text.partition("@")
     if at and not _DIGEST.fullmatch(digest):
         return False
@@ -112,7 +112,7 @@ def is_image(text: str) -> bool:
 
 
 def _name(image: str, nodes: str, now: float) -> str:
-    """A name from image, nodes and time: it shows what is pulled, and the same command later gets another one."""
+    """A name that shows the image and differs by nodes and time, so that the same command can run again later."""
     last = image.partition("@")[0].rpartition("/")[2]
     shown = re.sub(r"[^a-z0-9]+", "-", last.lower())[:40].strip("-")
     return f"pull-{shown}-{short_hash(image, nodes, f'{now:.3f}', length=6)}"

@@ -1,10 +1,7 @@
-"""Rolls back to an earlier revision: its whole template, and whatever else would keep nodes from going back to it.
+"""Rolls back to an earlier revision: its whole template, and the settings that would keep nodes from going back.
 
-With a partition, a selector or a pause, an earlier template alone updates no node: the nodes that never left that
-revision use up the quota, and the bad nodes stay bad. So the partition and the pause are lifted in the same write.
-
-A rollback before it is made, in words: what goes back and in which order, what stays, and what cannot go back.
-"""
+With a partition, a selector or a pause, an earlier template alone may update no node: nodes still on that revision
+use up the partition. So partition and pause are lifted in the same write. `preview` describes it first."""
 
 from __future__ import annotations
 
@@ -33,22 +30,21 @@ from kubectl_plugin.wording import command
 
 
 class RollbackWish(Value):
-    """What a person asks of a rollback."""
+    """The flags of a rollback."""
 
     to_revision: int | None = None
-    """The number of a revision; None for the one that `target_of` finds."""
+    """Revision number; None for the choice of `target_of`."""
     keep_partition: bool = False
     keep_paused: bool = False
     drop_selector: bool = False
 
 
 def target_of(snapshot: Snapshot, to_revision: int | None) -> RevisionDetail:
-    """The revision to go back to: the one with that number. Without a number it is the last one that was rolled out
-    completely, by the controller's record; where that is the live one, the one that was before it.
+    """Revision `to_revision`; without a number, the last one the controller recorded as rolled out completely, or the
+    one before if that is live.
 
-    Raises CommandError where there is no such revision, or no longer; with exit code 6, and the revisions to choose
-    from, where the target cannot be known: it is never guessed from numbers or from what some pods run.
-    """
+    Raises CommandError if the revision is not kept; with exit code 6, listing the candidates, if the target is
+    unknown: it is never inferred from numbers or from the pods' revisions."""
     daemonset, kept, others = snapshot.daemonset, kept_revisions(snapshot), _different_ones(snapshot)
     if to_revision is not None:
         found = next((one for one in kept if one.revision.number == to_revision), None)
@@ -83,8 +79,7 @@ def _record(snapshot: Snapshot) -> Rollout:
 
 
 def _is_everywhere(snapshot: Snapshot, stable: RevisionDetail) -> bool:
-    """Whether no node keeps another revision than the stable one, which is live: it was rolled out last, or restarted
-    with no other in between."""
+    """Whether every node has the stable revision, which is live: it was rolled out last, or only restarted since."""
     status, record = snapshot.daemonset.status, _record(snapshot)
     if stable.revision.identity != snapshot.daemonset.identity:
         return all(one.revision.number < stable.revision.number for one in _different_ones(snapshot))
@@ -94,18 +89,18 @@ def _is_everywhere(snapshot: Snapshot, stable: RevisionDetail) -> bool:
 
 
 def other_revisions(snapshot: Snapshot) -> list[RevisionDetail]:
-    """The kept revisions that mean something else than the live template, the newest first."""
+    """Kept revisions that differ from the live template, newest first."""
     return [one for one in kept_revisions(snapshot) if one.revision.identity != snapshot.daemonset.identity]
 
 
 def _different_ones(snapshot: Snapshot) -> list[RevisionDetail]:
-    """Those of them that differ in more than a restart: to go back from a restart changes nothing."""
+    """`other_revisions` that differ in more than a restart."""
     live = without_restart(snapshot.daemonset.spec.template)
     return [one for one in other_revisions(snapshot) if without_restart(one.revision.template) != live]
 
 
 def age_and_images(snapshot: Snapshot, one: RevisionDetail) -> str:
-    """Such as `12d ago, agent:1.8.4`, with the images that differ from the live ones."""
+    """`12d ago, agent:1.8.4`, with the images that differ from the live ones."""
     live = images_of(snapshot.daemonset.spec.template)
     kept = images_of(one.revision.template)
     images = [short_beside(image, live.get(name, "")) for name, image in kept.items() if live.get(name) != image]
@@ -113,7 +108,7 @@ def age_and_images(snapshot: Snapshot, one: RevisionDetail) -> str:
 
 
 def choice_explained(snapshot: Snapshot, target: RevisionDetail) -> str:
-    """Why `target_of` chose this revision; empty if it is the one that everybody would expect."""
+    """Why `target_of` chose this revision; empty if it is the expected one."""
     stable = _record(snapshot).stable_revision
     newer = [one for one in _different_ones(snapshot) if one.revision.number > target.revision.number]
     if newer:
@@ -124,15 +119,13 @@ def choice_explained(snapshot: Snapshot, target: RevisionDetail) -> str:
 
 
 def already_back(snapshot: Snapshot) -> RevisionDetail | None:
-    """The live revision, where the last change was a rollback to it; else None.
-
-    Whoever asks again, perhaps because no answer came, does not want the abandoned revision back.
-    """
+    """The live revision if the last change was a rollback to it. A repeated rollback, perhaps after a lost answer,
+    must not restore the abandoned revision."""
     return live_revision(snapshot) if template_gone_back_to(snapshot) == snapshot.daemonset.identity else None
 
 
 def nodes_going_forward(snapshot: Snapshot, target: RevisionDetail) -> frozenset[str]:
-    """The nodes that run an older revision than `target`: for them the rollback is an update."""
+    """Nodes on a revision older than `target`, for which the rollback is an update."""
     numbers = {one.revision.hash: one.revision.number for one in snapshot.revisions}
     return frozenset(
         node.name
@@ -143,16 +136,14 @@ def nodes_going_forward(snapshot: Snapshot, target: RevisionDetail) -> frozenset
 
 
 def _eligible_slots(snapshot: Snapshot) -> Sequence[NodeInfo]:
-    """The nodes that should have a pod; empty if they cannot be worked out."""
+    """Nodes that should have a pod; empty if unknown."""
     rollout = rollout_after(snapshot)
     return rollout.eligible if rollout is not None else ()
 
 
 def roll_back(snapshot: Snapshot, target: RevisionDetail, wish: RollbackWish) -> Edit:
-    """Writes nothing, and no partition either, where the live template already means the same as the target's.
-
-    The template is replaced as a whole: a merge would keep keys that were added since.
-    """
+    """Writes nothing, not even the partition, if the live template equals the target's. The template is replaced as a
+    whole: a merge would keep keys added since."""
     revision, daemonset = target.revision, snapshot.daemonset
     if revision.identity == daemonset.identity:
         return Edit(result=f"skipped (template already equals revision {revision.number})", operations=())
@@ -210,37 +201,34 @@ def _not_kept(daemonset: DaemonSet, number: int, kept: list[RevisionDetail]) -> 
 
 _LABEL: Final = 12
 _NAMED: Final = 12
-"""How many nodes of one list are named; more names would show nothing."""
+"""Maximum number of nodes listed by name."""
 _BREAKABLE, _FAST = " ", "\N{NO-BREAK SPACE}"
-"""A line may be broken between waves, but not within one."""
+"""Lines may break between waves, but not within one."""
 
 _FLAGS: Final = {
     Blocker.SELECTOR: "rollingUpdate.selector does not match; --drop-selector lifts it",
     Blocker.PAUSED: "stays paused; without --keep-paused they go back",
     Blocker.PARTITION: "partition {partition} keeps them; without --keep-partition they go back",
 }
-"""Blockers that a flag of this verb can remove."""
+"""Blockers that a flag of this verb removes."""
 _AS_IT_WAS: Final = {
     "partition": ("with {}", {"keep_partition": True}),
     "paused": ("while paused", {"keep_paused": True}),
     "selector": ("with it", {"drop_selector": False}),
 }
-"""Fields that are written as well: how their former value is called, and the wish that keeps it."""
+"""Other fields that are written: the words for the former value, and the flag that keeps it."""
 
 
 def headline(snapshot: Snapshot, target: RevisionDetail) -> str:
-    """Such as `Roll back node-agent to revision 6 (12d ago, agent:1.8.4)?`, with the images that differ from the live
-    ones."""
+    """`Roll back node-agent to revision 6 (12d ago, agent:1.8.4)?`"""
     return f"Roll back {snapshot.key.name} to revision {target.revision.number} ({age_and_images(snapshot, target)})?"
 
 
 def preview(
     snapshot: Snapshot, target: RevisionDetail, wish: RollbackWish, edit: Edit, *, width: int
 ) -> tuple[str, ...]:
-    """Lines of at most `width` columns. `edit`: what `roll_back` returned for the same target and wish.
-
-    Where it is unknown which nodes move, as without the right to read pods, the lines say so, and what is written.
-    """
+    """Lines of at most `width` columns; `edit` is the result of `roll_back`. If the nodes that move are unknown, the
+    lines say so and list only the settings written."""
     rollout = rollout_after(snapshot, edit.operations)
     if rollout is None:
         unread = "pods" if not snapshot.pods_readable else "nodes" if snapshot.nodes is None else ""
@@ -260,10 +248,8 @@ def preview(
 
 
 def kept_cautions(snapshot: Snapshot, target: RevisionDetail) -> tuple[Caution, ...]:
-    """For a template that is live again already: what still keeps nodes on a younger revision.
-
-    Nodes on an older revision are not mentioned: a rollout keeps them there on purpose.
-    """
+    """For a target that is already live: what keeps nodes on a younger revision. Nodes on an older one are left out,
+    since a rollout keeps them there on purpose."""
     rollout = rollout_after(snapshot)
     if rollout is None or rollout.rolling_update is None:
         return ()
@@ -287,7 +273,7 @@ def kept_cautions(snapshot: Snapshot, target: RevisionDetail) -> tuple[Caution, 
 
 
 def _moving_rows(moves: Moves, forward: Collection[str]) -> Iterator[tuple[str, str]]:
-    """`forward`: nodes that run an older revision than the one they get (`nodes_going_forward`)."""
+    """`forward`: see `nodes_going_forward`."""
     on = [node for node in moves.moving if node in forward]
     if on and len(on) == len(moves.moving):
         yield "go forward", f"{_node_count(on)} from an older revision{_order_words(moves)}"
@@ -331,7 +317,7 @@ def _in_waves(waves: Sequence[Sequence[str]]) -> str:
 def _setting_rows(
     snapshot: Snapshot, target: RevisionDetail, wish: RollbackWish, edit: Edit, moves: Moves | None
 ) -> Iterator[tuple[str, str]]:
-    """The other fields that are written, each with what would happen without it, where that can be known."""
+    """The other fields that are written, and what would happen without each, if known."""
     label = iter(("also set",))
     for operation in edit.operations:
         *above, field = path = path_segments(operation)
@@ -349,7 +335,7 @@ def _word(value: JSON) -> str:
 
 
 def _moves_without(snapshot: Snapshot, target: RevisionDetail, wish: RollbackWish, moves: Moves) -> str:
-    """Which nodes would move if `wish` left one field as it is; empty if that makes no difference."""
+    """Which nodes would move with `wish`; empty if it makes no difference."""
     rollout = rollout_after(snapshot, roll_back(snapshot, target, wish).operations)
     moving = planned_moves(rollout).moving if rollout is not None else moves.moving
     if len(moving) == len(moves.moving):
@@ -369,7 +355,7 @@ def _node_count(nodes: Sequence[str]) -> str:
 
 
 def _name_list(nodes: Sequence[str], most: int = _NAMED) -> str:
-    """Names of nodes, of which at most `most` are listed; a name and its comma stay together on a line."""
+    """At most `most` names; a name and its comma stay on the same line."""
     if len(nodes) <= most:
         return (_FAST if len(nodes) <= 3 else _BREAKABLE).join(nodes)
     return f"{_BREAKABLE.join(nodes[:most])} and {len(nodes) - most} more"

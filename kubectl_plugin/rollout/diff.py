@@ -1,9 +1,8 @@
-"""What differs between two pod templates, or DaemonSets, and the lines that show it: - and +, and a mark behind those
-that matter for security. List members are compared by name.
+"""The differences between two pod templates or DaemonSets, and the lines that show them, with a mark for security
+fields.
 
-Two templates have no difference here exactly when the controller takes them for the same revision: what the API
-server fills in is invisible, `1000m` is `1`, and a changed order of containers is a difference.
-"""
+Templates differ exactly when the controller sees different revisions: server defaults are ignored, `1000m` equals
+`1`, and the order of containers counts. List members are matched by name."""
 
 from __future__ import annotations
 
@@ -40,27 +39,25 @@ _NAMED_BY: Final[Mapping[str, str]] = {
     "items": "key",
     "ownerReferences": "uid",
 }
-"""The field by which the members of a list are told apart. Members of other lists have only a position."""
+"""The field that identifies a list member; members of other lists are identified by index."""
 
 _MAPS: Final = frozenset({"labels", "annotations", "nodeSelector", "matchLabels"})
-"""Maps whose keys are chosen by users."""
+"""Maps with user-defined keys."""
 _WORD: Final = re.compile(r"\w+")
 
 
 class PlaceKind(StrEnum):
-    """What kind of place one step down leads to."""
-
     FIELD = "field"
     ENTRY = "entry"
-    """An entry of a map whose keys are chosen by users."""
+    """An entry of a map with user-defined keys."""
     MEMBER = "member"
-    """A member of a list, by its name."""
+    """A list member identified by name."""
     POSITION = "position"
-    """A member of a list whose members have no names, by its index."""
+    """A list member identified by index."""
 
 
 class PathStep(Value):
-    """One step down: to `field` of an object, or to the entry or member of that field with the name `key`."""
+    """One step down: to `field` of an object, or to the entry or member `key` of that field."""
 
     field: str
     key: str = ""
@@ -86,7 +83,6 @@ def holder_of(path: Path) -> str:
 
 
 def into(path: Path, key: str) -> Path:
-    """`path` and one step down by a key of the object there."""
     last = path[-1] if path else None
     if last is not None and last.kind is PlaceKind.FIELD and (last.field in _MAPS or not _WORD.fullmatch(key)):
         return (*path[:-1], PathStep(field=last.field, key=key, kind=PlaceKind.ENTRY))
@@ -94,7 +90,6 @@ def into(path: Path, key: str) -> Path:
 
 
 def member(path: Path, key: str, kind: PlaceKind) -> Path:
-    """`path` of a list, and one step down to one of its members."""
     return (*path[:-1], PathStep(field=path[-1].field, key=key, kind=kind))
 
 
@@ -103,7 +98,7 @@ def is_map(field: str) -> bool:
 
 
 def names_of(field: str, items: Sequence[JSON]) -> list[str] | None:
-    """The names of the members of the list `field`; None if not every member has a name of its own."""
+    """The names of the members of list `field`; None unless all have distinct names."""
     names = [_name(field, one) if isinstance(one, dict) else "" for one in items]
     return names if all(names) and len(set(names)) == len(names) else None
 
@@ -136,16 +131,16 @@ def _joined(between: str, *parts: JSON) -> str:
 _OPENED: Final = frozenset(
     {"metadata", "spec", "template", "updateStrategy", "rollingUpdate", "resources", "limits", "requests"}
 )
-"""Objects whose fields are listed one by one even where one side lacks the object."""
+"""Objects whose fields are listed one by one even if one side lacks the object."""
 
 _TEMPLATE: Final = (PathStep(field="spec"), PathStep(field="template"))
 _META: Final = ("labels", "annotations", "finalizers", "ownerReferences")
 _NOTES: Final = (LAST_APPLIED, LAST_ACTION)
-"""Annotations that copy or describe a change, which is shown itself."""
+"""Annotations that copy or describe a change; not compared."""
 
 
 _SHOWN_EMPTY: Final = frozenset({"emptyDir"})
-"""A volume without a source is an emptyDir, but is not shown as such."""
+"""Defaults that are shown: a volume without a source is an emptyDir."""
 
 
 class ChangeKind(StrEnum):
@@ -153,19 +148,16 @@ class ChangeKind(StrEnum):
     REMOVED = "removed"
     CHANGED = "changed"
     ORDER = "order"
-    """The members of a list are the same in another order; `old` and `new` are their names."""
+    """The same list members in another order; `old` and `new` are their names."""
 
 
 class Difference(Value):
-    """One difference. `old` and `new` are as they were written, without defaults. Values that may be secrets are
-    hidden."""
+    """One difference, as written, without defaults. Possible secrets are hidden."""
 
     change: ChangeKind
     path: Path
     old: JSON = None
-    """None if something was added."""
     new: JSON = None
-    """None if something was removed."""
 
     @property
     def document(self) -> JSONObject:
@@ -175,16 +167,14 @@ class Difference(Value):
 
 
 class _Side(NamedTuple):
-    """One place in a template, in two forms."""
-
     meaning: JSON
-    """What is compared."""
+    """The value that is compared."""
     written: JSON
-    """What is shown; it may contain more, such as defaults."""
+    """The value that is shown; it may contain more, such as defaults."""
 
 
 def differences(old: JSONObject, new: JSONObject, *, show_values: bool = False) -> tuple[Difference, ...]:
-    """What changes from `old` to `new`, in the order of the templates. `show_values`: nothing is hidden."""
+    """The differences of two templates, in their order. `show_values` hides nothing."""
     sides = (old, new)
     return tuple(
         _objects(_TEMPLATE, *map(_Side, map(canonical, sides), sides if show_values else without_secrets(*sides)))
@@ -192,20 +182,19 @@ def differences(old: JSONObject, new: JSONObject, *, show_values: bool = False) 
 
 
 def object_differences(old: JSONObject, new: JSONObject, *, show_values: bool = False) -> tuple[Difference, ...]:
-    """What changes of a DaemonSet, defaults that are written out included, apart from its status and from what the
-    server notes in its metadata."""
+    """The differences of two DaemonSets, including explicit defaults, but without status and server-set metadata."""
     sides = (_told_part(old), _told_part(new))
     return tuple(_objects((), *map(_Side, sides, sides if show_values else without_secrets(*sides))))
 
 
 def image_only(found: Sequence[Difference]) -> bool:
-    """Whether OpenKruise's rules allow to make all changes in a running pod: images of containers (not of init
-    containers), labels and annotations. False for no difference at all."""
+    """Whether OpenKruise can make all changes in a running pod: images of containers (not init containers), labels
+    and annotations. False if there are none."""
     return bool(found) and all(_is_image(one) or one.path[len(_TEMPLATE)].field == "metadata" for one in found)
 
 
 def verdict(found: Sequence[Difference], *, how: str, on_delete: bool) -> str:
-    """What the differences mean for running pods, in one line. `how`: the way in which a pod gets them, in words."""
+    """One line about the effect on running pods. `how` says how pods get the change."""
     if not found:
         return "no difference"
     count = counted(len(found), "change")
@@ -230,7 +219,7 @@ def _told_part(document: JSONObject) -> JSONObject:
 
 
 def _walk(path: Path, old: _Side | None, new: _Side | None) -> Iterator[Difference]:
-    """At least one difference, unless both mean the same."""
+    """Yields at least one difference unless both sides are equivalent."""
     old, new = _opened(path, old, new), _opened(path, new, old)
     if old is None or new is None:
         change = ChangeKind.ADDED if old is None else ChangeKind.REMOVED
@@ -246,7 +235,7 @@ def _walk(path: Path, old: _Side | None, new: _Side | None) -> Iterator[Differen
 
 
 def _opened(path: Path, side: _Side | None, other: _Side | None) -> _Side | None:
-    """An empty object in place of None, where the other side's object is shown field by field."""
+    """An empty object instead of None if the other side's object is shown field by field."""
     if side is not None or other is None or path[-1].kind is not PlaceKind.FIELD:
         return side
     if isinstance(other.meaning, list) and other.meaning:
@@ -263,8 +252,8 @@ def _objects(path: Path, old: _Side, new: _Side) -> Iterator[Difference]:
 
 
 def _is_default_beside_another(key: str, old: _Side, new: _Side) -> bool:
-    """Whether both sides have written the same value, which is a default on one of them only because another field
-    differs, as imagePullPolicy depends on the image."""
+    """Whether both sides have the same value, a default on only one of them because it depends on another field, as
+    imagePullPolicy depends on the image."""
     if (key in _fields(old)) == (key in _fields(new)):
         return False
     before, after = _record(old.written), _record(new.written)
@@ -285,7 +274,7 @@ def _lists(path: Path, old: _Side, new: _Side) -> Iterator[Difference]:
 
 
 def _sequences(path: Path, old: Sequence[_Side], new: Sequence[_Side]) -> Iterator[Difference]:
-    """Lists whose members have no names: the shortest sequence of additions, removals and changes."""
+    """The shortest sequence of additions, removals and changes of unnamed list members."""
     matcher = SequenceMatcher(None, [_key(one) for one in old], [_key(one) for one in new], autojunk=False)
     for tag, begin, end, other_begin, other_end in matcher.get_opcodes():
         if tag == "equal":
@@ -302,7 +291,7 @@ def _changed(path: Path, old: _Side, new: _Side) -> Difference:
 
 
 def _shown(side: _Side) -> JSON:
-    """The side as it was written, without defaults."""
+    """The side as written, without defaults."""
     match side.meaning:
         case dict():
             fields, written = _fields(side), _record(side.written)
@@ -337,7 +326,7 @@ _Mark: TypeAlias = Callable[[Sequence[str]], str]
 
 
 class _FlowDumper(Dumper):
-    """Texts of several lines keep their lines."""
+    """Keeps the line breaks of multi-line strings."""
 
     def text(self, value: str, style: str | None = None) -> yaml.ScalarNode:
         return super().text(value, "|" if "\n" in value else style)
@@ -347,12 +336,12 @@ _FlowDumper.add_representer(str, _FlowDumper.text)
 
 
 def object_change_lines(old: JSONObject, new: JSONObject, *, show_values: bool = False) -> tuple[str, ...]:
-    """The lines of all differences between two states of a DaemonSet. In ASCII: letters that look alike do not."""
+    """The lines for all differences of two DaemonSets, in ASCII so that look-alike letters differ visibly."""
     return tuple(change_lines(object_differences(old, new, show_values=show_values), only_ascii=True))
 
 
 def change_lines(found: Sequence[Difference], *, only_ascii: bool) -> Iterator[str]:
-    """Lines that begin with `+`, `-`, or for the place with a blank. They are data: do not cut them."""
+    """Lines that begin with `+`, `-`, or a blank for the path. They are data and must not be truncated."""
     for place, together in groupby(found, key=_place):
         yield f" {_printable(place)}"
         for one in together:
@@ -363,7 +352,7 @@ def change_lines(found: Sequence[Difference], *, only_ascii: bool) -> Iterator[s
 
 
 def yaml_lines(value: JSON, *, only_ascii: bool) -> list[str]:
-    """The value's own order, but names first; without control characters."""
+    """The value as YAML without control characters; keys keep their order, but names come first."""
     text = yaml.dump(
         _named_first(value), Dumper=_FlowDumper, sort_keys=False, allow_unicode=not only_ascii, width=_ENDLESS
     )
@@ -389,7 +378,7 @@ def _side(one: Difference, value: JSON, mark: _Mark, only_ascii: bool) -> Iterat
 
 
 def _block(value: JSON, fields: tuple[str, ...], mark: _Mark, only_ascii: bool) -> Iterator[str]:
-    """`value`, which the fields hold, as lines of YAML; `mark` says what stands behind those of a field."""
+    """`value` as YAML lines below `fields`; `mark` returns what follows the lines of a field."""
     if isinstance(value, dict):
         for field, inner in value.items():
             nested = inner if isinstance(inner, dict | list) and inner else None
@@ -417,7 +406,7 @@ def _mark_of_old(fields: Sequence[str]) -> str:
 
 
 def _mark_of_new(one: Difference) -> _Mark:
-    """Marks images, too, unless they come from where they came from before."""
+    """Also marks images, unless registry and owner stay the same."""
     known = one.change is ChangeKind.CHANGED and origin_of(one.old) == origin_of(one.new)
     return lambda fields: "  # security: registry" * (not known) if is_image(fields) else _mark_of_old(fields)
 
@@ -427,7 +416,7 @@ def _printable(line: str) -> str:
 
 
 def _named_first(value: JSON) -> JSON:
-    """Stored templates have their keys in alphabetical order, but people look for the name first."""
+    """Stored templates have sorted keys, but readers look for the name first."""
     if isinstance(value, list):
         return [_named_first(one) for one in value]
     if isinstance(value, dict):

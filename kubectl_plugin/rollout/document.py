@@ -1,5 +1,4 @@
-"""Reports for programs: documents with a kind and an API version of their own. Within `kruise-ds/v1` keys are only
-added, never renamed."""
+"""JSON documents of the plugin. Within API version `kruise-ds/v1` keys are only added, never renamed."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ def document(kind: str, **fields: JSON) -> JSONObject:
 
 
 class Strategy(Value, rename="camel"):
-    """The update strategy. Limits are numbers of nodes, also where the spec has percentages."""
+    """The update strategy; percentages are resolved to numbers of nodes."""
 
     type: str
     rolling_update_type: str | None
@@ -32,22 +31,21 @@ class Strategy(Value, rename="camel"):
     partition: int
     paused: bool
     selector: JSON
-    """As it is written, because a program may copy it."""
+    """As written in the spec."""
 
 
 class BudgetUse(Value, rename="camel"):
-    """How much of maxUnavailable is in use, or of maxSurge where that is set."""
+    """Use of maxUnavailable, or of maxSurge if that is set."""
 
     max: int
     used: int | None
-    """None if only the pods would tell."""
+    """None if it is unknown without the pods."""
     by: tuple[str, ...]
     """The nodes that use it, in update order."""
 
 
 class Problem(Value, rename="camel", kw_only=True):
-    """A pod that will not become ready by itself; without node and pod, an error that the server answers to the
-    controller."""
+    """A pod that will not become ready by itself; without node and pod, a failed write of the controller."""
 
     node: str = ""
     pod: str = ""
@@ -61,19 +59,18 @@ class Problem(Value, rename="camel", kw_only=True):
 
 class RevisionNumbers(Value, rename="camel"):
     current: int | None
-    """None without the right to list the revisions."""
+    """None without the right to list revisions."""
     hash: str
     previous: int | None
-    """The newest older one that nodes still have; None for the first revision."""
+    """The newest older revision on any node; None for the first revision."""
 
     @property
     def shown(self) -> str:
-        """The current number, or `?`, for people."""
         return "?" if self.current is None else str(self.current)
 
 
 class ImageChange(Value, rename={"before": "from", "after": "to"}):
-    """The images of one container. None: the container does not exist on that side."""
+    """The images of one container; None if that side lacks the container."""
 
     before: str | None
     after: str | None
@@ -86,7 +83,7 @@ class Group(Value, rename="camel"):
 
 
 class PauseNote(Value, rename="camel"):
-    """Who paused it, when and why; the texts are empty if that was not recorded."""
+    """Who paused the rollout, when and why; empty if not recorded."""
 
     at: str
     by: str
@@ -94,7 +91,7 @@ class PauseNote(Value, rename="camel"):
 
 
 class RolloutDocument(Value, rename="camel", kw_only=True):
-    """What `status -o json` prints of one rollout, kind RolloutStatus."""
+    """The output of `status -o json` for one rollout, kind RolloutStatus."""
 
     api_version: str
     kind: str
@@ -103,30 +100,30 @@ class RolloutDocument(Value, rename="camel", kw_only=True):
     generation: int
     phase: Phase
     since: str | None
-    """When that phase began."""
+    """When the phase began."""
     reason: str
     message: str
     revision: RevisionNumbers
     images: Mapping[str, ImageChange]
-    """The images that change, by container."""
+    """Changed images by container."""
     strategy: Strategy
     nodes: NodeCounts
     budget: BudgetUse
     groups: tuple[Group, ...]
     """Empty without the right to list nodes."""
     problems: tuple[Problem, ...]
-    """Writes that fail first, then nodes with a pod of the new revision, in update order."""
+    """Failing writes, then nodes with a pod of the new revision, in update order."""
     preparing: tuple[Preparing, ...]
-    """Pods that the preDelete hook holds, in update order; empty without the right to read pods."""
+    """Pods held by the preDelete hook, in update order; empty without the right to read pods."""
     steps: Steps | None
     started_at: str | None
     last_progress_at: str | None
     completed_at: str | None
     paused: PauseNote | None
     images_ahead: PullCounts | None
-    """How many nodes have the images that are pulled ahead of the update; None if none are."""
+    """How many nodes have the images pulled ahead of the update; None if none are pulled."""
     unreadable: tuple[str, ...]
-    """What may not be read, and is therefore missing here."""
+    """What could not be read and is missing here."""
 
     @property
     def as_json(self) -> JSONObject:
@@ -135,7 +132,7 @@ class RolloutDocument(Value, rename="camel", kw_only=True):
 
 
 class OverviewLine(Value):
-    """An entry of what `list -o json` prints."""
+    """An item of `list -o json`."""
 
     namespace: str
     name: str
@@ -146,8 +143,8 @@ class OverviewLine(Value):
     partition: IntOrPercent
     revision: int | None
     images: tuple[str, ...]
-    """The images of the containers, in their short form."""
+    """Short image names."""
     since: str | None
-    """When the phase began, RFC 3339."""
+    """When the phase began, in RFC 3339."""
     why: str
-    """Why the rollout waits; empty if it waits for nothing."""
+    """Why the rollout waits; empty if it does not."""

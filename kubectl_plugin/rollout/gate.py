@@ -1,4 +1,4 @@
-"""Whether a rollout may go on: the present step is finished, nothing fails, and it has been quiet for long enough."""
+"""Whether a rollout may go on: its step is finished, nothing fails, and it has been quiet long enough."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from kubectl_plugin.units import short_duration
 
 
 class Release(Value):
-    """Which nodes get the new revision when the partition is lowered from one value to another."""
+    """The nodes that get the new revision when the partition is lowered."""
 
     before: int
-    """The partition now, in nodes, as is `keeps`."""
+    """The present partition, in nodes, as is `keeps`."""
     keeps: int
     after: IntOrPercent
-    """The lower partition as it would be written."""
+    """The lower partition as written."""
     is_step: bool
-    """Whether it is the next of the steps, which `promote` takes."""
+    """Whether it is the next step, which `promote` takes."""
     nodes: tuple[str, ...]
-    """The nodes that would get the revision, in update order."""
+    """In update order."""
 
 
 def release_of(survey: Survey, steps: Steps | None) -> Release | None:
-    """None if lowering the partition frees no node: rollingUpdate.selector leaves out all old ones."""
+    """None if a lower partition frees no node: rollingUpdate.selector excludes all old ones."""
     before = survey.rollout.budget.partition
     if not before:
         return None
@@ -57,14 +57,12 @@ def with_partition(daemonset: DaemonSet, partition: IntOrPercent) -> DaemonSet:
 
 
 _NAMED: Final = 3
-"""How many failing nodes are listed by name."""
+"""Maximum number of failing nodes listed by name."""
 
 
 class PromotionBlockReason(StrEnum):
-    """Why a gate is closed."""
-
     BLIND = "blind"
-    """The user may not read what the decision needs."""
+    """The user lacks the right to read what the decision needs."""
     UNSEEN = "unseen"
     PAUSED = "paused"
     STALLED = "stalled"
@@ -74,18 +72,15 @@ class PromotionBlockReason(StrEnum):
 
 
 class PromotionBlock(Value):
-    """Why the rollout may not go on: the first condition that is not met."""
+    """The first condition that is not met."""
 
     why: PromotionBlockReason
     text: str
 
 
 def why_blocked(seen: Survey, steps: Steps | None, *, soak: float) -> PromotionBlock | None:
-    """Why the next step may not be taken; None if it may. It stays closed when something that matters is
-    unreadable.
-
-    `soak`: seconds without an update that are required.
-    """
+    """Why the next step may not be taken, also if a required object is unreadable; None if it may. `soak` is the
+    required quiet time in seconds."""
     name, counts, done = seen.snapshot.key.name, seen.counts, seen.standing.done
     step = f"step {steps.index}" if steps is not None and steps.index else "the update"
     nodes, failing = f"{counted(done, 'node', of=counts.target)} updated", _failing(seen)
@@ -120,23 +115,21 @@ def why_blocked(seen: Survey, steps: Steps | None, *, soak: float) -> PromotionB
 
 
 def _missing(seen: Survey) -> str:
-    """Such as `no right to list nodes and pods`."""
+    """`no right to list nodes and pods`."""
     *others, last = (one.what for one in seen.snapshot.unread)
     return "no right to list " + " and ".join((*([", ".join(others)] if others else []), last))
 
 
 def quiet_since(seen: Survey) -> float:
-    """Seconds since 1970 of the last progress, or when an updated pod last got ready, if that was later.
-
-    A restarted pod that gets ready again is no progress, but it ends the quiet time.
-    """
+    """Unix time of the last progress, or when an updated pod last became ready, if later: a pod that restarts makes
+    no progress, but ends the quiet time."""
     progress = epoch(seen.record.last_progress_time) or 0.0
     ready = (one.current.ready_since for one in seen.rollout.nodes if one.current is not None)
     return max(progress, *(moment or 0.0 for moment in ready), 0.0)
 
 
 def _failing(seen: Survey) -> tuple[str, ...]:
-    """`c-04 CrashLoopBackOff` for each failing node that has, or is to have, the current revision."""
+    """`c-04 CrashLoopBackOff` for each failing node that has, or will get, the current revision."""
     target = {node.name for node in seen.rollout.target}
     told = [
         f"{row.node} {row.why if row.trouble is None else row.trouble.reason}"

@@ -1,4 +1,4 @@
-"""Who else writes a DaemonSet, such as Argo CD or an operator, and who made the last change by this plugin."""
+"""What else manages a DaemonSet, such as Argo CD or an operator, and the last change by this plugin."""
 
 from __future__ import annotations
 
@@ -31,17 +31,16 @@ HELM_RELEASE = "meta.helm.sh/release-name"
 
 class _Manager(Value):
     text: str
-    """Such as `Argo CD app "agents"`."""
+    """`Argo CD app "agents"`."""
     risk: str
-    """What the manager may do to a change made by hand."""
+    """What the manager may do to a manual change."""
     where: str
-    """Where the change should be made as well."""
+    """Where else to make the change."""
 
 
 def caution_of(name: str, document: JSONObject, owners: Iterable[OwnerReference]) -> str | None:
-    """Who manages the object `name`, what that may do to a change, and where else to make it; None if no manager
-    is recognised. `document`: the object as the server sent it.
-    """
+    """A warning that names the manager, the risk, and where else to make a change; None if no manager is
+    recognized."""
     manager = _manager(document, owners)
     if manager is None:
         return None
@@ -49,8 +48,7 @@ def caution_of(name: str, document: JSONObject, owners: Iterable[OwnerReference]
 
 
 def restorer_of(document: JSONObject, owners: Iterable[OwnerReference]) -> str | None:
-    """The manager that would create the object again when it is deleted, such as Argo CD, Flux or an operator; None
-    without one."""
+    """The manager that would re-create the deleted object (Argo CD, Flux, an operator); None without one."""
     manager = _manager(document, owners)
     return None if manager is None or manager.text.startswith("Helm") else manager.text
 
@@ -73,9 +71,9 @@ def _manager(document: JSONObject, owners: Iterable[OwnerReference]) -> _Manager
 
 
 def _may_manage(owner: OwnerReference) -> bool:
-    """Whether a controller of this kind of owner may write DaemonSets. Kubernetes' own kinds, such as ConfigMap, own
-    them only so that they are deleted together. Their groups have no dot or end in `.k8s.io`; so do the groups of
-    some custom resources, which then have to be the controller."""
+    """Whether this owner's controller may write DaemonSets. Built-in kinds, such as ConfigMap, own them only for
+    garbage collection; their groups have no dot or end in `.k8s.io`. So do the groups of some custom resources, which
+    must therefore be the controlling owner."""
     return "." in owner.group and (bool(owner.controller) or not owner.group.endswith(".k8s.io"))
 
 
@@ -93,34 +91,34 @@ def _git(labels: Mapping[str, str], annotations: Mapping[str, str], managed_fiel
 
 
 def texts_in(value: JSON) -> dict[str, str]:
-    """The labels or annotations in `value`; the server allows only texts there."""
+    """Labels or annotations."""
     return {key: one for key, one in fields_of(value).items() if isinstance(one, str)}
 
 
 LAST_ACTION: Final = "kruise-ds/last-action"
-"""Compact JSON of a `LastAction`. Only the newest one is kept, with the pause that is still in force."""
+"""Annotation with a `LastAction` as compact JSON: the newest, with the pause still in force."""
 PAUSE: Final = "pause"
-"""Value of `LastAction.verb` for a pause."""
+"""`LastAction.verb` of a pause."""
 LATE: Final = 30.0
-"""Seconds at most between the time recorded and the write: a write may be tried many times."""
+"""Maximum delay in seconds between the recorded time and the write, which may be retried."""
 _PAUSED: Final = ("f:spec", "f:updateStrategy", "f:rollingUpdate", "f:paused")
 
 
 class LastAction(Value, kw_only=True, omit_defaults=True):
-    """One change by an acting verb."""
+    """A change made by this plugin."""
 
     verb: str
     by: str = ""
-    """The user name as the server knows it; empty if the server did not say."""
+    """The user name according to the server; empty if unknown."""
     at: str
     """RFC 3339."""
     reason: str = ""
     client: str
     """Program and version."""
     template: str = ""
-    """After a rollback: the identity (`canonical.identity`) of the template that it went back to."""
+    """After a rollback, the identity (`template_identity.identity`) of the restored template."""
     pause: LastAction | None = None
-    """The earlier `pause` by which the rollout is still paused; None if it is not paused."""
+    """The earlier pause that is still in force."""
 
 
 def action(verb: str, *, by: str, now: float, reason: str | None, client: str) -> LastAction:
@@ -128,8 +126,7 @@ def action(verb: str, *, by: str, now: float, reason: str | None, client: str) -
 
 
 def last_action(annotations: Mapping[str, str]) -> LastAction | None:
-    """The newest recorded action; None without one, and for an annotation that cannot be read, even if only its time
-    is invalid."""
+    """The newest recorded action; None if it is missing or invalid, including its time."""
     try:
         found = msgspec.json.decode(annotations.get(LAST_ACTION, ""), type=LastAction)
     except (msgspec.MsgspecError, ValueError, RecursionError):
@@ -139,16 +136,15 @@ def last_action(annotations: Mapping[str, str]) -> LastAction | None:
 
 
 def pause_of(snapshot: Snapshot) -> LastAction | None:
-    """The `pause` that is in force; None if the rollout is not paused, or nobody recorded the pause."""
+    """The pause in force; None if the rollout is not paused or the pause was not recorded."""
     return noted_pause(snapshot.document) if snapshot.daemonset.paused else None
 
 
 def noted_pause(document: JSONObject) -> LastAction | None:
-    """The `pause` that is in force, for a DaemonSet that is known to be paused; None if nobody recorded it.
+    """Like `pause_of`, for a DaemonSet known to be paused.
 
-    The record stays when somebody resumes by other means, such as kubectl edit. When the rollout is paused again
-    later, the old record is about another pause and is not returned.
-    """
+    A record outlives a resume by other means, such as kubectl edit; if the DaemonSet is paused again later, the
+    record is ignored."""
     meta = fields_of(document.get("metadata"))
     last = last_action(texts_in(meta.get("annotations")))
     if last is None or _pause_written(meta) > (epoch(last.at) or 0.0) + LATE:
@@ -157,8 +153,8 @@ def noted_pause(document: JSONObject) -> LastAction | None:
 
 
 def _pause_written(meta: JSONObject) -> float:
-    """When `paused` was written at the latest, in seconds since 1970: the last write of any field by a manager that
-    owns it. 0 where no manager does."""
+    """Latest Unix time at which `paused` was written: the last write by a manager that owns the field; 0 without
+    one."""
     try:
         entries = msgspec.convert(meta.get("managedFields") or (), tuple[ManagedFields, ...])
         owners = (one for one in entries if value_at(one.fields_v1, *_PAUSED) is not None)
@@ -168,7 +164,7 @@ def _pause_written(meta: JSONObject) -> float:
 
 
 def paused_words(snapshot: Snapshot) -> str:
-    """Such as `paused by alice: "CVE triage"`; empty if it is not paused."""
+    """`paused by alice: "CVE triage"`; empty if not paused."""
     if not snapshot.daemonset.paused:
         return ""
     pause = pause_of(snapshot)

@@ -1,4 +1,4 @@
-"""The kept revisions of a DaemonSet, what each changed in a few words, and two of them side by side."""
+"""The kept revisions of a DaemonSet with a summary of each change, and the comparison of two templates."""
 
 from __future__ import annotations
 
@@ -46,12 +46,11 @@ _NOUNS: Final[Mapping[str, str]] = {
     "envFrom": "env from",
 }
 _LONGEST: Final = 24
-"""Characters: a longer value is not shown, only that it changed."""
+"""Maximum length, in characters, of a value that is shown."""
 
 
 def summary(found: Sequence[Difference], *, only_ascii: bool = False) -> str:
-    """`image agent 1.8.2 → 1.8.4, + volume certs`: images first, the others in their order; empty for no difference.
-    `found`: of two templates."""
+    """`image agent 1.8.2 → 1.8.4, + volume certs`: template differences, images first; empty if there are none."""
     arrow = "->" if only_ascii else "→"
     told = [one for one in found if not _is_implied(one, found)]
     ordered = sorted(told, key=lambda one: one.path[-1].field != "image")
@@ -98,8 +97,7 @@ def _told(one: Difference, subject: str, arrow: str) -> str:
 
 
 def _split(path: Path) -> tuple[str, Path]:
-    """The name of the container that the path goes through, and the rest of the path; the name is empty outside of
-    containers."""
+    """The container on the path, empty if there is none, and the rest of the path."""
     inner = path[2:]  # of the template
     inner = inner[1:] if inner[0].field in ("spec", "metadata") and len(inner) > 1 else inner
     if len(inner) > 1 and inner[0].field in CONTAINERS and inner[0].kind is PlaceKind.MEMBER:
@@ -114,7 +112,7 @@ def _subject(container: str, rest: Path) -> str:
 
 
 def _word(value: JSON) -> str:
-    """The value as text if it is short enough; else empty."""
+    """The value as text; empty if it is too long, structured or hidden."""
     if value is None or isinstance(value, dict | list) or is_hidden(value):
         return ""
     text = str(value).lower() if isinstance(value, bool) else str(value)
@@ -127,32 +125,28 @@ def _joined(*words: str) -> str:
 
 
 class RevisionRow(Value):
-    """One row of the history."""
-
     revision: Revision
     created: float
-    """Seconds since 1970."""
+    """Unix time."""
     live: bool
-    """Whether it is the template that the DaemonSet asks for now."""
+    """Whether it is the DaemonSet's present template."""
     nodes: int | None
-    """How many nodes have a pod of it that is not being deleted; None if pods could not be read."""
+    """Nodes with a pod of it that is not being deleted; None if pods are unreadable."""
     images: dict[str, str]
-    """The image of each container, by its name."""
+    """By container."""
     differing: tuple[str, ...]
-    """Names of the containers whose image differs between kept revisions; all of them where none does."""
+    """Containers whose image differs between kept revisions; all if none does."""
     changes: tuple[Difference, ...]
     """The differences from the next older revision; empty for the oldest."""
     way: InPlaceChange | NotPossible | None
-    """How pods of the live template would get it; None for the live one, and where updates in place are not asked
-    for."""
+    """How pods of the live template would get it; None for the live revision and without in-place updates."""
     oldest: bool
     limit: int
     """revisionHistoryLimit."""
     cause: str
-    """The change-cause annotation; empty without one."""
+    """The change-cause annotation."""
 
     def change(self, *, only_ascii: bool = False) -> str:
-        """What it changed, in a few words."""
         if self.oldest:
             return f"oldest kept (revisionHistoryLimit {self.limit})"
         return summary(self.changes, only_ascii=only_ascii) or "no difference"
@@ -178,18 +172,18 @@ class RevisionRow(Value):
 
 
 def history_document(namespace: str, name: str, rows: Iterable[RevisionRow]) -> JSONObject:
-    """What `history -o json` prints."""
+    """The output of `history -o json`."""
     return document("RevisionList", namespace=namespace, name=name, items=[row.document for row in rows])
 
 
 def revision_document(namespace: str, name: str, row: RevisionRow, *, show_values: bool) -> JSONObject:
-    """What `history --revision N -o json` prints: the same, and the whole template."""
+    """The output of `history --revision N -o json`: the row and the whole template."""
     template = row.revision.template if show_values else without_secrets(row.revision.template)[0]
     return document("Revision", namespace=namespace, name=name, **row.document, template=template)
 
 
 def history(snapshot: Snapshot, *, show_values: bool = False) -> tuple[RevisionRow, ...]:
-    """A row for each kept revision, the newest first. A revision that is being deleted is not kept."""
+    """A row for each kept revision, newest first."""
     kept = kept_revisions(snapshot)
     templates = [one.revision.template for one in kept]
     changes = [differences(old, new, show_values=show_values) for new, old in pairwise(templates)]
@@ -218,18 +212,18 @@ def history(snapshot: Snapshot, *, show_values: bool = False) -> tuple[RevisionR
 
 
 def kept_revisions(snapshot: Snapshot) -> list[RevisionDetail]:
-    """The stored revisions that are not being deleted, the newest first."""
+    """The stored revisions that are not being deleted, newest first."""
     return [one for one in snapshot.revisions if not one.revision.terminating]
 
 
 def live_revision(snapshot: Snapshot) -> RevisionDetail | None:
-    """The stored revision of the live template; None while the controller has not stored it yet."""
+    """The stored revision of the live template; None until the controller has stored it."""
     identity = snapshot.daemonset.identity
     return next((one for one in kept_revisions(snapshot) if one.revision.identity == identity), None)
 
 
 def nodes_with(snapshot: Snapshot, revision: Revision) -> int | None:
-    """How many nodes have a pod of `revision` that stays; None if pods could not be read."""
+    """How many nodes have a remaining pod of `revision`; None if pods are unreadable."""
     if not snapshot.pods_readable:
         return None
     staying = (one.pod for one in snapshot.pods if not one.pod.terminating and not one.pod.ended)
@@ -237,21 +231,19 @@ def nodes_with(snapshot: Snapshot, revision: Revision) -> int | None:
 
 
 _GROUPS: Final = (GROUP, "apps")
-"""A native DaemonSet of the same name counts: its template has the same form."""
+"""A native DaemonSet of the same name is accepted: its template has the same form."""
 
 
 class ComparedSide(Value):
-    """One of the two templates, and where it comes from."""
-
     template: JSONObject
     live: bool = False
     revision: RevisionDetail | None = None
     nodes: int | None = None
-    """How many nodes have a pod of that revision; None if it is not known."""
+    """Nodes with a pod of that revision; None if unknown."""
     unstored: bool = False
-    """The controller has not stored a revision for it yet."""
+    """Whether the controller has yet to store a revision for it."""
     file: str = ""
-    """Name of the file that it was read from; empty for one from the cluster."""
+    """Name of the source file; empty for a template from the cluster."""
 
     @property
     def called(self) -> str:
@@ -278,10 +270,10 @@ class Comparison(Value):
     new: ComparedSide
     changes: tuple[Difference, ...]
     verdict: str
-    """What the changes mean for running pods."""
+    """The effect on running pods."""
 
     def document(self, namespace: str) -> JSONObject:
-        """What `diff -o json` prints."""
+        """The output of `diff -o json`."""
         return document(
             "RevisionDifference",
             namespace=namespace,
@@ -308,7 +300,7 @@ def compare(snapshot: Snapshot, old: ComparedSide, new: ComparedSide, *, show_va
 
 
 def live_side(snapshot: Snapshot) -> ComparedSide:
-    """The template that the DaemonSet asks for now, and its stored revision if there is one."""
+    """The live template, and its stored revision if there is one."""
     revision = live_revision(snapshot)
     if revision is None:
         return ComparedSide(
@@ -328,25 +320,21 @@ def revision_side(snapshot: Snapshot, detail: RevisionDetail) -> ComparedSide:
 
 
 def file_side(snapshot: Snapshot, file: str, objects: Sequence[JSONObject]) -> ComparedSide:
-    """`objects`: those in `file`. Raises CommandError where none, or more than one, is this DaemonSet."""
+    """`objects` are the contents of `file`. Raises CommandError unless exactly one is this DaemonSet."""
     return ComparedSide(template=template_among(objects, snapshot.key, called(file)), file=called(file))
 
 
 def called(file: str) -> str:
-    """The name of a file in sentences."""
     return "standard input" if file == "-" else file
 
 
 def template_among(objects: Sequence[JSONObject], key: Key, source: str) -> JSONObject:
-    """The pod template of `daemonset_among`."""
     return fields_of(value_at(daemonset_among(objects, key, source), "spec", "template"))
 
 
 def daemonset_among(objects: Sequence[JSONObject], key: Key, source: str) -> JSONObject:
-    """The DaemonSet `key` among `objects`, which has a pod template; an object without a namespace matches any.
-
-    `source`: where the objects were read, for errors. Raises CommandError where no object matches, or more than one.
-    """
+    """The object for DaemonSet `key`; one without a namespace matches any. `source` names their origin in errors.
+    Raises CommandError unless exactly one matches and has a pod template."""
     wanted = f'DaemonSet "{key.name}" for namespace "{key.namespace}"'
     found = [one for one in objects if _is(one, key)]
     if not found:

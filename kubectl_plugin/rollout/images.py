@@ -1,4 +1,4 @@
-"""The images of a pod template, and names for them that fit into a column."""
+"""The images of a pod template, and short names for them."""
 
 from __future__ import annotations
 
@@ -7,14 +7,12 @@ from typing import Final
 from controller.api.objects import JSONObject, fields_of, items_of
 
 _DIGITS: Final = 7
-"""How many digits of a digest are shown, as git does with its hashes."""
+"""Number of digits shown of a digest, as in git."""
 
 
 def images_of(template: JSONObject) -> dict[str, str]:
-    """Image by name of the container: containers first, then init containers, each in the order of the template.
-
-    Kubernetes lets no two of them share a name. What has no name or no image is left out.
-    """
+    """Image by container name, in template order, init containers last. Names are unique in a pod; incomplete entries
+    are omitted."""
     spec = fields_of(template.get("spec"))
     containers = (one for field in ("containers", "initContainers") for one in items_of(spec.get(field)))
     named = ((one.get("name"), one.get("image")) for one in containers)
@@ -22,15 +20,15 @@ def images_of(template: JSONObject) -> dict[str, str]:
 
 
 def short_image(image: str) -> str:
-    """`registry.example.com:5000/team/agent:1.9.0` as `agent:1.9.0`; of a digest seven digits: `agent@4f5c1a2`."""
+    """`agent:1.9.0` for `registry.example.com:5000/team/agent:1.9.0`; `agent@4f5c1a2` for a digest."""
     name, _, digest = " ".join(image.split()).partition("@")  # the server takes line breaks, too
     last = name.rpartition("/")[2]
     return f"{last}@{_digits(digest)}" if digest else last
 
 
 def change(old: str, new: str) -> tuple[str, str]:
-    """The shortest words that distinguish `old` from `new`: tags (or digests), or where one has none the short
-    names. Full names unless registry and repository are the same on both sides."""
+    """The shortest names that distinguish the images: tags or digests, else short names; full names if the
+    repositories differ."""
     (home, before), (other_home, after) = _split(old), _split(new)
     if home == other_home and before and after and before != after:
         return before, after
@@ -38,14 +36,13 @@ def change(old: str, new: str) -> tuple[str, str]:
 
 
 def short_beside(image: str, other: str) -> str:
-    """The short name, if `other` is in the same repository of the same registry and has another one; else the full
-    name."""
+    """The short name if `other` has the same repository but another short name; else the full name."""
     short = short_image(image)
     return short if _split(image)[0] == _split(other)[0] and short != short_image(other) else image
 
 
 def _split(image: str) -> tuple[str, str]:
-    """The repository, and the tag or digest within it."""
+    """The repository, and its tag or digest."""
     name, _, digest = image.partition("@")
     folder, slash, last = name.rpartition("/")
     last, _, tag = last.partition(":")
