@@ -1,7 +1,5 @@
-"""What another template does to each node: which are updated, in which order, and whether in place.
-
-The controller's own planner answers that, asked about the DaemonSet as it would be.
-"""
+"""What another template does to each node: which are updated, in which order, and whether in place. The controller's
+planner decides, given the changed DaemonSet."""
 
 from __future__ import annotations
 
@@ -24,19 +22,19 @@ IN_PLACE, RECREATE, SURGE = "in place", "re-create", "surge"
 
 
 class Ways(Value):
-    """How old pods get the new revision; both are empty if updates in place are not asked for."""
+    """How old pods get the new revision; empty without in-place updates."""
 
     details: Mapping[str, int] = {}
-    """How many pods an update in place restarts, by what it restarts."""
+    """Pods updated in place, by what restarts."""
     hindrances: Mapping[str, int] = {}
-    """How many pods are re-created instead, by what speaks against an update in place."""
+    """Pods re-created, by what rules out an update in place."""
 
     @property
     def in_place(self) -> int:
         return sum(self.details.values())
 
     def words(self) -> Iterator[str]:
-        """`in place, restarts agent`, `re-create: spec.volumes added`; with counts where the pods differ."""
+        """`in place, restarts agent`, `re-create: spec.volumes added`; with counts if the pods differ."""
         alike = len(self.details) + len(self.hindrances) == 1
         for lead, found in ((f"{IN_PLACE}, ", self.details), (f"{RECREATE}: ", self.hindrances)):
             for what, count in found.items():
@@ -44,7 +42,7 @@ class Ways(Value):
 
 
 def ways_of(rollout: RolloutState, concerns: Callable[[NodeInfo], bool] = bool) -> Ways:
-    """How the old pods get the new revision, in the nodes for which `concerns` holds."""
+    """How old pods get the new revision on the nodes that satisfy `concerns`."""
     details: Counter[str] = Counter()
     hindrances: Counter[str] = Counter()
     for node in rollout.outdated if rollout.in_place else ():
@@ -58,8 +56,8 @@ def ways_of(rollout: RolloutState, concerns: Callable[[NodeInfo], bool] = bool) 
 
 
 def what_it_restarts(change: InPlaceChange) -> str:
-    """What an update in place restarts, in words. A container with changed metadata in its environment is restarted
-    by OpenKruise's node agent, if that runs and its feature gate is on; neither can be seen from here."""
+    """The containers that an update in place restarts. Those with changed metadata in their environment are restarted
+    by OpenKruise's node agent if its feature gate is on, which the plugin cannot see."""
     if not change.restarts:
         return "restarts nothing"
     by_agent = f", which takes OpenKruise's node agent and the feature gate {ENV_GATE}" if change.rereads else ""
@@ -67,7 +65,6 @@ def what_it_restarts(change: InPlaceChange) -> str:
 
 
 def unasked_words(snapshot: Snapshot) -> Iterator[str]:
-    """What is not known of pods that admission has changed."""
     if count := len(snapshot.unasked):
         have, they = ("has", "it") if count == 1 else ("have", "they")
         yield (
@@ -77,10 +74,8 @@ def unasked_words(snapshot: Snapshot) -> Iterator[str]:
 
 
 def way_between(daemonset: DaemonSet, old: JSONObject, new: JSONObject) -> InPlaceChange | NotPossible | None:
-    """How pods of the template `old` get `new`; None if updates in place are not asked for.
-
-    The controller's feature gate for cpu and memory cannot be known here; it is taken to be on.
-    """
+    """How pods of template `old` get `new`; None without in-place updates. Assumes that the controller's feature gate
+    for cpu and memory, which the plugin cannot see, is on."""
     return change_between(old, new, resizable=True) if daemonset.in_place else None
 
 
@@ -92,31 +87,30 @@ def way_in_words(found: InPlaceChange | NotPossible) -> str:
 
 
 class Moves(Value):
-    """Names of nodes, in the order in which the controller takes them."""
+    """Names of nodes, in update order."""
 
     at_once: tuple[str, ...]
-    """Nodes whose pod is not available: it is replaced whatever the budget allows."""
+    """Updated regardless of the budget: their pod is not available."""
     later: tuple[str, ...]
-    """Nodes whose pod is available: it is replaced as the budget allows."""
+    """Updated as the budget allows: their pod is available."""
     wave: int
-    """How many of `later` are updated at a time; 0 while the nodes in `spent_by` use up the budget."""
+    """How many of `later` are updated at a time; 0 while `spent_by` uses up the budget."""
     starting: tuple[str, ...]
     """Nodes without a pod, which get one of the wanted revision."""
     staying: tuple[str, ...]
-    """Nodes that have a pod of the wanted revision already."""
+    """Nodes with a pod of the wanted revision."""
     held: dict[Blocker, tuple[str, ...]]
-    """Nodes that are not updated, by the blocker."""
+    """Nodes that are not updated, by blocker."""
     spent_by: tuple[str, ...]
     """Nodes without an available pod that are not updated, but count against maxUnavailable."""
     surging: bool
-    """Whether a new pod is created beside the old one, instead of after it."""
 
     in_place: bool
-    """Whether pods are updated in place where possible; `in_place.ways_of` tells for which it is."""
+    """Whether pods are updated in place if possible; see `ways_of`."""
 
     @property
     def how(self) -> str:
-        """How all nodes are updated; empty if it may differ from node to node."""
+        """How all nodes are updated; empty if it may vary by node."""
         return SURGE if self.surging else "" if self.in_place else RECREATE
 
     @property
@@ -125,14 +119,14 @@ class Moves(Value):
 
     @property
     def waves(self) -> tuple[tuple[str, ...], ...]:
-        """`later` in groups of `wave` nodes; empty when none can be updated."""
+        """`later` in groups of `wave` nodes."""
         if not self.wave:
             return ()
         return tuple(self.later[start : start + self.wave] for start in range(0, len(self.later), self.wave))
 
 
 def planned_moves(rollout: RolloutState) -> Moves:
-    """`rollout`: of the DaemonSet with the wanted template and its present pods."""
+    """`rollout` has the wanted template and the present pods."""
     explainer = Explainer(rollout)
     going = explainer.in_turn
     in_turn = {node.name for node in going}

@@ -1,7 +1,5 @@
-"""The facts about an installation, and what `doctor` makes of them: one line for each check, and what to do.
-
-FAIL is for what stops rollouts. What only may not be read, or is inconvenient, is a warning.
-"""
+"""The facts about an installation, and the checks of `doctor`: FAIL if rollouts stop, a warning for what is
+inconvenient or unreadable."""
 
 from __future__ import annotations
 
@@ -21,8 +19,8 @@ _PROXY: Final = "kube-proxy"
 
 
 def network_sign(document: JSONObject) -> str:
-    """Why it looks like a network plugin or kube-proxy, such as `mounts /etc/cni/net.d as a network plugin does`;
-    empty if it does not."""
+    """Why it looks like a network plugin or kube-proxy, such as `mounts /etc/cni/net.d as a network plugin does`, or
+    empty."""
     template = fields_of(value_at(document, "spec", "template"))
     pod, meta = fields_of(template.get("spec")), fields_of(document.get("metadata"))
     mounted = (str(value_at(one, "hostPath", "path") or "") for one in items_of(pod.get("volumes")))
@@ -35,9 +33,9 @@ def network_sign(document: JSONObject) -> str:
 
 
 NAMESPACE: Final = "kruise-ds-system"
-"""The namespace of the controller, unless it was installed in another one."""
+"""Default namespace of the controller."""
 SILENCE: Final = 60.0
-"""Seconds without a renewal after which no controller can be leading: its Lease is valid for 15."""
+"""Seconds without renewal after which no controller can be leading; its Lease is valid for 15 seconds."""
 
 
 @dataclass(frozen=True)
@@ -50,17 +48,15 @@ class ControllerPod:
 
 @dataclass(frozen=True)
 class OurDaemonSet:
-    """A DaemonSet of ours."""
-
     name: str
     """Namespace and name."""
     network: str
-    """What makes it look like a part of the cluster network, such as `mounts /etc/cni/net.d as …`; empty for none."""
+    """Result of `network_sign`."""
 
 
 @dataclass(frozen=True)
 class Right:
-    """One verb on one resource, as kubectl names it."""
+    """One verb on one resource, in kubectl's notation."""
 
     verb: str
     resource: str
@@ -69,20 +65,17 @@ class Right:
 
 @dataclass(frozen=True)
 class Leader:
-    """The holder of a Lease."""
-
     holder: str
-    """Empty after the holder has given the Lease back."""
+    """Empty once the holder has released the Lease."""
     renewed: float
-    """Seconds since 1970, by the holder's clock."""
+    """Unix time by the holder's clock."""
 
     def leads(self, now: float) -> bool:
         return bool(self.holder) and now - self.renewed <= SILENCE
 
 
 def silence_of(leader: Leader | None, namespace: str, now: float) -> str:
-    """Why no controller seems to be active in `namespace`, in words; empty if one is. `now`:
-    seconds since 1970."""
+    """Why no controller seems active in `namespace`; empty if one is. `now` is Unix time."""
     lease = f"lease {namespace}/{LEASE_NAME}"
     if leader is None:
         return f"there is no {lease}"
@@ -98,28 +91,27 @@ class Rival:
 
     leader: Leader | None
     replicas: int | None
-    """Ready replicas of its Deployment; None if there is none, or it may not be read."""
+    """Ready replicas of its Deployment; None if it does not exist or is unreadable."""
 
 
 @dataclass(frozen=True)
 class Machine:
-    """Files on the PATH, by their purpose; empty if there is none."""
+    """Files on the PATH, empty if missing."""
 
     kubectl: str | NoAnswer
-    """Its version."""
+    """kubectl's version."""
     plugin: str
     completion: str
     shadow: str
-    """A file that answers to `kubectl kruise ds`, which is not our name."""
+    """A file that would answer to `kubectl kruise ds`, a name the plugin does not use."""
 
 
 @dataclass(frozen=True)
 class Facts:
     now: float
-    """Seconds since 1970, by the API server's clock."""
+    """Unix time by the API server's clock."""
     namespace: str
     controller_namespace: str
-    """The namespace where the controller is looked for."""
     machine: Machine
     client: str
     server: str | NoAnswer
@@ -128,7 +120,7 @@ class Facts:
     """None if there is no Lease."""
     pods: tuple[ControllerPod, ...] | NoAnswer
     controller: str | NoAnswer
-    """The version of the controller."""
+    """The controller's version."""
     rights: tuple[Right, ...]
     rival: Rival | NoAnswer
     daemons: tuple[OurDaemonSet, ...] | NoAnswer
@@ -137,9 +129,9 @@ class Facts:
 
 OLDEST_CLUSTER: Final = (1, 30)
 DAEMONSETS: Final = "daemonsets.apps.kruise.io"
-"""Without the right to get these, a user can do nothing with the plugin."""
+"""The plugin is of no use without the right to get these."""
 TELLING_DRAIN: Final = (1, 34)
-"""The first kubectl whose drain distinguishes our kind from the native one of the same name."""
+"""First kubectl whose drain distinguishes the Advanced DaemonSet from a native one of the same name."""
 MAINTENANCE: Final = "docs/node-maintenance.md"
 APPLY: Final = "kubectl apply --server-side -k manifests/overlays/default"
 
@@ -152,7 +144,7 @@ class Level(StrEnum):
 
 @dataclass(frozen=True)
 class DoctorCheck:
-    """One line of the result. `about`: its name for programs, one word."""
+    """One line of output; `about` is its one-word name in JSON."""
 
     level: Level
     about: str
@@ -161,7 +153,6 @@ class DoctorCheck:
 
 
 def checkup(facts: Facts) -> tuple[DoctorCheck, ...]:
-    """All checks, always in the same order."""
     return tuple(check for examine in _EXAMINATIONS for check in examine(facts))
 
 
@@ -290,8 +281,7 @@ def _rival(facts: Facts) -> Iterator[DoctorCheck]:
 
 
 def _nodes(facts: Facts) -> Iterator[DoctorCheck]:
-    """What matters when nodes are drained or restarted; nothing for a user who may not list our DaemonSets, and so
-    drains no nodes either."""
+    """Checks for node drains and restarts; none if the user may not list Advanced DaemonSets."""
     daemons = () if isinstance(facts.daemons, NoAnswer) else facts.daemons
     kubectl = facts.machine.kubectl
     minor = minor_of(kubectl) if isinstance(kubectl, str) else None

@@ -1,4 +1,4 @@
-"""The state of one node in a rollout: a word, the reason for it, and what is wrong with its pod."""
+"""The state of one node in a rollout: a word, the reason for it, and the trouble of its pod."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class Preparing(Value, rename="camel"):
     node: str
     pod: str
     since: str | None
-    """RFC 3339: when it was prepared for deletion; None if that was not recorded."""
+    """Start of the preparation for deletion, in RFC 3339; None if not recorded."""
     held_by: tuple[str, ...]
-    """The labels and finalizers that have to be removed before it is deleted, in words."""
+    """The labels and finalizers to remove before it is deleted."""
 
     def age(self, now: float) -> str:
         begun = epoch(self.since)
@@ -41,7 +41,7 @@ class Preparing(Value, rename="camel"):
         return " and ".join(self.held_by)
 
     def words(self, now: float, *, beside: str) -> str:
-        """`beside`: the name of a pod that the line already has; it is not repeated."""
+        """Omits the pod's name if it is `beside`."""
         who = "" if self.pod == beside else f"{self.pod} "
         return (
             f"{who}held{self.age(now)} by {self.handlers}; goes without {'it' if len(self.held_by) == 1 else 'them'}"
@@ -63,14 +63,14 @@ LABELS: Final = {
         "karpenter.sh/nodepool",
     ),
 }
-"""The node labels that each short word of `--by` stands for; the first one that a node has counts."""
+"""Node labels for each short value of `--by`; the first label present counts."""
 
 WITHOUT: Final = "nodes"
-"""The group of nodes that have none of the labels."""
+"""Group of nodes without any of the labels."""
 
 
 def group_of(node: Node, by: str) -> str:
-    """`by` is `zone`, `arch`, `pool` or the key of a node label."""
+    """`by` is `zone`, `arch`, `pool` or a node label key."""
     for key in LABELS.get(by, (by,)):
         if value := node.labels.get(key):
             return value
@@ -78,15 +78,13 @@ def group_of(node: Node, by: str) -> str:
 
 
 class Trouble(Value, rename="camel"):
-    """What is wrong with one pod."""
-
     reason: str
     container: str = ""
-    """The container at fault; empty if it is the pod as a whole."""
+    """Empty if the whole pod is at fault."""
     restarts: int = 0
     exit_code: int | None = None
     message: str = ""
-    """The words of the container or the cluster; may be empty."""
+    """The words of the container or the cluster."""
 
     @property
     def brief(self) -> str:
@@ -95,7 +93,7 @@ class Trouble(Value, rename="camel"):
 
 
 def trouble_of(detail: PodDetail) -> Trouble | None:
-    """What is wrong with the pod; None while it may become ready by itself, as while a container starts."""
+    """None while the pod may become ready by itself."""
     pod = detail.pod
     if pod.phase == "Failed":
         container = next((one for one in detail.all_containers if one.exit_code), None)
@@ -123,8 +121,7 @@ def trouble_of(detail: PodDetail) -> Trouble | None:
 
 
 def _reason(container: Container, *, replaced: bool) -> str:
-    """`replaced`: the container waits after an update in place, so the end of the former one says
-    nothing about it."""
+    """`replaced`: the container waits after an update in place, so the former container's end does not explain it."""
     if replaced and container.waiting == "CrashLoopBackOff":
         return "ImagePullBackOff"
     code = None if replaced else container.exit_code
@@ -140,24 +137,22 @@ class NodeRow(Value):
     group: str
     state: NodeState
     revision: int | None
-    """Revision number of its pod; None without a pod, or where that revision is not stored."""
+    """Revision number of its pod; None if there is no pod, or its revision is not stored."""
     pod: PodDetail | None
-    """The pod that the row is about: one of the current revision if there is one, else an old one, else one that is
-    being deleted."""
+    """A pod of the current revision, else an old one, else one that is being deleted."""
     how: str
-    """How its pod is updated, or was: `in place`, `re-create` or `surge`; empty if no update is due."""
+    """`in place`, `re-create` or `surge`; empty if no update is due."""
     why: str
-    """Why it is in that state; empty if the state says all."""
+    """Empty if the state needs no reason."""
     trouble: Trouble | None
-    """What is wrong with the pod, old or new; None if nothing is."""
     image: NodePull | None = None
-    """The pull of the new image ahead of the node's update; None if there is none."""
+    """The pull of the new image ahead of the update."""
     preparing: tuple[Preparing, ...] = ()
-    """Its pods that are prepared for deletion and held by the preDelete hook."""
+    """Its pods that the preDelete hook holds."""
 
     @property
     def document(self) -> JSONObject:
-        """An entry of what `nodes -o json` prints."""
+        """An item of `nodes -o json`."""
         image = {} if self.image is None else {"image": {"stage": self.image.stage.value, "why": self.image.why}}
         return {
             "node": self.node,
@@ -185,13 +180,11 @@ class NodeCounts(Value, rename="camel"):
     old: int
     available: int
     unplanned: int
-    """How many of `updated` have the new revision although partition or selector would not give it to them."""
+    """Nodes counted in `updated` that partition or selector would have kept old."""
     missing: int
 
 
 class RowReader:
-    """Reads the nodes of one rollout."""
-
     def __init__(self, snapshot: Snapshot, explainer: Explainer, by: str, pulls: Mapping[str, NodePull]) -> None:
         rollout = explainer.rollout
         self._explainer, self._pulls = explainer, pulls
@@ -239,7 +232,7 @@ class RowReader:
         return IN_PLACE if asked and not self._hindrance(node) else RECREATE
 
     def _hindrance(self, node: NodeInfo) -> str:
-        """Why its old pod cannot be updated in place; empty if it can, or such updates are not asked for."""
+        """Why its old pod cannot be updated in place; empty if it can, or without in-place updates."""
         if node.old is None or not self._rollout.in_place:
             return ""
         change = in_place_change_of(self._rollout, node.old)
@@ -265,7 +258,7 @@ class RowReader:
         return self._waits(one, detail, f"; {trouble.brief}" if trouble else "")
 
     def _waits(self, one: Explanation, detail: PodDetail | None, ails: str) -> str:
-        """`ails`: what is wrong with its old pod, in words."""
+        """`ails` describes the trouble of its old pod."""
         node, blocker = one.node, one.blocker
         if blocker is Blocker.HOOK:
             return self._held(node, detail)
@@ -283,7 +276,6 @@ class RowReader:
         return text + self._image(node, blocker) + (ails if texts.shows_trouble else "") + way
 
     def _image(self, node: NodeInfo, blocker: Blocker | None) -> str:
-        """The registry's error, if there is one."""
         pull = self._pulls.get(node.name)
         if pull is None or not pull.why:
             return ""
@@ -298,7 +290,7 @@ class RowReader:
         return why + (keeps if node.pods and known else "")
 
     def _underway(self, blocker: Blocker, pod: Pod, detail: PodDetail | None) -> str:
-        """What the update in place waits for, with the kubelet's words if there are any."""
+        """What the update in place waits for, with the kubelet's error."""
         in_progress = pod.in_progress
         problem = f": {in_progress.problem}" if in_progress is not None and in_progress.problem else ""
         since = "" if detail is None or detail.updated is None else f", {short_duration(self._now - detail.updated)}"
@@ -322,9 +314,8 @@ class RowReader:
 
 
 class _Exclusions:
-    """Why a node must not run the pod, found with the planner's own rules, one field at a time. Make one per
-    DaemonSet. Raises what `Rules` raises.
-    """
+    """Why a node must not run the pod, found by applying the planner's rules one field at a time. Raises the errors
+    of `Rules`."""
 
     def __init__(self, template: JSONObject) -> None:
         fields = fields_of(template.get("spec"))
@@ -334,7 +325,7 @@ class _Exclusions:
         }
 
     def why(self, node: Node) -> str:
-        """The first field or taint that excludes the node; empty for an eligible node."""
+        """The first field or taint that excludes the node; empty if it is eligible."""
         untainted = replace(node, taints=())
         for words, rules in self._alone.items():
             if rules.fit(untainted) is Fit.LEAVE:

@@ -1,4 +1,4 @@
-"""Why a rollout is in its phase: a word for programs, and a sentence for people."""
+"""Why a rollout is in its phase: a word for programs, and a sentence for users."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ from kubectl_plugin.rollout.survey import (
 from kubectl_plugin.units import short_duration
 
 _REFUSED_POD: Final = re.compile(r'^(?:Pod|pods) "[^"]*" is (?:forbidden|invalid): ')
-"""The name of the dry run's pod, which does not exist."""
+"""Prefix that names the dry run's pod, which does not exist."""
 _PlainPhase: TypeAlias = Literal[Phase.PENDING, Phase.PAUSED, Phase.MANUAL, Phase.HEALTHY, Phase.TERMINATING]
 
 
 class PhaseReason(Value):
     word: str
-    """As the reason of the conditions, where they say the same."""
+    """The reason of the matching condition, if there is one."""
     text: str
 
 
@@ -74,10 +74,7 @@ def reason_of(survey: Survey) -> PhaseReason:
 
 
 def brief_reason(snapshot: Snapshot) -> str:
-    """Why the rollout is in its phase, in brief, from the status alone, for callers that have not read the nodes.
-
-    Empty if nothing is waited for.
-    """
+    """Why the rollout is in its phase, from the status alone; empty if it does not wait."""
     daemonset = snapshot.daemonset
     rollout, status = record_of(daemonset), daemonset.status or DaemonSetStatus()
     match phase_in(rollout):
@@ -97,7 +94,6 @@ def brief_reason(snapshot: Snapshot) -> str:
 
 
 def without_pod_name(words: str) -> str:
-    """The server's words for a pod that it refuses, without the name of the one that was tried."""
     return _REFUSED_POD.sub("", words)
 
 
@@ -110,8 +106,8 @@ def refused_writes_words(daemonset: DaemonSet) -> str:
 
 
 def awaited_nodes_words(snapshot: Snapshot, survey: Survey | None = None) -> str:
-    """`waits for 3 unreachable nodes: c-02, c-01, c-00` if nothing else is left of a rollout that goes on. Without
-    the nodes, in the words of the controller."""
+    """`waits for 3 unreachable nodes: c-02, c-01, c-00` if a rollout in progress waits only for them; if nodes are
+    unreadable, the controller's words."""
     if survey is not None and snapshot.nodes is not None:
         names = survey.standing.awaited if survey.phase is Phase.PROGRESSING else ()
         return awaiting(names) if names else ""
@@ -123,8 +119,7 @@ def awaited_nodes_words(snapshot: Snapshot, survey: Survey | None = None) -> str
 
 
 def waits_for_words(survey: Survey) -> str:
-    """What the rollout waits for: pods that may become ready by themselves, then the nodes that are next; where only
-    a person can end it, what to do."""
+    """What the rollout waits for: pods that may become ready, then the next nodes; or the action a user must take."""
     coming = [row.node for row in survey.rows_in(NodeState.NEXT)]
     if survey.phase is Phase.MANUAL:
         return f"the old pods of {some(coming)} to be deleted"
@@ -141,12 +136,12 @@ def waits_for_words(survey: Survey) -> str:
 
 
 def selector_hold_words(kept: int) -> str:
-    """The words for a rollout that is held although no partition would free a node."""
+    """For a rollout that no lower partition would move."""
     return Blocker.SELECTOR.text.of_planned.format(who=f"{kept} old ones")
 
 
 def partition_hold_words(partition: int, kept: int) -> str:
-    """The words for a rollout that is held by its partition. `kept`: how many old pods that keeps."""
+    """`kept` is the number of old pods."""
     return Blocker.PARTITION.text.of_edited.format(partition=partition, who=kept)
 
 
@@ -157,7 +152,7 @@ def new_pods_words(survey: Survey) -> str:
 
 
 def nodes_without_available_pod(survey: Survey) -> list[str]:
-    """The nodes that have no available pod though they should, in update order."""
+    """In update order."""
     return [node.name for node in reversed(survey.rollout.eligible) if not node.available]
 
 
@@ -167,7 +162,7 @@ def failing_words(rows: Sequence[NodeRow]) -> str:
 
 
 def _plain_reason(phase: _PlainPhase, daemonset: DaemonSet, left: int) -> PhaseReason:
-    """The reason for a phase that explains itself. `left`: how many nodes are still to be updated."""
+    """`left` is the number of nodes still to be updated."""
     match phase:
         case Phase.TERMINATING:
             return PhaseReason(word="Deleting", text="it is being deleted")
@@ -186,8 +181,8 @@ def _plain_reason(phase: _PlainPhase, daemonset: DaemonSet, left: int) -> PhaseR
 
 
 def _rival_reason(daemonset: DaemonSet) -> PhaseReason | None:
-    """The reason where another controller has written the status: ours then leaves the DaemonSet
-    alone for minutes."""
+    """The reason if another controller has written the status: this one then leaves the DaemonSet alone for
+    minutes."""
     if not daemonset.status_writers.other_controller_wrote:
         return None
     text = f"waiting for {daemonset.status_writers.other} to stop writing the status"
@@ -219,7 +214,7 @@ def _progressing_reason(survey: Survey) -> PhaseReason:
 
 
 def _waiting_words(survey: Survey) -> str:
-    """What keeps nodes without an available pod: pods that may become ready by themselves, then failing ones."""
+    """What nodes without an available pod wait for: pods that may become ready, then failing ones."""
     starting = survey.rows_in(NodeState.UPDATING)
     if starting:
         return f"waiting for {some(row.node for row in starting)}"
@@ -236,7 +231,7 @@ def _waiting_words(survey: Survey) -> str:
 
 
 def _stated_trouble_words(snapshot: Snapshot, phase: Phase, status: DaemonSetStatus) -> str:
-    """What is wrong for certain, the surest first."""
+    """Certain problems only, the most certain first."""
     daemonset = snapshot.daemonset
     if phase is Phase.STALLED and (words := refusal_of(daemonset)):
         return _refusal_reason(daemonset, words).text

@@ -1,4 +1,4 @@
-"""Which fields of a DaemonSet matter for security, and which values are shown: those that cannot be a secret."""
+"""Which fields of a DaemonSet matter for security, and which values cannot be secret and are shown."""
 
 from __future__ import annotations
 
@@ -31,39 +31,39 @@ MARKED: Final = words_of(
     container.seccomp.security.alpha.kubernetes.io seccomp.security.alpha.kubernetes.io
     """
 )
-"""Fields, with all that is in them, and annotations, up to the `/`: what the Pod Security Standards restrict, the
-identities of a pod, and CSI volumes. A name that has another meaning elsewhere stands behind that of its object."""
+"""Fields, with their contents, and annotation prefixes (up to `/`) restricted by the Pod Security Standards; pod
+identities; CSI volumes. An ambiguous name follows that of its object."""
 
 _IMAGES: Final = words_of("containers.image initContainers.image ephemeralContainers.image image.reference")
 
 
 def is_image(fields: Sequence[str]) -> bool:
-    """Whether the field at the end of the path names an image: of a container, or of a volume."""
+    """Whether the path leads to the image of a container or of a volume."""
     return ".".join(fields[-2:]) in _IMAGES
 
 
 def is_marked(fields: Sequence[str]) -> bool:
-    """Whether what the path leads to matters for security. An image does so by itself."""
+    """Whether the path matters for security; images are marked separately (`is_image`)."""
     names = [field.partition("/")[0] for field in fields]
     return not MARKED.isdisjoint((*names, *map(".".join, pairwise(names))))
 
 
 def origin_of(reference: JSON) -> str:
-    """Registry and owner: those who may publish the image."""
+    """Registry and owner of an image."""
     return containers.canonical(str(reference)).partition("@")[0].rpartition("/")[0]
 
 
 _DIGITS: Final = 4
-"""Of the digest, where they tell the values apart: too few to try guesses against."""
+"""Digits of a digest shown: enough to distinguish values, too few to test guesses against."""
 _HIDDEN: Final = "<hidden, "
 _Hide: TypeAlias = Callable[[JSON], JSON]
 
 
 _MAPS: Final = words_of("labels matchLabels nodeSelector labelsHandler limits requests overhead")
-"""Objects whose keys are chosen by users, and whose values are shown."""
+"""Objects with user-defined keys whose values are shown."""
 _ANNOTATIONS: Final = "annotations"
 _OURS: Final = words_of("kruise-ds apps.kruise.io daemonset.kruise.io")
-"""Annotations, up to the `/`, whose values are shown, as are those of security."""
+"""Prefixes (up to `/`) of annotations whose values are shown, in addition to `MARKED`."""
 
 _OBJECTS: Final = words_of(
     """
@@ -81,7 +81,7 @@ _OBJECTS: Final = words_of(
     readinessGates resourceClaims schedulingGates os dnsConfig
     """
 )
-"""Objects, and lists of objects, whose values may be shown. Those of any other are hidden."""
+"""Objects, and lists of objects, whose values may be shown; those of all others are hidden."""
 
 _SHOWN: Final = words_of(
     # the object and its rollout
@@ -122,17 +122,14 @@ _SHOWN: Final = words_of(
     supplementalGroupsPolicy sysctls.value gmsaCredentialSpecName hostProcess runAsUserName
     """,
 )
-"""Images, numbers, switches, quantities, choices, names, ports, mounts, selectors and tolerations. A name that has
-another meaning elsewhere stands behind that of its object."""
+"""Fields whose values are shown. An ambiguous name follows that of its object."""
 
 
 def without_secrets(*documents: JSONObject) -> tuple[JSONObject, ...]:
-    """Copies of objects, or of templates, in which every value that may be a secret is replaced by its length and a
-    short digest, which is longer where it would be that of another value. Names of fields, and the form of lists and
-    objects, remain.
-    """
+    """Copies with each possible secret replaced by its length and a short digest, which is longer if another value
+    shares it. Field names and structure are kept."""
     digests = defaultdict[str, set[str]](set)
-    """By their first digits."""
+    """Digests by their first digits."""
 
     def collect(value: JSON) -> JSON:
         digest = _digest(value)
@@ -146,7 +143,6 @@ def without_secrets(*documents: JSONObject) -> tuple[JSONObject, ...]:
 
 
 def is_hidden(value: JSON) -> bool:
-    """Whether the value stands for a hidden one."""
     return isinstance(value, str) and value.startswith(_HIDDEN)
 
 
@@ -155,7 +151,7 @@ def _object(fields: JSONObject, holder: str, hide: _Hide, *, is_open: bool) -> J
 
 
 def _value(value: JSON, field: str, holder: str, hide: _Hide, *, is_open: bool) -> JSON:
-    """`is_open`: whether `holder`, and all that hold it, may be shown."""
+    """`is_open`: whether the values in `holder`, and in all its parents, may be shown."""
     if isinstance(value, dict):
         is_open = is_open and holder not in (_ANNOTATIONS, *_MAPS) and (field in _OBJECTS or field in _MAPS)
         return _object(value, field, hide, is_open=is_open)
@@ -171,7 +167,7 @@ def _is_shown(field: str, holder: str) -> bool:
 
 
 def _placeholder(digests: dict[str, set[str]], value: JSON) -> str:
-    """Such as `<hidden, 6 characters, digest 2bd8>`, which YAML shows without quotes."""
+    """`<hidden, 6 characters, digest 2bd8>`, which needs no quotes in YAML."""
     length = len(value) if isinstance(value, str) else len(as_bytes(value))
     digest = _digest(value)
     alike = digests[digest[:_DIGITS]] - {digest}

@@ -17,7 +17,7 @@ from controller.planner.conditions import some
 
 
 class PullStage(StrEnum):
-    """How far the pull of an image is on a node; from the worst stage to the best."""
+    """The stage of an image pull on a node, worst first."""
 
     FAILED = "failed"
     PULLING = "pulling"
@@ -28,7 +28,7 @@ class PullStage(StrEnum):
 class NodePull(Value):
     stage: PullStage
     why: str = ""
-    """What the registry answered last, in the kubelet's words."""
+    """The registry's last answer, as the kubelet reports it."""
 
     def __str__(self) -> str:
         return f"{self.stage}: {self.why}" if self.why else str(self.stage)
@@ -38,19 +38,19 @@ THERE: Final = NodePull(stage=PullStage.THERE)
 
 
 class PullProgress(Value, gc=True):
-    """The progress of one ImagePullJob on each node. The job's status has counts, and the names of nodes on which it
-    has failed; the rest follows from its pullers, the images that kubelets report, and the order of the nodes."""
+    """The progress of an ImagePullJob per node. Its status has only counts and failed nodes; the rest is inferred
+    from pullers, images reported by kubelets, and the node order."""
 
     job: ImagePullJob
     nodes: Sequence[str]
-    """The nodes that should have the image, in the order in which they get it."""
+    """The nodes to pull to, in order."""
     pullers: tuple[Puller, ...] = ()
     having: Collection[str] = ()
-    """The nodes that are known to have the image."""
+    """Nodes known to have the image."""
     joined: Collection[str] = ()
-    """Those of `nodes` that are younger than the job: its status may not count them yet."""
+    """Nodes younger than the job, which its status may not count yet."""
     words: Mapping[str, str] = {}
-    """The newest error message of each node on which an attempt has failed."""
+    """The last error of each node with a failed attempt."""
 
     @property
     def status(self) -> ImagePullJobStatus:
@@ -62,7 +62,7 @@ class PullProgress(Value, gc=True):
 
     @property
     def refusal(self) -> str:
-        """Why no puller can be created, in the server's words; empty if one can."""
+        """The server's reason for refusing pullers; empty if it accepts them."""
         status = self.status
         words = status.message.partition("; ")[2]
         of_a_node = words.partition(": ")[0] in (status.failed_nodes or ())
@@ -102,7 +102,7 @@ class PullProgress(Value, gc=True):
 
 
 def worst_pulls(pulls: Iterable[PullProgress]) -> Mapping[str, NodePull]:
-    """The pulls of several images as one: a node needs all of them, so the worst stage counts."""
+    """Several pulls as one: a node needs all images, so the worst stage counts."""
     worst: dict[str, NodePull] = {}
     order = list(PullStage)
     for pull in pulls:
@@ -133,12 +133,12 @@ def counts_of(found: Iterable[NodePull]) -> PullCounts:
 
 
 def stated_counts(status: ImagePullJobStatus) -> PullCounts:
-    """The number of nodes in each stage by the job's own status, for users who may not list nodes."""
+    """Counts from the job's status, for users who may not list nodes."""
     return PullCounts(nodes=status.desired, there=status.succeeded, pulling=status.active, failed=status.failed)
 
 
 def failure_lines(found: Mapping[str, NodePull]) -> list[str]:
-    """Such as `failed on a-01, a-02: ErrImagePull: …`; nodes with the same error share a line."""
+    """`failed on a-01, a-02: ErrImagePull: …`; nodes with the same error share a line."""
     nodes: dict[str, list[str]] = {}
     for node, one in sorted(found.items()):
         if one.stage is PullStage.FAILED:
@@ -147,30 +147,26 @@ def failure_lines(found: Mapping[str, NodePull]) -> list[str]:
 
 
 CHANGE_CAUSE: Final = "kubernetes.io/change-cause"
-"""kubectl's; the controller copies it to the revision of the template that it came with."""
+"""kubectl's annotation; the controller copies it to the revision of its template."""
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
-"""kubectl's copy of the manifest. The next apply compares with it to see which fields the manifest no longer has."""
+"""kubectl's copy of the manifest, from which the next apply sees which fields were dropped."""
 
 
 class Container(Value):
-    """One container of a pod, by the pod's status."""
-
     name: str
     ready: bool
     restarts: int
     waiting: str
-    """Why it waits, such as CrashLoopBackOff; empty while it does not wait."""
+    """Why it waits, such as CrashLoopBackOff, or empty."""
     message: str
-    """The message of `waiting`, or else of its last end."""
+    """The message of `waiting`, else of the last termination."""
     exit_code: int | None
-    """The exit code of its present or last end; None if it has never ended."""
+    """Exit code of the present or last termination; None without one."""
     ended: str
-    """The reason of that end, such as Error or OOMKilled; empty if it has never ended."""
+    """Reason of that termination, such as Error or OOMKilled."""
 
 
 class PodDetail(Value):
-    """A pod as the planner sees it, and the details that people read."""
-
     pod: Pod
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()
@@ -178,15 +174,15 @@ class PodDetail(Value):
     """`status.reason`, such as Evicted."""
     message: str = ""
     unschedulable: str = ""
-    """The scheduler's words while it finds no node for the pod."""
+    """The scheduler's message while no node fits."""
     updated: float | None = None
-    """Seconds since 1970 of the last update in place; None if there was none."""
+    """Unix time of the last update in place."""
     replaced: frozenset[str] = frozenset()
-    """Names of containers that wait after an update in place has ended the former one."""
+    """Containers that wait after an update in place ended their predecessor."""
 
     @property
     def document(self) -> JSONObject:
-        """The pod as `nodes -o json` prints it."""
+        """The pod in `nodes -o json`."""
         return {
             "name": self.pod.name,
             "ready": self.pod.ready,
@@ -212,13 +208,10 @@ class PodDetail(Value):
 
 
 class RevisionDetail(Value):
-    """A stored revision, and what `history` shows of it."""
-
     revision: Revision
     created: float
-    """Seconds since 1970. After a rollback the revision has a new number, but keeps this time."""
+    """Unix time. A rollback renumbers the revision, but keeps this time."""
     change_cause: str
-    """Value of the annotation `CHANGE_CAUSE`; empty without it."""
 
 
 class Unread(Value):
@@ -227,7 +220,7 @@ class Unread(Value):
     what: str
     """Plural name of the kind."""
     why: str = ""
-    """What went wrong; empty if the right to list that kind is missing."""
+    """The error; empty if the right to list the kind is missing."""
 
     @property
     def is_forbidden(self) -> bool:
@@ -235,49 +228,44 @@ class Unread(Value):
 
     @property
     def words(self) -> str:
-        """Such as `nodes: forbidden`."""
+        """`nodes: forbidden`."""
         return f"{self.what}: {self.why or 'forbidden'}"
 
 
 class Snapshot(Value):
-    """Everything that a report is made from, read at one moment."""
-
     daemonset: DaemonSet
     document: JSONObject
-    """The DaemonSet as the server sent it, whole."""
+    """The whole DaemonSet as sent by the server."""
     owners: tuple[OwnerReference, ...]
-    """Who owns the DaemonSet itself, such as an operator's object."""
+    """Owners of the DaemonSet, such as an operator's object."""
     revisions: tuple[RevisionDetail, ...]
-    """The revisions that the DaemonSet controls, the highest number first."""
+    """Revisions the DaemonSet controls, highest number first."""
     pods: tuple[PodDetail, ...]
-    """The pods that the DaemonSet controls."""
+    """Pods the DaemonSet controls."""
     nodes: tuple[Node, ...] | None
-    """All nodes, by name; None if they could not be read."""
+    """All nodes, by name; None if unreadable."""
     now: float
-    """Seconds since 1970, by the server's clock: when it was read."""
+    """Unix time of the read, by the server's clock."""
     pulls: tuple[PullProgress, ...] = ()
-    """The ImagePullJobs for the newest revision, as far as they may be read."""
+    """Readable ImagePullJobs for the newest revision."""
     unread: tuple[Unread, ...] = ()
-    """What could not be read, and why."""
     unmapped: Mapping[str, str] = {}
-    """Why the update in place that is previewed would undo what admission did to a pod at its creation, by its
-    uid."""
+    """By pod uid: why the previewed update in place would undo an admission change."""
     unasked: frozenset[str] = frozenset()
-    """uids of pods that admission has changed, and of which the server did not tell this."""
+    """uids of pods changed at admission for which the server did not report whether an update in place undoes it."""
 
     @property
     def pods_readable(self) -> bool:
-        """Whether the pods could be read; if not, `pods` is empty."""
+        """If false, `pods` is empty."""
         return self.unread_of("pods") is None
 
     @property
     def revisions_readable(self) -> bool:
-        """Whether the revisions could be read; if not, `revisions` is empty."""
+        """If false, `revisions` is empty."""
         return self.unread_of("controllerrevisions") is None
 
     @property
     def nodes_readable(self) -> bool:
-        """Whether the nodes could be read."""
         return self.unread_of("nodes") is None
 
     @property

@@ -1,4 +1,4 @@
-"""How a rollout stands: the one model behind `status`, `list`, waits, exit codes and the JSON document."""
+"""The state of a rollout: the one model behind `status`, `list`, waits, exit codes and the JSON document."""
 
 from __future__ import annotations
 
@@ -43,28 +43,28 @@ from kubectl_plugin.rollout.steps import Steps, steps_of
 from kubectl_plugin.rollout.survey import Survey, UnreadableSpecError, phase_in, record_of, refusal_of, survey
 
 MOST_LOGS: Final = 3
-"""How many problems are completed from logs."""
+"""Maximum number of problems completed from logs."""
 _KUBELET: Final = "back-off "
-"""How the kubelet's message for a waiting container begins; it does not say why the container ended."""
+"""Prefix of the kubelet's message for a waiting container, which does not say why it ended."""
 _DONE: Final = (NodeState.UPDATED, NodeState.UNPLANNED)
 
 Run: TypeAlias = tuple[Key, str, int]
-"""A pod, one of its containers, and how often that container was restarted."""
+"""Pod, container, and its number of restarts."""
 
 
 class RolloutStatus(Value, dict=True, gc=True):
-    """How one rollout stands at one moment: by its nodes, or where these cannot be listed one by one, by the
-    DaemonSet's own status. `status_at` makes it."""
+    """The state of a rollout, from its nodes or, if they cannot be listed, from the DaemonSet's status. Built by
+    `status_at`."""
 
     snapshot: Snapshot
     survey: Survey | None = None
-    """The nodes; None: the DaemonSet's own status is all that is known."""
+    """None if only the DaemonSet's status is known."""
     blocker: str = ""
-    """Why the nodes cannot be listed one by one; empty if they can."""
+    """Why the nodes cannot be listed; empty if they can."""
     absence: str = ""
-    """Why no controller seems to be active; empty if one is, and while the rollout is not Pending."""
+    """Why no controller seems active; empty if one is, or if the phase is not Pending."""
     logs: Mapping[Run, str] | None = None
-    """The last log line of each of `silent_runs`; None if no log was looked at."""
+    """The last log line of each of `silent_runs`; None if no log was read."""
 
     @property
     def daemonset(self) -> DaemonSet:
@@ -72,7 +72,7 @@ class RolloutStatus(Value, dict=True, gc=True):
 
     @cached_property
     def record(self) -> Rollout:
-        """The state of the rollout; with its nodes it may be a moment newer than the controller's own record."""
+        """From the nodes it may be slightly newer than the controller's own record."""
         return self.survey.record if self.survey is not None else record_of(self.daemonset)
 
     @property
@@ -81,7 +81,7 @@ class RolloutStatus(Value, dict=True, gc=True):
 
     @property
     def done(self) -> int:
-        """How many of `counts.target` nodes are done."""
+        """Nodes done, of `counts.target`."""
         return self.record.done
 
     @cached_property
@@ -92,7 +92,7 @@ class RolloutStatus(Value, dict=True, gc=True):
 
     @cached_property
     def revision(self) -> int | None:
-        """Number of the revision that is rolled out; None if it cannot be known."""
+        """Number of the revision that is rolled out; None if unknown."""
         if self.survey is not None:
             return self.survey.current
         revisions, identity = self.snapshot.revisions, self.daemonset.identity
@@ -100,12 +100,12 @@ class RolloutStatus(Value, dict=True, gc=True):
 
     @property
     def previous_number(self) -> int | None:
-        """Number of the revision that is replaced; None if there is none to go back to."""
+        """Number of the revision that is replaced; None if there is none to return to."""
         return self.survey.previous_number if self.survey is not None else None
 
     @cached_property
     def why(self) -> str:
-        """Why it waits, in one line; empty if it waits for nothing."""
+        """Why the rollout waits, in one line, or empty."""
         if self.survey is None:
             return brief_reason(self.snapshot)
         paused = paused_words(self.snapshot)
@@ -116,33 +116,32 @@ class RolloutStatus(Value, dict=True, gc=True):
 
     @property
     def refused(self) -> str:
-        """Why the controller cannot use the spec, in words; empty if it can."""
+        """Why the controller cannot use the spec, or empty."""
         words = self.survey.standing.refused if self.survey is not None else refusal_of(self.daemonset)
         return without_pod_name(words)
 
     @property
     def failing(self) -> str:
-        """The nodes that will not become ready by themselves, in words."""
+        """Nodes that will not become ready by themselves."""
         return failing_words(self.survey.rows_in(NodeState.FAILING)) if self.survey is not None else ""
 
     @property
     def writes(self) -> str:
-        """Why the server refuses the controller's writes; empty while they succeed."""
         return refused_writes_words(self.daemonset)
 
     @property
     def awaited_nodes(self) -> str:
-        """The unreachable nodes that are all that is waited for, in words."""
+        """The unreachable nodes, if the rollout waits only for them."""
         return awaited_nodes_words(self.snapshot, self.survey)
 
     @property
     def controller_agrees(self) -> bool:
-        """Whether the controller's status says the same."""
+        """Whether the controller's status has the same phase."""
         return self.survey is None or self.survey.controller_agrees
 
     @property
     def certain(self) -> bool:
-        """Whether Stalled, if that is the phase, is beyond doubt."""
+        """Whether the phase Stalled, if it applies, is certain."""
         return self.survey is None or self.survey.certain
 
     @property
@@ -152,9 +151,8 @@ class RolloutStatus(Value, dict=True, gc=True):
 
     @property
     def line(self) -> str:
-        """Such as `Progressing 4/8 updated, 1 updating, 1 failing (c-04 CrashLoopBackOff)`. It contains no ages, so
-        that it changes only when something happens.
-        """
+        """`Progressing 4/8 updated, 1 updating, 1 failing (c-04 CrashLoopBackOff)`. Without ages, so that it changes
+        only when something happens."""
         counts, parts = self.counts, [self.progress]
         if self.survey is None:
             parts += [f"{counts.updating} updating"] if counts.updating else []
@@ -166,19 +164,19 @@ class RolloutStatus(Value, dict=True, gc=True):
 
     @property
     def milestone(self) -> str:
-        """A key that changes when `line` is worth printing again, which is not at every pod that comes or goes."""
+        """A key that changes when `line` should be printed again, which is not for every pod that comes or goes."""
         if self.phase is not Phase.PROGRESSING:
             return self.line
         return f"{self.progress} {self.failing} {bool(self.writes)} {self.awaited_nodes}"
 
     @property
     def silent_runs(self) -> list[Run]:
-        """The first containers whose end only their log explains."""
+        """The first containers whose termination only their log explains."""
         return [_run(self.snapshot, one) for one in self._problems[:MOST_LOGS] if _lacks_words(one)]
 
     @cached_property
     def _problems(self) -> tuple[Problem, ...]:
-        """As the server tells them."""
+        """Problems with the server's messages."""
         if self.survey is None:
             return ()
         troubled = [(row, row.trouble) for row in self.survey.in_update_order if row.trouble is not None]
@@ -192,7 +190,7 @@ class RolloutStatus(Value, dict=True, gc=True):
 
     @cached_property
     def document(self) -> RolloutDocument:
-        """What `status -o json` prints. Without the nodes it lacks what only they tell; the counts still add up."""
+        """The output of `status -o json`; some fields are empty without the nodes, but the counts add up."""
         daemonset, surveyed, pulls = self.daemonset, self.survey, self.survey.pulls if self.survey else {}
         if surveyed is not None:
             recorded, limits, hash_ = surveyed.recorded, surveyed.rollout.budget, surveyed.rollout.revision.hash
@@ -247,7 +245,7 @@ class RolloutStatus(Value, dict=True, gc=True):
         )
 
     def _budget(self, limits: Budget) -> BudgetUse:
-        """By the controller's counts it is unknown which nodes use it, and how much of maxSurge is in use."""
+        """From the controller's counts the nodes that use it, and the use of maxSurge, are unknown."""
         if self.survey is not None:
             rollout = self.survey.rollout
             by = rollout.mid_surge if rollout.surging else rollout.unavailable_nodes
@@ -259,7 +257,7 @@ class RolloutStatus(Value, dict=True, gc=True):
 
 
 def status_at(snapshot: Snapshot, by: str) -> RolloutStatus:
-    """By the nodes, in groups `by`; where they cannot be listed one by one, by the DaemonSet's own status."""
+    """`by` groups the nodes (`group_of`)."""
     if not snapshot.pods_readable:
         words = f"the nodes of {snapshot.daemonset.name} cannot be told without the right to list pods"
         return RolloutStatus(snapshot=snapshot, blocker=words)
@@ -270,9 +268,8 @@ def status_at(snapshot: Snapshot, by: str) -> RolloutStatus:
 
 
 def is_degraded_for_long(snapshot: Snapshot) -> bool:
-    """Whether the controller's record has been Degraded for longer than the progress deadline, not counting the time
-    in which it was so because of unreachable nodes only. The controller itself leaves it at Degraded then: the
-    rollout is over."""
+    """Whether the controller has recorded Degraded for longer than the progress deadline, not counting time spent
+    only on unreachable nodes. The controller then stays at Degraded, as the rollout is over."""
     rollout = record_of(snapshot.daemonset)
     since = max(epoch(rollout.last_transition_time) or 0.0, epoch(rollout.last_progress_time) or 0.0)
     if rollout.phase != Phase.DEGRADED or rollout.nodes_unreachable_since or not since:
@@ -281,7 +278,7 @@ def is_degraded_for_long(snapshot: Snapshot) -> bool:
 
 
 def _counts_in(status: DaemonSetStatus, rollout: Rollout) -> NodeCounts:
-    """A node whose new pod is not available yet counts as updating; one with an old pod counts as old."""
+    """A node whose new pod is not available counts as updating."""
     desired = status.desired_number_scheduled
     updated = min(status.updated_number_scheduled, desired)
     done = min(rollout.done, updated)
@@ -301,7 +298,7 @@ def _counts_in(status: DaemonSetStatus, rollout: Rollout) -> NodeCounts:
 
 
 def _limits_of(daemonset: DaemonSet, desired: int) -> Budget:
-    """The limits in nodes; all 0 where the spec's cannot be read."""
+    """Limits in nodes; 0 if the spec's are invalid."""
     try:
         return budget_of(daemonset, desired)
     except ValueError:
@@ -331,14 +328,14 @@ def _run(snapshot: Snapshot, problem: Problem) -> Run:
 
 
 def _told(snapshot: Snapshot, problem: Problem, logs: Mapping[Run, str] | None) -> Problem:
-    """With the log's last line in place of the kubelet's message, which gives no reason."""
+    """Replaces the kubelet's message with the last log line if it gives no reason."""
     if logs is None or not _lacks_words(problem):
         return problem
     return replace(problem, message=logs.get(_run(snapshot, problem), ""))
 
 
 def _groups(survey: Survey) -> tuple[Group, ...]:
-    """Groups by key; nodes that should not run the pod belong to none."""
+    """Groups by key, without nodes that should not run the pod."""
     updated: dict[str, list[bool]] = {}
     for row in survey.rows:
         if row.state is not NodeState.EXCLUDED:
@@ -359,7 +356,7 @@ def _images(survey: Survey) -> dict[str, ImageChange]:
 
 
 def _steps(daemonset: DaemonSet, desired: int) -> Steps | None:
-    """None also for an invalid list of steps: `promote` says what is wrong with it."""
+    """None also for invalid steps, which `promote` reports."""
     rolling = daemonset.rolling_update
     try:
         return steps_of(daemonset.annotations, rolling.partition, desired) if rolling is not None else None
@@ -368,7 +365,7 @@ def _steps(daemonset: DaemonSet, desired: int) -> Steps | None:
 
 
 def _paused(snapshot: Snapshot, rollout: Rollout) -> PauseNote | None:
-    """`rollout`: the controller's record."""
+    """`rollout` is the controller's record."""
     if not snapshot.daemonset.paused:
         return None
     if (action := pause_of(snapshot)) is not None:

@@ -1,7 +1,4 @@
-"""The steps of a rollout: the values that somebody wants the partition to go down by, one after the other.
-
-They stand in an annotation of the DaemonSet and are the plugin's alone: the controller only ever sees the partition.
-"""
+"""The steps of a rollout: the partitions it goes through, listed in an annotation that only the plugin reads."""
 
 from __future__ import annotations
 
@@ -15,30 +12,26 @@ from controller.api.objects import Value
 from kubectl_plugin.errors import CommandError, ExitCode
 
 STEPS_ANNOTATION: Final = "kruise-ds/steps"
-"""Partitions from the largest to the smallest: `22,16,8,0`, or `90%,50%,0`. A last 0 may be left out."""
+"""Partitions in descending order: `22,16,8,0`, or `90%,50%,0`. The last 0 is optional."""
 
 _LONGEST: Final = 9
-"""Digits of a number that can be one of nodes."""
+"""Maximum digits of a number of nodes."""
 
 
 class Steps(Value, rename="camel"):
-    """The steps of a rollout, and the one that the partition has reached."""
-
     values: tuple[IntOrPercent, ...]
-    """As written, descending; the last one is 0."""
+    """As written, descending; the last is 0."""
     index: int
-    """Number of the present step, counted from 1; 0 while the partition is larger than in every step."""
+    """Number of the present step, from 1; 0 before the first."""
     count: int
     next: IntOrPercent | None
-    """The partition of the next step, as written; None at the last one."""
+    """The next partition, as written; None at the last step."""
 
 
 def steps_of(annotations: Mapping[str, str], partition: IntOrPercent | None, desired: int) -> Steps | None:
-    """None without the annotation. `desired`: how many nodes should run a pod; percentages are of these.
-
-    A partition between two steps counts as the earlier one; steps that come to the same number on so few nodes are
-    passed together. Raises CommandError (6), which names the annotation, for what is not a list of steps.
-    """
+    """None without the annotation. Percentages are of `desired` nodes. A partition between two steps counts as the
+    earlier one; steps that keep equal numbers of pods are passed together. Raises CommandError (exit code 6) for an
+    invalid annotation."""
     text = annotations.get(STEPS_ANNOTATION)
     if text is None:
         return None

@@ -1,4 +1,4 @@
-"""A rollout by its nodes: the planner's own state, and a row per node that says how it stands and why."""
+"""A rollout by its nodes: the planner's state, and a row per node with its state and the reason."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from kubectl_plugin.rollout.world_of import unpulled_of, world_with
 
 
 class StatedCondition(Value):
-    """A condition of the status; fields that are missing, or no text, are empty."""
+    """A status condition; missing or non-string fields are empty."""
 
     status: str
     reason: str
@@ -33,7 +33,7 @@ class StatedCondition(Value):
 
 
 def record_of(daemonset: DaemonSet) -> Rollout:
-    """The rollout record in the status. A controller that keeps none gets one made from its counts, without times."""
+    """The rollout record in the status; without one, a record computed from the counts, without times."""
     status = daemonset.status
     if daemonset.terminating:
         return Rollout(phase=Phase.TERMINATING)
@@ -46,14 +46,13 @@ def record_of(daemonset: DaemonSet) -> Rollout:
 
 
 def phase_in(rollout: Rollout) -> Phase:
-    """The phase of the record. A word that is unknown here, as of a later controller, counts as Progressing: that is
-    neither an end nor a failure, so that a wait goes on.
-    """
+    """The phase of the record. An unknown phase, from a later controller, counts as Progressing, so that waits go
+    on."""
     return next((one for one in Phase if one == rollout.phase), Phase.PROGRESSING)
 
 
 def _standing(daemonset: DaemonSet, status: DaemonSetStatus) -> Standing:
-    """Worked out from the counts alone, which do not tell the nodes of `rollingUpdate.selector` from the others."""
+    """From the counts alone, which ignore `rollingUpdate.selector`."""
     desired, updated = status.desired_number_scheduled, status.updated_number_scheduled
     target = _target(daemonset, status)
     return Standing(
@@ -71,7 +70,7 @@ def _standing(daemonset: DaemonSet, status: DaemonSetStatus) -> Standing:
 
 
 def _target(daemonset: DaemonSet, status: DaemonSetStatus) -> int:
-    """The number of nodes to update. A partition only keeps old pods: where there is none, and nodes lack their pod,
+    """Number of nodes to update. The partition applies only to old pods: if there are none and nodes lack their pod,
     all nodes count."""
     desired, rolling = status.desired_number_scheduled, daemonset.rolling_update
     if rolling is None or status.updated_number_scheduled >= status.current_number_scheduled < desired:
@@ -83,30 +82,28 @@ def _target(daemonset: DaemonSet, status: DaemonSetStatus) -> int:
 
 
 def is_observed(daemonset: DaemonSet) -> bool:
-    """Whether a controller has seen the newest spec, perhaps only to report that it cannot be used."""
+    """Whether a controller has seen the newest spec, even if it refused it."""
     status = daemonset.status
     seen = status is not None and status.observed_generation >= daemonset.generation
     return seen or bool(refusal_of(daemonset))
 
 
 def refusal_of(daemonset: DaemonSet) -> str:
-    """Why the controller can do nothing with this very spec, in the server's or its own words; empty while it can.
-
-    Only the controller knows this: it asks the server once, by a dry run, whether it would accept a new pod.
-    """
+    """Why the controller or the server refuses the newest spec; empty if neither does. Only the controller knows: it
+    asks the server once, by a dry run of a new pod."""
     found = condition(daemonset, DEGRADED)
     refused = found.is_current and found.reason in (TEMPLATE_REFUSED, INVALID_SPEC)
     return found.message or found.reason if refused else ""
 
 
 def is_unusable(daemonset: DaemonSet) -> bool:
-    """Whether the controller refused this very spec itself, and not only the pods that would be made of it."""
+    """Whether the controller refused the newest spec itself, not just its pods."""
     found = condition(daemonset, DEGRADED)
     return found.is_current and found.reason == INVALID_SPEC
 
 
 def condition(daemonset: DaemonSet, kind: str) -> StatedCondition:
-    """The condition of that type; empty if there is none."""
+    """Empty if there is no condition of type `kind`."""
     found: JSONObject = next((one for one in daemonset.conditions if one.get("type") == kind), {})
     return StatedCondition(
         status=_text(found.get("status")),
@@ -121,26 +118,26 @@ def _text(value: JSON) -> str:
 
 
 class UnreadableSpecError(CommandError):
-    """Placement, selector or limits are invalid, so that the nodes cannot be listed one by one."""
+    """Placement, selector or limits are invalid, so the nodes cannot be listed."""
 
 
 GRACE: Final = 60.0
-"""Seconds by which a deadline may have passed before the controller notices it."""
+"""Seconds a controller may take to notice a passed deadline."""
 
 
 class Survey(Value, dict=True, gc=True):
-    """How a rollout stands, by its nodes and pods: made by `survey`."""
+    """The state of a rollout by its nodes and pods; built by `survey`."""
 
     snapshot: Snapshot
     explainer: Explainer
     standing: Standing
     record: Rollout
-    """The state of the rollout by the pods that were read; the controller's own record may be a moment older."""
+    """From the pods that were read; the controller's own record may be older."""
     rows: tuple[NodeRow, ...]
-    """One row per node, by ascending name; after them deleted nodes that still have pods."""
+    """One row per node, by ascending name, then deleted nodes that still have pods."""
 
     pulls: Mapping[str, NodePull]
-    """The nodes for which images of the newest revision are pulled ahead."""
+    """The nodes that pull images of the newest revision ahead."""
 
     @property
     def phase(self) -> Phase:
@@ -161,7 +158,7 @@ class Survey(Value, dict=True, gc=True):
 
     @cached_property
     def previous_revision(self) -> RevisionDetail | None:
-        """The revision that is replaced: the newest older one that nodes still have, else the newest older one."""
+        """The newest older revision that nodes still have, else the newest older one."""
         by_uid = {one.revision.uid: one for one in self.snapshot.revisions}
         older = [by_uid[one.uid] for one in self.rollout.older if one.uid in by_uid]
         carried = {row.pod.pod.hash for row in self.rows if row.pod is not None}
@@ -169,7 +166,6 @@ class Survey(Value, dict=True, gc=True):
 
     @property
     def previous_number(self) -> int | None:
-        """Number of `previous_revision`; None without one."""
         return self.previous_revision.revision.number if self.previous_revision else None
 
     @cached_property
@@ -193,9 +189,7 @@ class Survey(Value, dict=True, gc=True):
 
     @property
     def recorded(self) -> Rollout:
-        """The controller's own record of the current revision, with times that do not depend on when one looks; empty
-        while it has made none.
-        """
+        """The controller's own record of the current revision, with its times; empty without one."""
         status = self.daemonset.status
         if status is None or status.rollout is None or status.update_revision != self.rollout.revision.hash:
             return Rollout()
@@ -203,22 +197,20 @@ class Survey(Value, dict=True, gc=True):
 
     @property
     def controller_agrees(self) -> bool:
-        """Whether the controller's record has the same phase: it may know of nodes that we have not seen. Also true
-        if the controller keeps no record.
-        """
+        """Whether the controller's record, if any, has the same phase: it may know of nodes not seen here."""
         status = self.daemonset.status
         keeps_one = status is not None and status.rollout is not None and status.rollout.phase
         return not keeps_one or self.recorded.phase == self.record.phase
 
     @property
     def certain(self) -> bool:
-        """Whether the controller agrees that it is Stalled, or would by now: the API server's clock may be ahead."""
+        """Whether the controller says Stalled, or would by now: the API server's clock may be ahead."""
         overdue = self.snapshot.now - due_at(self.recorded, self.daemonset.progress_deadline)
         return self.recorded.phase == Phase.STALLED or overdue >= GRACE
 
     @property
     def counts_differ(self) -> bool:
-        """Whether the controller's counts differ from ours, although it has seen the newest spec."""
+        """Whether the controller's counts differ although it has seen the newest spec."""
         status, rollout = self.daemonset.status, self.recorded
         if status is None or not self.standing.observed or self.snapshot.nodes is None:
             return False
@@ -227,21 +219,18 @@ class Survey(Value, dict=True, gc=True):
 
     @cached_property
     def in_update_order(self) -> tuple[NodeRow, ...]:
-        """The rows by descending name, excluded nodes last."""
+        """By descending name, excluded nodes last."""
         excluded = [row for row in self.rows if row.state is NodeState.EXCLUDED]
         return (*(row for row in reversed(self.rows) if row.state is not NodeState.EXCLUDED), *excluded)
 
     def rows_in(self, *states: NodeState) -> list[NodeRow]:
-        """The nodes in any of these states, in update order."""
+        """In update order."""
         return [row for row in self.in_update_order if row.state in states]
 
 
 def survey(snapshot: Snapshot, by: str = "zone") -> Survey:
-    """`by`: how nodes are grouped, see `grouping.group_of`.
-
-    Without the right to list nodes, there are rows only for nodes with a pod; the counts and the progress are then
-    taken from the controller's status. Raises UnreadableSpecError.
-    """
+    """`by` groups the nodes (`group_of`). Without the right to list nodes, there are rows only for nodes with a pod,
+    and counts come from the controller's status. Raises UnreadableSpecError."""
     try:
         pulls = worst_pulls(snapshot.pulls)
         rollout = rollout_state(world_with(snapshot, snapshot.daemonset, unpulled_of(snapshot.daemonset, pulls)))

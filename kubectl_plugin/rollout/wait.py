@@ -1,4 +1,4 @@
-"""When a wait for a rollout is over, and with which exit code."""
+"""When a wait for a rollout ends, and with which exit code."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from kubectl_plugin.wording import command
 
 
 class Awaited(Value):
-    """The flags about what to wait for; None if a flag was not given."""
+    """What to wait for; None for flags that were not given."""
 
     revision: int | None = None
     generation: int | None = None
-    """The generation of the spec that is waited for; a later one means that somebody has changed it."""
+    """The awaited generation; a later one means that the spec was changed by another user."""
     image: str | None = None
-    """The image that one of the containers is to have, whole or in its short form."""
+    """The image a container must have, in full or short form."""
     require_full: bool = False
     fail_fast: bool = False
 
 
 class Ending(Value):
-    """How a wait ends. `error`: None if it ended well. `warning`: printed even then; may be empty."""
+    """The end of a wait. `error` is None on success; `warning` is printed even then."""
 
     code: int
     error: CommandError | None = None
@@ -37,7 +37,7 @@ class Ending(Value):
 
 
 def ending_of(status: RolloutStatus, wanted: Awaited) -> Ending | None:
-    """How the wait ends now; None while the rollout may still get there by itself."""
+    """None while the rollout may still succeed by itself."""
     if wanted.generation not in (None, status.daemonset.generation):
         return changed_spec_ending(status, wanted)
     if not has_image(status, wanted):
@@ -46,26 +46,23 @@ def ending_of(status: RolloutStatus, wanted: Awaited) -> Ending | None:
 
 
 def has_image(status: RolloutStatus, wanted: Awaited) -> bool:
-    """Whether a container has the awaited image, or none is awaited. A later spec may bring it, or take it away
-    again."""
+    """Whether a container has the awaited image, if any. A later spec may add or remove it."""
     images = images_of(status.daemonset.spec.template).values()
     return wanted.image is None or any(wanted.image in (image, short_image(image)) for image in images)
 
 
 def deleted_ending(name: str) -> Ending:
-    """The ending where the DaemonSet was deleted."""
     return _failed_ending(ExitCode.FAILED, f"daemonset.apps.kruise.io/{name} was deleted")
 
 
 def no_controller_ending(name: str, absence: str) -> Ending:
-    """The ending where no controller is active; `absence` says why."""
+    """`absence` says why no controller is active."""
     words = f"nothing happens to daemonset.apps.kruise.io/{name}: {absence}"
     return _failed_ending(ExitCode.STUCK, words, command("doctor"))
 
 
 def unfinished_ending(status: RolloutStatus, after: str = "") -> Ending:
-    """The ending of a rollout that still moves. `after`: the `--timeout` that passed, as it was typed; empty without
-    one."""
+    """For a rollout still in progress; `after` is the elapsed `--timeout` as typed, empty without one."""
     timed = f"timed out after {after}: " if after else ""
     words = f"daemonset.apps.kruise.io/{status.daemonset.name} is at {_done_words(status)} ({status.phase})"
     why = status.awaited_nodes or (status.why if status.phase is Phase.DEGRADED else "")
@@ -74,8 +71,7 @@ def unfinished_ending(status: RolloutStatus, after: str = "") -> Ending:
 
 
 def with_namespaces(endings: Sequence[Ending], namespaces: Sequence[str]) -> list[Ending]:
-    """`endings`, each with its namespace in front if there are several namespaces, where names
-    alone may be the same."""
+    """`endings`, prefixed with the namespace if there are several."""
     if len(set(namespaces)) < 2:
         return list(endings)
     return [_with_namespace(ending, namespace) for ending, namespace in zip(endings, namespaces, strict=True)]
@@ -121,7 +117,7 @@ def _ending_by_phase(status: RolloutStatus, wanted: Awaited) -> Ending | None:
 
 
 def changed_spec_ending(status: RolloutStatus, wanted: Awaited) -> Ending | None:
-    """The ending where somebody has changed the spec; None while the awaited one may still come."""
+    """None while the awaited generation may still come."""
     name, generation = status.daemonset.name, status.daemonset.generation
     if generation < (wanted.generation or 0):
         return None
@@ -130,8 +126,7 @@ def changed_spec_ending(status: RolloutStatus, wanted: Awaited) -> Ending | None
 
 
 def _other_revision_ending(status: RolloutStatus, wanted: Awaited) -> Ending | None:
-    """None if the revision may be the awaited one. Without the right to read the numbers it is
-    an ending at once."""
+    """None if the revision may be the awaited one. If revision numbers are unreadable, the wait ends at once."""
     name = status.daemonset.name
     unknown = status.snapshot.revisions_readable and status.phase in (Phase.PENDING, Phase.TERMINATING)
     if wanted.revision in (None, status.revision) or unknown:
@@ -144,7 +139,7 @@ def _other_revision_ending(status: RolloutStatus, wanted: Awaited) -> Ending | N
 
 
 def _finished_ending(status: RolloutStatus) -> Ending:
-    """The ending of a finished rollout, which may have no nodes at all."""
+    """Warns if the rollout has no nodes."""
     nowhere = f"no node is eligible for daemonset.apps.kruise.io/{status.daemonset.name}: it runs nowhere"
     return Ending(code=ExitCode.DONE, warning="" if status.counts.desired else nowhere)
 

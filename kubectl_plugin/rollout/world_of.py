@@ -1,4 +1,4 @@
-"""Makes a world out of what the plugin has read: the one from which the controller would decide."""
+"""The world the controller would decide from, built from what the plugin has read."""
 
 from __future__ import annotations
 
@@ -20,13 +20,11 @@ _NOT_KNOWN: Final = NotPossible(why="without the right to list revisions nobody 
 
 
 def world_of(snapshot: Snapshot, daemonset: DaemonSet | None = None) -> World:
-    """What the controller would decide from, if it looked now. `daemonset`: another spec to try.
+    """What the controller would decide from now; `daemonset` is another spec to try.
 
-    Its feature gates cannot be seen: the defaults are assumed, except that a pod being resized proves that cpu and
-    memory change in place. Without the right to list nodes, those that have a pod are used. Without the right to list
-    revisions, those whose hashes the status and the pods have; their numbers are 0 and mean nothing. Images that are
-    still being pulled hold nobody back.
-    """
+    Feature gates cannot be read: defaults are assumed, except that a pod being resized proves that cpu and memory
+    change in place. Without the right to list nodes, nodes with pods are used; without the right to list revisions,
+    hashes in the status and on pods, all numbered 0. Unfinished image pulls do not block."""
     daemonset = daemonset or snapshot.daemonset
     pulls = snapshot.pulls if daemonset.identity == snapshot.daemonset.identity else ()
     waiting = unpulled_of(daemonset, worst_pulls(pulls))
@@ -36,7 +34,7 @@ def world_of(snapshot: Snapshot, daemonset: DaemonSet | None = None) -> World:
 
 
 def world_with(snapshot: Snapshot, daemonset: DaemonSet, lacking: Mapping[str, Unpulled]) -> World:
-    """The same with the nodes that wait for an image, as in `World.unpulled`. Raises ValueError."""
+    """Like `world_of`, with the nodes that wait for an image (`World.unpulled`). Raises ValueError."""
     rolling, nodes = daemonset.rolling_update, snapshot.nodes
     template = daemonset.spec.template if nodes is not None else {}
     revisions = _revisions(snapshot)
@@ -62,8 +60,8 @@ def world_with(snapshot: Snapshot, daemonset: DaemonSet, lacking: Mapping[str, U
 
 
 def _revisions(snapshot: Snapshot) -> tuple[Revision, ...]:
-    """The revision's hash may differ from the one we would compute: stored revisions keep the hash that another
-    controller gave them. The status has it once it has seen this very spec."""
+    """Without the right to list them: the hash comes from the status once it has seen this spec, since a revision
+    stored by another controller may have a hash that differs from the computed one."""
     if snapshot.revisions_readable:
         return tuple(one.revision for one in snapshot.revisions)
     daemonset, status = snapshot.daemonset, snapshot.daemonset.status
@@ -98,7 +96,7 @@ def _stand_ins(snapshot: Snapshot) -> tuple[Node, ...]:
 
 
 def unpulled_of(daemonset: DaemonSet, pulls: Mapping[str, NodePull]) -> Mapping[str, Unpulled]:
-    """The nodes that wait for an image, as in `World`; for an update in place also those that will never have it."""
+    """Nodes that wait for an image, as in `World`; for in-place updates also those that will never have it."""
     if not daemonset.waits_for_images:
         return {}
     failed = {node: unpulled(one.why) for node, one in pulls.items() if one.stage is PullStage.FAILED}
