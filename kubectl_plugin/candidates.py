@@ -1,7 +1,6 @@
-"""What <TAB> offers for arguments and for the values of flags.
+"""Shell completion of arguments and flag values.
 
-Each function gets typer's context, with the flags that were typed so far, and the start of the word under the cursor.
-It returns `value<TAB>help` strings; typer drops those that do not begin with that word.
+Each function takes typer's context and the start of the word under the cursor, and returns `value<TAB>help` strings.
 """
 
 from __future__ import annotations
@@ -12,16 +11,14 @@ from typing import TypeAlias
 import typer
 
 FILES = "\t:files"
-"""Ends a candidate that makes the shell complete file names by itself."""
+"""A candidate with this suffix makes the shell complete file names."""
 
 LookUp: TypeAlias = Callable[[str], Callable[[typer.Context, str], list[str]]]
-"""Takes a sort of candidates, such as `names`, and returns the function that looks them up in the cluster or the
-kubeconfig."""
+"""Maps a sort of candidates, such as `names`, to the function that reads them from the cluster or the kubeconfig."""
 
 
 def _look_up_in_cluster(what: str) -> Callable[[typer.Context, str], list[str]]:
-    """A completion function that calls the `LookUp` in typer's context, where `main` puts it: this module imports no
-    client."""
+    """Call the `LookUp` that `main` puts into typer's context, so that this module imports no client."""
 
     def found(ctx: typer.Context, incomplete: str) -> list[str]:
         look_up: LookUp = ctx.obj
@@ -50,7 +47,7 @@ def phases() -> list[str]:
 
 
 def states(incomplete: str) -> list[str]:
-    """States of nodes, for a list with commas: only the part behind the last comma is completed."""
+    """Node states for a comma-separated list; completes only the part after the last comma."""
     from controller.planner.explanation import PREPARING, NodeState
 
     before, comma, _ = incomplete.rpartition(",")

@@ -1,4 +1,4 @@
-"""How a command ends: an exit code for programs, and for people one line with hints at what to do."""
+"""Exit codes, and the errors that end a command."""
 
 from __future__ import annotations
 
@@ -7,32 +7,31 @@ from enum import IntEnum
 
 
 class ExitCode(IntEnum):
-    """For several objects the command ends with the highest code."""
+    """A command on several objects exits with the highest code."""
 
     DONE = 0
-    """It was done, or there was nothing to do."""
     FAILED = 1
-    """The API or the network failed, or the object does not exist. kubectl has no other code than this."""
+    """The API or the network failed, or the object does not exist. kubectl has no other error code."""
     USAGE = 2
     TIMED_OUT = 3
-    """The deadline passed while the rollout still moved."""
+    """The deadline passed while the rollout was still progressing."""
     STUCK = 4
-    """The rollout will not finish by itself."""
+    """The rollout cannot finish without intervention."""
     WAITING = 5
-    """The rollout waits for a person: it is paused, uses OnDelete, or is held though all nodes were asked for."""
+    """The rollout is paused, uses OnDelete, or is held although all nodes were requested."""
     REFUSED = 6
-    """Refused by a check, by the answer at the prompt, or because somebody else changed the object first."""
+    """Refused by a check, at the prompt, or because the object was changed concurrently."""
     DIFFERENT = 7
-    """With --exit-code: something differs, or would change."""
+    """With --exit-code: something differs or would change."""
     INTERRUPTED = 130
     UNREAD = 141
-    """The reader of stdout, such as `head`, closed it before everything was printed."""
+    """The reader of stdout, such as `head`, closed it early."""
     TERMINATED = 143
-    """SIGTERM ended it: the code that a shell reports for a process that dies of that signal."""
+    """Ended by SIGTERM; the code that a shell reports for it."""
 
 
 class CommandError(Exception):
-    """A verb raises it to end the command; `running` prints it."""
+    """Ends the command; `Runner` prints it."""
 
     def __init__(
         self,
@@ -42,20 +41,18 @@ class CommandError(Exception):
         exit_code: int = ExitCode.FAILED,
         prefix: str = "error: ",
     ) -> None:
-        """`message`: the first line, without "error: ". `prefix` is "" for the API server's own words."""
+        """`message` has no "error: " prefix. `prefix` is empty for a message of the API server."""
         super().__init__(message)
         self.message, self.hints, self.exit_code, self.prefix = message, hints, exit_code, prefix
 
 
 class UsageError(CommandError):
-    """For a command line that makes no sense, whatever is in the cluster."""
-
     def __init__(self, message: str, *, hints: tuple[str, ...] = ()) -> None:
         super().__init__(message, hints=hints, exit_code=ExitCode.USAGE)
 
 
 @dataclass(frozen=True)
 class NoAnswer:
-    """Why a question to the server has no answer."""
+    """Why a request to the server has no answer."""
 
     why: str

@@ -1,7 +1,4 @@
-"""What the plugin gets from its process and its machine: environment, streams, clock, event loop, network, programs.
-
-`main` makes the only one and passes it down; the modules below use nothing of the process by themselves.
-"""
+"""What the plugin uses of its process and machine; no module below `main` accesses them in another way."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ T = TypeVar("T")
 
 
 class Host:
-    """Modules that take long to import are imported when they are first needed: `--help` needs none of them."""
+    """Imports slow modules on first use, because `--help` needs none of them."""
 
     def __init__(
         self,
@@ -34,39 +31,36 @@ class Host:
         out: TextIO | None = None,
         err: TextIO | None = None,
     ) -> None:
-        """Without arguments the streams are those of the process; one that the process does not have reads and writes
-        nothing."""
+        """Streams default to those of the process; a missing one reads and writes nothing."""
         self.environ = environ
         self.stdin = stdin or sys.stdin or null_stream("r")
         self.out, self.err = out or sys.stdout or null_stream("w"), err or sys.stderr or null_stream("w")
 
     def now(self) -> float:
-        """Seconds since 1970, by this machine's clock, which may be wrong or may be set meanwhile."""
+        """Seconds since 1970 by the local clock, which may be wrong or be set at any time."""
         return time.time()
 
     def ticks(self) -> float:
-        """Seconds on a monotonic clock, for differences only."""
+        """Monotonic seconds, for differences only."""
         return time.monotonic()
 
     def version(self) -> str:
-        """The plugin's own version."""
         return own_version()
 
     def run(self, body: Coroutine[object, object, T]) -> T:
-        """Run `body` to its end in an event loop; returns what it returns."""
         import asyncio
 
         return asyncio.run(body)
 
     async def run_program(self, *command: str) -> tuple[int, bytes, bytes]:
-        """Run another program; returns its exit code, and what it printed to stdout and stderr."""
+        """Returns the exit code, stdout and stderr of another program."""
         from controller.kube.credentials import run_program
 
         return await run_program(*command)
 
     async def connection(self, access: Access, login_seconds: float | None = None) -> Connection:
-        """How to reach the server that kubectl would ask. An exec plugin of the kubeconfig may ask the person who
-        runs us; it ends within `login_seconds`, if they are given. Raises ConfigError."""
+        """The connection that kubectl would use. A prompting exec plugin ends within `login_seconds`. Raises
+        ConfigError."""
         from controller.kube.config import connection_for
 
         return await connection_for(
@@ -74,7 +68,7 @@ class Host:
         )
 
     def _console(self) -> Console | None:
-        """None where nobody sees what is written to `err`, as after <TAB>."""
+        """None where output to `err` is not visible, as during completion."""
         from controller.kube.credentials import Console
 
         try:
@@ -91,5 +85,5 @@ class Host:
 
 
 def null_stream(mode: Literal["r", "w"]) -> TextIO:
-    """A stream in place of one that was closed before the plugin started, as with `2>&-`."""
+    """Replaces a stream that was closed before the plugin started, as with `2>&-`."""
     return open(os.devnull, mode, encoding="utf-8")

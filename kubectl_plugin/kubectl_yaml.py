@@ -1,6 +1,6 @@
 """YAML as kubectl reads it, which is neither 1.1 nor 1.2: `y` is true, `1e3` and `0o17` are numbers, `22:30` is text.
 
-Imports PyYAML: import it when there is YAML to read or to write.
+Imports PyYAML: import this module only to read or write YAML.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MERGE: Final = "tag:yaml.org,2002:merge"
 
 
 def value_of(text: str) -> str | bool | int | float | None:
-    """The value that kubectl reads from a word without quotes."""
+    """The value that kubectl reads from an unquoted word."""
     if text in _WORDS:
         return _WORDS[text]
     digits = text.replace("_", "") if text[0] in "+-.0123456789" and text[:2] != "._" else ""
@@ -44,11 +44,11 @@ def value_of(text: str) -> str | bool | int | float | None:
 
 
 class KubectlLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # chosen at run time
-    """Reads YAML as kubectl does; a date stays text."""
+    """Reads YAML as kubectl does; dates stay text."""
 
 
 def _without_tag(loader: Any, node: yaml.Node) -> Any:
-    """Tags of others mean nothing, and what follows the `!` may be a secret that lacks quotes: no error quotes it."""
+    """Ignore unknown tags. No error quotes them, because the text after `!` may be an unquoted secret."""
     if isinstance(node, yaml.ScalarNode):
         return loader.construct_scalar(node)
     is_list = isinstance(node, yaml.SequenceNode)
@@ -65,8 +65,7 @@ KubectlLoader.add_constructor(None, _without_tag)
 
 
 def json_documents(text: str) -> list[Any]:
-    """The JSON documents in `text`, one after the other. Raises ValueError for anything else, YAML's flow style
-    included."""
+    """The concatenated JSON documents in `text`. Raises ValueError for anything else, including YAML flow style."""
     found, decoder = list[Any](), json.JSONDecoder(parse_int=_number, parse_float=_number, parse_constant=_number)
     while text := text.strip():
         document, end = decoder.raw_decode(text)
@@ -84,7 +83,7 @@ def _number(text: str) -> int | float:
 
 
 class Dumper(yaml.SafeDumper):
-    """Quotes every text that kubectl, or another reader, would take for another type."""
+    """Quotes each text that kubectl or another parser would read as another type."""
 
     def text(self, value: str, style: str | None = None) -> yaml.ScalarNode:
         quoted = '"' if _NEXT_LINE in value else "'" if value_of(value) is not value else style

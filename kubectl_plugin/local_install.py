@@ -1,4 +1,4 @@
-"""What is installed on this machine: kubectl, and the files by which kubectl finds the plugin."""
+"""The local installation: kubectl, and the plugin's files on the PATH."""
 
 from __future__ import annotations
 
@@ -16,11 +16,9 @@ PLUGIN: Final = "kubectl-kruise_ds"
 COMPLETION: Final = "kubectl_complete-kruise_ds"
 SHADOW: Final = "kubectl-kruise-ds"
 KUBECTL_SECONDS: Final = 5.0
-"""Seconds to wait for kubectl's answer."""
 
 
 async def look_around(host: Host) -> Machine:
-    """The plugin's files are looked for on the PATH, as kubectl does."""
     return Machine(
         kubectl=await _kubectl(host),
         plugin=on_path(PLUGIN, host.environ),
@@ -30,7 +28,7 @@ async def look_around(host: Host) -> Machine:
 
 
 def on_path(name: str, environ: Mapping[str, str]) -> str:
-    """The path of the program `name`; empty if the PATH has none."""
+    """The path of the program; empty if it is not on the PATH."""
     return shutil.which(name, path=environ.get("PATH")) or ""
 
 

@@ -1,4 +1,4 @@
-"""The two programs that kubectl finds: `kubectl-kruise_ds`, and `kubectl_complete-kruise_ds` for <TAB>."""
+"""Entry points of the programs that kubectl runs: `kubectl-kruise_ds`, and `kubectl_complete-kruise_ds` for <TAB>."""
 
 from __future__ import annotations
 
@@ -20,19 +20,14 @@ from kubectl_plugin.runner import Runner, imported_function
 VARIABLE = "_KRUISE_DS_COMPLETE"
 COMPLETE = "__complete"
 NO_FILES, SHELL_DECIDES, NO_BLANK = ":4", ":0", ":6"
-"""What kubectl is told last: file names are no candidates; only file names are; as the first, and no blank follows,
-because the word goes on, as after `CONTAINER=`."""
+"""Cobra's directives: no file names; file names only; no file names and no blank, because `CONTAINER=` continues."""
 DEADLINE = 5
-"""Seconds after which completion ends whatever it waits for. The reads have a limit of their own, but nothing cancels
-the system's resolver of names."""
+"""Seconds until completion gives up, because lookups by the system's resolver cannot be cancelled."""
 
 
 def main() -> None:
-    """`kubectl kruise-ds ARGS…`. Ends the process with one of the exit codes in the README.
-
-    When the first word is `__complete` it acts as the other program: where only one file could be installed, a small
-    second one calls it so (`completion install`).
-    """
+    """Run the plugin, or completion for the first word `__complete`, which `completion install` may put into a
+    script."""
     mend_streams()
     if sys.argv[1:2] == [COMPLETE]:
         del sys.argv[1]
@@ -42,12 +37,8 @@ def main() -> None:
 
 
 def complete() -> None:
-    """`kubectl_complete-kruise_ds ARGS… WORD`: print the candidates for WORD as kubectl wants them, one
-    `value<TAB>help` per line, and last a directive that tells the shell whether to offer file names too.
-
-    Always exits with 0, and within `DEADLINE`. If anything fails, nothing is offered and nothing is printed to
-    stderr: no candidates are better than wrong ones.
-    """
+    """Print candidates as kubectl expects: lines `value<TAB>help`, then a directive. Exits with 0 within `DEADLINE`;
+    on failure it offers nothing and keeps stderr empty."""
     mend_streams()
     out = sys.stdout
 
@@ -65,10 +56,8 @@ def complete() -> None:
 
 
 def mend_streams() -> None:
-    """Make sure that all three streams exist and that both outputs accept every character, as an escape if need be.
-
-    Otherwise a result that cannot be printed would look like a change that was not made.
-    """
+    """Open missing streams and escape what cannot be encoded: a change must not seem to fail because printing
+    failed."""
     sys.stdin = sys.stdin or null_stream("r")  # in this order: each opens with the lowest free descriptor, its own
     sys.stdout, sys.stderr = sys.stdout or null_stream("w"), sys.stderr or null_stream("w")
     for stream in (sys.stdout, sys.stderr):
@@ -77,11 +66,8 @@ def mend_streams() -> None:
 
 
 def candidates(words: Sequence[str], host: Host) -> list[str]:
-    """The lines for `words`; the last word is the one being typed, and may be empty.
-
-    typer is asked in its dialect for the shell fish, whose lines are also what kubectl wants. The words are quoted,
-    because typer splits them like a shell. Verbs are completed without typer, which is twice as fast.
-    """
+    """The completion lines for `words`, of which the last is being typed. Uses typer's protocol for fish, whose lines
+    kubectl expects, too; typer splits its input like a shell. Verbs bypass typer, which is twice as fast."""
     if len(words) == 1 and not words[0].startswith("-"):
         return [*verbs(words[0]), NO_FILES]
     os.environ |= {

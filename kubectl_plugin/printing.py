@@ -1,4 +1,4 @@
-"""Documents as text for a program: JSON or YAML. Apart from the terminal, because --help needs no JSON library."""
+"""Documents as JSON or YAML. Separate from `terminal`, because --help needs no JSON library."""
 
 from __future__ import annotations
 
@@ -15,10 +15,7 @@ _BEYOND_ASCII: Final = re.compile(r"[^\x00-\x7e]")
 
 
 def as_text(document: JSONObject, output: Output, *, only_ascii: bool = False) -> str:
-    """`document` as JSON or YAML, without a final line break and without managedFields, which nobody reads.
-
-    `only_ascii`: other characters are escaped within their strings, so the document stays the same.
-    """
+    """`document` without managedFields and final line break. `only_ascii` escapes other characters within strings."""
     shown = _without_managed_fields(document)
     if shown.get("kind") == "List":
         shown["items"] = [_without_managed_fields(one) for one in items_of(shown.get("items"))]
@@ -31,7 +28,7 @@ def as_text(document: JSONObject, output: Output, *, only_ascii: bool = False) -
 
 
 def as_line(encoded: bytes, *, only_ascii: bool) -> str:
-    """JSON for stdout: characters that nobody would see are escaped, so the document stays the same."""
+    """JSON for stdout, with invisible characters escaped; the document stays the same."""
     return (_BEYOND_ASCII if only_ascii else INVISIBLE).sub(_escaped, encoded.decode())
 
 
@@ -43,6 +40,6 @@ def _without_managed_fields(document: JSONObject) -> JSONObject:
 
 
 def _escaped(found: re.Match[str]) -> str:
-    """JSON writes a character beyond U+FFFF as two surrogates."""
+    """JSON escapes a character beyond U+FFFF as two surrogates."""
     units = found[0].encode("utf-16-be")
     return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))

@@ -1,7 +1,4 @@
-"""Every verb: its place in the help, its options, and the function that carries it out.
-
-Runs one verb from its flags to its exit code. Whatever goes wrong is printed as one line, never as a traceback.
-"""
+"""The table of verbs, and how each runs from its flags to its exit code. A failure prints one line, no traceback."""
 
 from __future__ import annotations
 
@@ -29,33 +26,28 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Entry:
-    """One verb, and its line in the help."""
-
     name: str
     function: str
-    """`module.name` below `commands`: a function that takes the invocation and the options and returns the exit
-    code. It is imported only when the verb is called, because `--help` and <TAB> must not wait for an HTTP client.
-    """
+    """`module.name` below `commands`; takes the invocation and options, returns the exit code. Imported only to run
+    the verb, because `--help` and completion must not wait for an HTTP client."""
     options: type[Options]
     """Its docstring is the help of the verb."""
     _: KW_ONLY
     section: str
     outputs: tuple[Output, ...]
-    """The formats that the verb accepts after `-o`; any other is refused."""
+    """Formats accepted after `-o`."""
     offline: str = ""
-    """Used instead of `function` where the options need no cluster; it takes the host, terminal, `-o` and the
-    options."""
+    """Replaces `function` where no cluster is needed; takes the host, the terminal, `-o` and the options."""
     hidden: bool = False
 
     @property
     def summary(self) -> str:
-        """The first sentence of the help."""
         line = (self.options.__doc__ or "").partition("\n")[0]
         return line.partition(". ")[0].removesuffix(".")
 
 
 def imported_function(function: str) -> Callable[..., Any]:
-    """The function that carries out a verb or looks up candidates. `function`: `module.name` below `commands`."""
+    """The function `module.name` below `commands`."""
     module, _, name = function.partition(".")
     found: Callable[..., Any] = getattr(import_module(f"kubectl_plugin.commands.{module}"), name)
     return found
@@ -92,16 +84,11 @@ SHOWN = tuple(entry for entry in ENTRIES if not entry.hidden)
 
 
 class Runner:
-    """Runs verbs on one host. typer passes it to each verb."""
-
     def __init__(self, host: Host) -> None:
         self.host = host
 
     def run(self, flags: GlobalFlags, entry: Entry, asked: Options) -> None:
-        """Run a verb and end the process with the exit code that it returns.
-
-        Mistakes in the flags themselves are reported before a kubeconfig is read.
-        """
+        """Run a verb and exit with its code. Invalid flags are reported before a kubeconfig is read."""
 
         def body(terminal: Terminal) -> int:
             asked.check()
@@ -118,9 +105,7 @@ class Runner:
         self.run_guarded(flags, body, outputs=entry.outputs)
 
     def run_guarded(self, flags: GlobalFlags, body: Callable[[Terminal], int], *, outputs: Sequence[Output]) -> None:
-        """Run `body` and end the process. What it raises is printed, and becomes the exit code. `outputs`: the
-        formats that the verb accepts after `-o`; any other is refused.
-        """
+        """Run `body` and exit with its code. `outputs`: formats accepted after `-o`."""
         terminal = Terminal(flags, self.host)
         try:
             terminal.check_environment()
@@ -200,7 +185,7 @@ def _unexpected_error(error: Exception) -> CommandError:
 
 
 def _not_utf8(error: UnicodeEncodeError) -> CommandError:
-    """Such a word comes from the command line: our streams escape every character, and the server sends UTF-8."""
+    """The word comes from the command line: stdout and stderr escape every character, and the server sends UTF-8."""
     word = next((word for word in sys.argv if word.encode(errors="ignore").decode() != word), str(error.object))
     return UsageError(f"not UTF-8: {word.encode(errors='backslashreplace').decode()}")
 

@@ -1,4 +1,4 @@
-"""Lengths of time, counts or percentages, the API server's time, and versions of kruise-ds."""
+"""Durations, counts or percentages, the API server's time, and versions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NUMBERS = re.compile(r"v?(\d+)\.(\d+)")
 
 
 def seconds_of(text: str, flag: str) -> float:
-    """`text` in seconds; a plain number is already in seconds. Raises UsageError, which names `flag`."""
+    """The duration in seconds; a plain number is seconds. Raises UsageError, which names `flag`."""
     if re.fullmatch(r"\d+(\.\d+)?", text):
         return float(text)
     parts = _PART.findall(text)
@@ -32,8 +32,8 @@ def seconds_of(text: str, flag: str) -> float:
 
 
 def short_duration(seconds: float) -> str:
-    """`seconds` as kubectl prints an age: `9s`, `6m12s`, `18m`, `3h`, `12d`. A second unit follows a small first one
-    only."""
+    """The duration as kubectl prints ages, such as `6m12s`, `18m` or `12d`; only a small first unit has a second
+    one."""
     whole = max(int(seconds), 0)
     minutes, hours, days = whole // 60, whole // 3600, whole // 86400
     if whole < 120:
@@ -52,11 +52,7 @@ def short_duration(seconds: float) -> str:
 
 
 def int_or_percent(text: str, what: str) -> IntOrPercent:
-    """`16` as a number, `30%` as text; blanks around either are ignored.
-
-    `what`: the name of the field for the message, such as `partition`. Raises UsageError for anything else: a
-    negative number, a fraction, a share above 100%.
-    """
+    """`16` as a number, `30%` (at most 100%) as text. Raises UsageError, which names the field `what`."""
     wanted = text.strip()
     if _COUNT.fullmatch(wanted) and int(wanted) <= _LARGEST:
         return int(wanted)
@@ -66,28 +62,23 @@ def int_or_percent(text: str, what: str) -> IntOrPercent:
 
 
 class ServerClock:
-    """This machine's clock, corrected by the `Date` header of the server's answers; not corrected while the two
-    agree.
-
-    The machine's clock is read only once, so setting it later changes nothing here.
-    """
+    """The local clock, read once, corrected by the `Date` header of the server's responses where they disagree."""
 
     def __init__(self, ticks: Callable[[], float], at_first: float) -> None:
-        """`ticks`: a monotonic clock, in seconds. `at_first`: seconds since 1970, by this machine's clock."""
+        """`ticks`: a monotonic clock in seconds. `at_first`: seconds since 1970 by the local clock."""
         self._ticks, self._epoch = ticks, at_first - ticks()
         self._least, self._most = -math.inf, math.inf
 
     def local(self) -> float:
-        """Seconds since 1970, by this machine's clock."""
+        """Seconds since 1970 by the local clock."""
         return self._epoch + self._ticks()
 
     def now(self) -> float:
-        """Seconds since 1970, by the server's clock."""
+        """Seconds since 1970 by the server's clock."""
         return self.local() + min(max(0.0, self._least), self._most)
 
     def learn(self, date: str, asked: float) -> None:
-        """Learn from an answer that has just arrived. `date`: its header, in whole seconds. `asked`: what `local`
-        returned when the request was sent."""
+        """Learn from a response that has just arrived: its `Date` header, and `local()` when its request was sent."""
         try:
             told = parsedate_to_datetime(date).timestamp()
         except ValueError:
@@ -100,7 +91,7 @@ class ServerClock:
 
 
 def own_version() -> str:
-    """The plugin's version; "unknown" when it runs from a folder without being installed."""
+    """The plugin's version; "unknown" when it runs without being installed."""
     from importlib import metadata
 
     try:
@@ -110,17 +101,12 @@ def own_version() -> str:
 
 
 def minor_of(version: str) -> tuple[int, int] | None:
-    """The major and minor number of `version`; None for a text without them."""
     found = _NUMBERS.match(version)
     return (int(found[1]), int(found[2])) if found else None
 
 
 def too_far_apart(one: str, other: str) -> bool:
-    """Whether plugin and controller may misunderstand each other: their versions differ by more than one minor
-    version.
-
-    False where either version is unknown.
-    """
+    """Whether the versions differ by more than one minor version; False if either is unknown."""
     first, second = minor_of(one), minor_of(other)
     if first is None or second is None:
         return False
