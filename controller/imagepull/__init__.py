@@ -1,13 +1,8 @@
-"""ImagePullJobs: images on nodes before a pod needs them, without a node agent. Puller pods pull them.
+"""ImagePullJobs: puller pods get images onto nodes before a pod needs them, without a node agent.
 
-    wiring       makes and runs all of it, and turns changes into keys; only if the feature gate is on
-    reconcile    one pass over one job: read the caches, plan, carry out, write the status
-    plan         every decision about a job: a JobWorld in, a JobPlan out; pure
-    execute      the writes, what their answers mean, and the manifest of a puller
-    state        what is remembered of a job between passes: the result of each node
-    rollouts     the jobs that the rollout of a DaemonSet wants
+`wiring` runs the parts, if the feature gate is on. `reconcile` makes one pass over one job: `plan` decides, `execute`
+writes, `state` remembers results between passes. `rollouts` makes the jobs that rollouts of DaemonSets want.
 
-Only this process remembers the result of each node. A new leader asks the nodes: a node whose kubelet reports the
-image has it; one in `status.failedNodes` has failed (and is tried once more in a job that never completes); any other
-gets another puller, which pulls nothing if the image is there, and is gone in a second or two.
+Results of nodes are lost with the process. A new leader takes them from the images that kubelets report and from
+`status.failedNodes`; other nodes get a puller again, which ends in a second or two if the image is there.
 """

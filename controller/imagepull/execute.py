@@ -33,7 +33,7 @@ from controller.runtime.workers import Answers, Requeue
 Write: TypeAlias = Coroutine[None, None, object]
 
 GONE: Final = (WriteVerdict.NOT_FOUND, WriteVerdict.CONFLICT)
-"""The answers to a write guarded only by the uid which mean that the object is gone or was replaced."""
+"""Verdicts on a write guarded only by the uid that mean the object is gone or replaced."""
 
 
 class JobExecution:
@@ -51,8 +51,7 @@ class JobExecution:
         self.errors: list[ApiError] = []
 
     async def carry_out(self, actions: Sequence[JobAction], job: ImagePullJob | None = None) -> bool:
-        """Carry out each action on its own; returns whether the answers came in time. If not, another pass has begun
-        meanwhile. `job` is needed for StartPuller."""
+        """Returns False if answers are late: then another pass has begun. `job` is needed for StartPuller."""
         return await self._answered([self._carry_out(action, job) for action in actions])
 
     async def write_status(
@@ -98,8 +97,7 @@ class JobExecution:
     async def _write(
         self, key: str, name: str, write: Write, done_by: Collection[WriteVerdict] = ()
     ) -> tuple[ApiError, bool] | None:
-        """Await one write. Returns its error, unless that is in `done_by`, and whether it counts as a failure of the
-        backoff key."""
+        """Returns an error that is not in `done_by`, and whether it counts as a failure of the backoff key."""
         state = self._state
         state.in_flight.add(key)
         try:
@@ -125,8 +123,8 @@ class JobExecution:
         self._expectations.expect_version(str(self._key), PULLERS.name, written.version, elapsed())
 
     def _not_started(self, job: ImagePullJob, error: ApiError, counts: bool) -> None:
-        """Decide how long no puller is created anywhere. A server that is away or busy refuses none. A name that is
-        taken is that of our own puller, which the cache does not show yet, unless it stays taken."""
+        """Decides how long no puller is created anywhere. An unavailable or busy server has refused none. A taken
+        name is that of our own puller not yet in the cache, unless it stays taken."""
         verdict = classify(error).write
         if counts and not verdict.undecided:
             if verdict is not WriteVerdict.NAMESPACE_TERMINATING:
@@ -142,7 +140,7 @@ class JobExecution:
 
 
 def _changes(before: ImagePullJobStatus | None, wanted: ImagePullJobStatus) -> list[JSONObject]:
-    """The operations that change the status. Only we write it, so the uid is enough as a guard."""
+    """Operations that change the status. Only this controller writes it, so the uid is a sufficient guard."""
     after = _fields(wanted)
     if before is None:
         return [patch.add(after, "status")]
@@ -156,13 +154,12 @@ def _fields(status: ImagePullJobStatus) -> JSONObject:
 
 
 NO_COMMAND = "/kruise-ds/only-pulls-the-image"
-"""A command that exists in no image."""
+"""Exists in no image."""
 _UNPRIVILEGED_USER = 65534
 _KUBELET_DEADLINE_SECONDS = 60
-"""Seconds after the timeout of an attempt. By then the controller should have deleted the puller; if not, the kubelet
-ends it."""
+"""Seconds after an attempt's timeout when the kubelet ends a puller that the controller has not deleted."""
 _MAX_DEADLINE = 2**31 - 1
-"""The largest number that the API server accepts."""
+"""The API server's maximum."""
 _LABELS: JSONObject = {**MANAGED, "sidecar.istio.io/inject": "false"}
 _ANNOTATIONS: JSONObject = {
     "cluster-autoscaler.kubernetes.io/safe-to-evict": "true",
@@ -170,7 +167,7 @@ _ANNOTATIONS: JSONObject = {
 }
 
 _CONTAINER_ANNOTATIONS = "container.apparmor.security.beta.kubernetes.io/"
-"""The start of annotations that name a container; the server refuses them if the pod has no such container."""
+"""Annotations with this prefix name a container; the server rejects them if the pod does not have it."""
 
 
 def puller_name(job: ImagePullJob, node: str) -> str:
@@ -178,12 +175,11 @@ def puller_name(job: ImagePullJob, node: str) -> str:
 
 
 def puller_manifest(job: ImagePullJob, node: str) -> JSONObject:
-    """A pod that makes the kubelet of one node pull one image, and nothing else.
+    """A pod that makes one node's kubelet pull one image.
 
-    It satisfies the Pod Security Standard "restricted". It tolerates every taint, because it is bound to one node by
-    affinity; it does not keep the cluster autoscaler from removing the node, and nothing is injected into it. With a
-    grace period of 0 it is gone as soon as it is deleted, even from a node that does not answer. From its
-    ServiceAccount it gets the pull secrets, which the API server adds if it names none, but no token.
+    It meets the Pod Security Standard "restricted", tolerates all taints (node affinity binds it), does not block the
+    cluster autoscaler, and gets no sidecars. A grace period of 0 lets it disappear at once, even from an unresponsive
+    node. The API server adds its ServiceAccount's pull secrets if it names none; it gets no token.
     """
     config = job.spec.sandbox_config
     annotations = {

@@ -1,4 +1,4 @@
-"""Decides what to do next for one ImagePullJob: a JobWorld in, a JobPlan out. Pure."""
+"""Decides what to do next for one ImagePullJob. Pure."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from controller.planner.actions import Note
 
 FIRST_DELAY = 1.0
 MAX_DELAY = 30.0
-"""Seconds between two attempts on one node, at first and at most. They double in between."""
+"""Seconds between two attempts on one node, at first and at most; doubled each time."""
 PERMANENT = "InvalidImageName"
-"""The beginning of a failure that no node and no retry can avoid."""
+"""Prefix of a failure that no other node or retry avoids."""
 LOST = "its pod was deleted, or sent to another node, by somebody else"
 NEVER_BEGUN = "its turn did not come, or its kubelet is not ready"
 UNFINISHED = "it was still being pulled"
@@ -27,21 +27,20 @@ EXCEEDED = "job exceeds activeDeadlineSeconds"
 IMAGE_PULL_FAILED = "ImagePullFailed"
 IMAGE_PULL_JOB_COMPLETED = "ImagePullJobCompleted"
 FAILED_NODES_KEPT = 500
-"""Names in the status, at most; 253 characters each, they take up to 125 KiB."""
+"""Names in the status, at most: up to 125 KiB with 253 characters each."""
 
 PULLED: Final = None
 Result: TypeAlias = str | None
-"""The result of a node: `PULLED`, or why pulling failed."""
+"""`PULLED`, or why pulling failed."""
 
 
 class Attempt(Value):
-    """A failed attempt on a node, which will be repeated at `due` (`elapsed`)."""
+    """A failed attempt by the pod with uid `puller`, to be repeated at `due` (`elapsed`)."""
 
     failures: int
     due: float
     why: str
     puller: str
-    """The uid of the puller that failed last."""
 
 
 class StartPuller(Value):
@@ -60,46 +59,37 @@ JobAction: TypeAlias = StartPuller | EndPuller | DeleteJob
 
 
 class JobWorld(Value, gc=True):
-    """Everything that one decision may look at. Writes are known by their backoff keys: names of nodes for creates,
-    uids for deletes."""
+    """The input of one decision. Times are by `elapsed`, except `now` (seconds since 1970). Writes are known by their
+    backoff keys: node names for creates, uids for deletes."""
 
     job: ImagePullJob
     status: ImagePullJobStatus
-    """The newest known status."""
     pending: Mapping[str, None]
-    """Nodes that should have the image and have no result yet, in order of update."""
+    """Nodes that should have the image and have no result yet, in update order."""
     pulled: Collection[str]
-    """Nodes that have the image."""
     failed: Mapping[str, str]
     """Nodes that have used up their attempts, with the reason."""
     retry_at: Mapping[str, float]
-    """When each failed node of a job that never completes is tried again (`elapsed`). A failed node that is missing
-    here may be tried now."""
+    """When failed nodes of a job that never completes are retried; now for those missing here."""
     not_ready: Collection[str]
     """Nodes on which no pod would start now."""
     attempts: Mapping[str, Attempt]
-    """The last attempt on pending nodes where one has failed."""
     pullers: Sequence[Puller]
     first_seen: Mapping[str, float]
-    """When each puller was first seen (`elapsed`), by uid."""
+    """By puller uid."""
     lost_pullers: Mapping[str, str]
-    """Nodes whose puller is gone without our deleting it, or is on another node now; with the uid of the puller."""
+    """Nodes whose puller is gone, not deleted by us, or moved to another node; with the puller's uid."""
     in_flight: Collection[str]
-    """Keys of writes that are not answered yet."""
     failing: Collection[str]
     """Keys of writes that failed last time."""
     in_backoff: Collection[str]
-    """Keys in `failing` that may not be tried again yet."""
     only_not_ready_since: float
-    """Since when all pending nodes are in `not_ready` (`elapsed`); `inf`: they are not."""
+    """Since when all pending nodes are in `not_ready`; `inf` if they are not."""
     max_creates: int
-    """How many pullers may be created in this pass."""
     refusal: str
-    """Why the server refuses pullers; empty: it does not."""
+    """Why the server refuses pullers; empty if it does not."""
     now: float
-    """The time of this pass (seconds since 1970)."""
     moment: float
-    """The same time by `elapsed`, the clock of all durations."""
 
     @property
     def desired(self) -> int:
@@ -107,14 +97,13 @@ class JobWorld(Value, gc=True):
 
     @property
     def retried(self) -> Mapping[str, float]:
-        """When each failed node is tried again; empty unless the job never completes."""
+        """When each failed node is retried; empty unless the job never completes."""
         return {node: self.retry_at.get(node, -inf) for node in self.failed} if self.job.spec.never_completes else {}
 
     def may_write(self, key: str) -> bool:
         return key not in self.in_flight and key not in self.in_backoff
 
     def may_end(self, puller: Puller) -> bool:
-        """Whether the deletion of the puller should be requested now."""
         return not puller.terminating and self.may_write(puller.uid)
 
 
@@ -122,11 +111,8 @@ class JobPlan(Value, gc=True):
     actions: tuple[JobAction, ...]
     status: ImagePullJobStatus
     results: Mapping[str, Result] = {}
-    """The results of nodes that are done in this pass."""
     attempts: Mapping[str, Attempt] = {}
-    """Failed attempts that will be repeated."""
     only_not_ready: bool = False
-    """Whether all pending nodes are not ready; they may come back."""
     wake_at: float = inf
     """When the next pass is needed even without an event (`elapsed`)."""
     notes: tuple[Note, ...] = ()
@@ -165,7 +151,7 @@ def plan(world: JobWorld) -> JobPlan:
 
 
 def _starts(world: JobWorld, found: PullerResults, attempts: Mapping[str, Attempt]) -> list[StartPuller]:
-    """The nodes that get a puller now. Nodes where nothing has failed come first: a faulty node delays no other."""
+    """The nodes that get a puller now, those without failures first, so that a faulty node delays no other."""
     taken = {puller.node for puller in world.pullers}  # the name is free once that pod is gone
     starting = sum((key in world.pending or key in world.failed) and key not in taken for key in world.in_flight)
     free = min(world.job.spec.at_once(world.desired) - len(found.active) - starting, world.max_creates)
@@ -182,7 +168,7 @@ def _starts(world: JobWorld, found: PullerResults, attempts: Mapping[str, Attemp
 
 
 def _deadline(world: JobWorld) -> float:
-    """When the job ends in any case (seconds since 1970); infinite: never."""
+    """When the job ends in any case (seconds since 1970, or `inf`)."""
     seconds = world.job.spec.completion_policy.active_deadline_seconds
     if seconds is None or world.job.spec.never_completes:
         return inf
@@ -190,7 +176,7 @@ def _deadline(world: JobWorld) -> float:
 
 
 def _end(world: JobWorld, found: PullerResults, attempts: Mapping[str, Attempt], message: str) -> JobPlan:
-    """The plan that ends the job. A node without the image has failed; a note names it if it was tried."""
+    """Ends the job. Nodes without the image have failed; a note names those that were tried."""
     unfinished = (one for one in world.pullers if one.node in found.active)
     cut_off = {one.node: f"{UNFINISHED}: {one.why}" if one.why else UNFINISHED for one in unfinished}
     cut_off |= {node: one.why for node, one in attempts.items()}
@@ -206,7 +192,7 @@ def _end(world: JobWorld, found: PullerResults, attempts: Mapping[str, Attempt],
 
 
 def _after_the_end(world: JobWorld) -> JobPlan:
-    """The plan after the end: no puller stays, and the job is deleted after its TTL."""
+    """Deletes all pullers, and the job after its TTL."""
     actions: tuple[JobAction, ...] = _all_ends(world)
     ttl, wake_at = _remaining_ttl(world), inf
     if not world.job.terminating and not world.pullers:
@@ -222,7 +208,7 @@ def _all_ends(world: JobWorld) -> tuple[EndPuller, ...]:
 
 
 def _remaining_ttl(world: JobWorld) -> float:
-    """Seconds until the job is deleted; infinite: it stays."""
+    """Seconds until the job is deleted, or `inf`."""
     if world.job.is_orphaned:
         return 0.0
     completed, ttl = epoch(world.status.completion_time), world.job.spec.completion_policy.ttl_seconds_after_finished
@@ -230,7 +216,6 @@ def _remaining_ttl(world: JobWorld) -> float:
 
 
 def _status(world: JobWorld, results: Mapping[str, Result], active: int, message: str) -> ImagePullJobStatus:
-    """The status; `results` are those of this pass."""
     failed = {node: why for node, why in {**world.failed, **results}.items() if why is not PULLED}
     names = sorted(failed)
     succeeded = len(world.pulled) + sum(why is PULLED for why in results.values())
@@ -251,20 +236,17 @@ def _status(world: JobWorld, results: Mapping[str, Result], active: int, message
 
 
 def _failure_notes(nodes: Mapping[str, str]) -> tuple[Note, ...]:
-    """Notes about nodes where it will not be tried again."""
     messages = (f"{node}: {why}" for node, why in nodes.items())
     return tuple(Note(warning=True, reason=IMAGE_PULL_FAILED, message=message) for message in messages)
 
 
 class PullerResults:
-    """The results that the pullers show: which nodes have the image now, where pulling failed, and which pullers can
-    go."""
+    """The results shown by the pullers: nodes with the image, failures, and pullers that can be deleted."""
 
     def __init__(self, world: JobWorld) -> None:
         self.results: dict[str, Result] = {}
         self.attempts: dict[str, Attempt] = {}
         self.active: set[str] = set()
-        """Nodes whose puller goes on."""
         self.ends: list[EndPuller] = []
         self.timeouts: list[float] = []
         self._world = world

@@ -29,12 +29,10 @@ from controller.runtime.workers import AT_ONCE, STALE_RETRY_SECONDS, Done, Outco
 from controller.runtime.workqueue import WorkItem
 
 PODS_LISTED_SECONDS = 30.0
-"""Seconds after which the pods that a podSelector selects are listed again."""
+"""Seconds after which the pods of a podSelector are listed again."""
 
 
 class JobCaches:
-    """The caches of jobs and of their pullers, beside those of DaemonSets."""
-
     def __init__(self, jobs: Store[ImagePullJob], pullers: Store[Puller], daemonsets: Caches) -> None:
         self.jobs, self.pullers, self.daemonsets = jobs, pullers, daemonsets
         self._by_job = pullers.index(lambda puller: Key(puller.namespace, puller.job))
@@ -43,25 +41,25 @@ class JobCaches:
         return [job for job in self.jobs.values() if job.status is None or job.status.completion_time is None]
 
     def pullers_of(self, job: Key) -> tuple[Puller, ...]:
-        """The pullers of the job with this key, also of one that is gone."""
+        """The pullers of the job with this key, even if the job is gone."""
         return tuple(self._by_job.get(job).values())
 
     def nodes_of_rollout(self, job: ImagePullJob) -> frozenset[str] | None:
-        """The nodes for which a rollout created the job; None: no rollout is known."""
+        """The nodes for which a rollout created the job; None if no rollout is known."""
         owner = self.daemonsets.daemonset_of(job)
         if owner is None or not job.hash:
             return None
         return frozenset(nodes_with_other_revision(self.daemonsets.pods_of(owner), job.hash))
 
     def rollout_selector(self, job: ImagePullJob) -> LabelSelector | None:
-        """Selects the nodes that the rollout of the job updates; None: all."""
+        """Selects the nodes that the job's rollout updates; None selects all."""
         owner = self.daemonsets.daemonset_of(job)
         rolling = owner.rolling_update if owner is not None else None
         return rolling.selector if rolling is not None else None
 
 
 def nodes_with_other_revision(pods: Iterable[Pod], revision_hash: str) -> Iterator[str]:
-    """The nodes of live pods of another revision: the job of a rollout pulls for these."""
+    """The nodes of live pods of another revision, for which the job of a rollout pulls."""
     return (
         pod.node for pod in pods if pod.node and not pod.terminating and not pod.ended and pod.hash != revision_hash
     )
@@ -80,8 +78,7 @@ class JobReconciler:
         on_progress: Callable[[ImagePullJob], None],
         relist: Callable[[], None],
     ) -> None:
-        """`attempted` is called when an attempt on a node has ended, `on_progress` when a node has got the image or
-        cannot get it. `relist` lists jobs and pullers again."""
+        """`attempted` is called after each attempt, `on_progress` when a node has or cannot get the image."""
         self._client, self._caches, self._clock, self._pacer = client, caches, clock, pacer
         self._instrumentation, self._attempted = instrumentation, attempted
         self._on_progress, self._relist, self._expectations = on_progress, relist, Expectations()
@@ -107,11 +104,10 @@ class JobReconciler:
             return await self._do(job, state, decided, paced.requeue)
 
     def without_image(self, job: ImagePullJob, nodes: Collection[str]) -> Mapping[str, Unpulled]:
-        """Those of `nodes` that lack the image; see `state.nodes_without_image`."""
         return nodes_without_image(job, self._states.get(job.key), nodes, self._keeps_images)
 
     def is_moved(self, job: ImagePullJob) -> bool:
-        """Whether nodes have its image under another name, because admission changed its pullers."""
+        """Whether nodes have the image under another name because admission changed the pullers."""
         state = self._states.get(job.key)
         return state is not None and state.uid == job.uid and state.moved
 
@@ -146,8 +142,7 @@ class JobReconciler:
         return True
 
     async def _gather(self, key: Key) -> None:
-        """List the pods that a pass needs and no cache has, until the list is recent when it is there. Raises
-        ApiError."""
+        """Lists pods that the pass needs and no cache has, until the list is recent on arrival. Raises ApiError."""
         while True:
             job = self._caches.jobs.get(key)
             state = self._state_of(key, job)
@@ -243,7 +238,7 @@ class JobReconciler:
         return _outcome(execution, min((at for at in wakes if at > moment), default=inf) - moment)
 
     async def _clear_up(self, key: Key, state: JobState, requeue: Requeue) -> Outcome:
-        """Delete the pullers of a job that is gone. The garbage collector also does that, if one runs."""
+        """Deletes the pullers of a job that is gone, like the garbage collector, if one runs."""
         pullers = self._caches.pullers_of(key)
         if not pullers and not state.in_flight:
             self._states.pop(key, None)
@@ -266,8 +261,7 @@ class JobReconciler:
     async def _write_status(
         self, job: ImagePullJob, state: JobState, wanted: ImagePullJobStatus, execution: JobExecution
     ) -> float:
-        """Write the status if it may be written now. Returns when the remaining changes may be written; `inf`: none
-        remain."""
+        """Writes the status if allowed now. Returns when to write remaining changes; `inf` if none remain."""
         before = state.latest_status(job)
         if wanted == before or STATUS in state.in_flight or job.terminating:
             return inf

@@ -1,7 +1,7 @@
 """The ImagePullJobs that the rollout of a DaemonSet wants: one per image that nodes with an old pod lack.
 
-What is wanted depends on the present state, not on what was done before, so that a rollback gets its jobs too. A
-failure here is reported and retried, and the rollout does not wait for it.
+They depend only on the present state, so a rollback gets its jobs too. Failures are reported and retried, and do not
+block the rollout.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ TIMEOUT_SECONDS = 300
 MAX_TIMEOUT_SECONDS = 86_400
 RETRIES = 1
 TTL_SECONDS = 600
-"""Seconds for one attempt (default and most), retries, and seconds that a finished job stays."""
+"""Seconds per attempt (default and maximum), retries, and seconds that a finished job stays."""
 _MAX_NAME = 253
-"""Characters of the name of an object (RFC 1123)."""
+"""Characters in an object name (RFC 1123)."""
 _AMOUNT = "a whole number or a percentage up to 100%"
 
 
@@ -65,14 +65,13 @@ class WantedJob(Value):
 
 
 class _Options(Value, gc=True):
-    """The options of jobs, which are annotations of the DaemonSet."""
+    """The options of jobs, from annotations of the DaemonSet."""
 
     parallelism: IntOrPercent = 1
     timeout: int = TIMEOUT_SECONDS
-    """Seconds for one attempt on one node."""
     min_updated: IntOrPercent = 0
     invalid: Mapping[str, str] = {}
-    """Texts about invalid annotations, by annotation: what it should be, and what is used instead."""
+    """By annotation, the expected form and the value used instead."""
 
     def min_updated_pods(self, desired: int) -> int:
         return scaled(self.min_updated, desired, round_up=True)
@@ -80,17 +79,16 @@ class _Options(Value, gc=True):
 
 class WantedImages(Value, gc=True):
     revision: Revision
-    """The current revision."""
     desired: int = 0
-    """How many nodes should run a pod; percentages are of this number."""
+    """Nodes that should run a pod; the base of percentages."""
     jobs: tuple[WantedJob, ...] = ()
     deferred: bool = False
-    """Whether jobs have to wait because too few updated pods are ready."""
+    """Whether jobs must wait because too few updated pods are ready."""
     options: _Options = _Options()
 
 
 class RolloutJobs:
-    """Creates and deletes the jobs that DaemonSets want, one pass over each, and knows which nodes wait for them."""
+    """Creates and deletes the jobs that DaemonSets want, and knows which nodes wait for them."""
 
     def __init__(
         self,
@@ -103,16 +101,15 @@ class RolloutJobs:
         wake: Callable[[DaemonSet], None],
         rules_of: Callable[[DaemonSet], Rules],
     ) -> None:
-        """`wake` makes the rollout look again which nodes wait. `rules_of` returns the compiled rules of a
-        DaemonSet."""
+        """`wake` re-evaluates which nodes wait; `rules_of` returns a DaemonSet's compiled rules."""
         self._client, self._caches, self._jobs, self._observer = client, caches, jobs, observer
         self._wake, self._rules_of = wake, rules_of
         self._reconciler = reconciler
         self._by_owner = jobs.index(owner_key)
         self._states: dict[str, _RolloutState] = {}
-        """By uid of the DaemonSet."""
+        """By DaemonSet uid."""
         self._removed: set[str] = set()
-        """Uids of jobs that we have deleted, or may have, while the cache still shows them."""
+        """Uids of jobs still in the cache that we have deleted or may have deleted."""
 
     async def __call__(self, item: WorkItem[Key], requeue: Requeue) -> Outcome:
         daemonset = self._caches.daemonsets.get(item.key)
@@ -137,8 +134,8 @@ class RolloutJobs:
         return outcome(errors)
 
     def unpulled(self, daemonset: DaemonSet, cached: Cached) -> Mapping[str, Unpulled]:
-        """The nodes that wait for images of the current revision. No node waits for a job that is refused, deferred,
-        or deleted. A job that exists is not deferred, whatever happened to updated pods since."""
+        """The nodes that wait for images of the current revision, but not for refused, deferred or deleted jobs. An
+        existing job is not deferred, whatever happened to updated pods since."""
         wanted = wanted_images(daemonset, self._rules_of(daemonset), cached.revisions, cached.pods)
         if wanted is None:
             return {}
@@ -157,7 +154,7 @@ class RolloutJobs:
         return {node: one for node, one in found.items() if isinstance(one, BeingPulled)}
 
     def moved(self, daemonset: DaemonSet) -> frozenset[str]:
-        """The images that admission moves in pods that are created now, as far as pullers show it."""
+        """The images that admission changes in new pods, as far as pullers show it."""
         jobs = self._by_owner.get((daemonset.namespace, daemonset.uid)).values()
         return frozenset([job.spec.image for job in jobs if self._reconciler.is_moved(job)])
 
@@ -171,7 +168,6 @@ class RolloutJobs:
         self._removed.discard(job.uid)
 
     def forget(self, uid: str) -> None:
-        """Forget a DaemonSet that is gone."""
         self._states.pop(uid, None)
 
     def _state_of(self, daemonset: DaemonSet, wanted: WantedImages) -> _RolloutState:
@@ -181,7 +177,7 @@ class RolloutJobs:
         return _RolloutState(wanted.revision.hash, waits)
 
     def _existing(self, daemonset: DaemonSet, job: WantedJob) -> ImagePullJob | None:
-        """The job if it exists and is ours; not one that is being deleted, which pulls nothing more."""
+        """The job if it exists, is ours, and is not being deleted: then it pulls nothing more."""
         found = self._jobs.get(Key(daemonset.namespace, job.name))
         if found is None or found.terminating or found.uid in self._removed:
             return None
@@ -190,7 +186,7 @@ class RolloutJobs:
     async def _create_missing(
         self, client: Client, daemonset: DaemonSet, wanted: WantedImages, state: _RolloutState
     ) -> list[ApiError]:
-        """Create the missing jobs, each on its own: if one is refused, the others are still created."""
+        """Creates each missing job, even if another one is refused."""
         missing = [job for job in wanted.jobs if job.image not in state.existed]
         if missing:
             for note in deferral_notes(daemonset, wanted) if wanted.deferred else annotation_notes(daemonset):
@@ -235,7 +231,7 @@ class RolloutJobs:
         self._observer.event(daemonset, Note(warning=False, reason=CREATED_IMAGE_PULL_JOB, message=message))
 
     async def _remove(self, client: Client, daemonset: DaemonSet, job: ImagePullJob) -> list[ApiError]:
-        """Delete a job; returns the error if it may still exist."""
+        """Deletes a job; returns the error if it may still exist."""
         self._removed.add(job.uid)  # from now on it may be gone
         try:
             await client.delete(IMAGE_PULL_JOBS, job.ref, propagation="Background")
@@ -251,22 +247,18 @@ class RolloutJobs:
 
 
 class _RolloutState(msgspec.Struct):
-    """What is remembered of one rollout of a DaemonSet."""
-
     hash: str
-    """The hash of the current revision."""
     waits: bool
     """Whether nodes wait for their images."""
     existed: set[str] = msgspec.field(default_factory=set)
-    """Images whose job has existed. A job that is gone is not created again: it was done, or a user deleted it."""
+    """Images whose job has existed. A job that is gone was done or deleted by a user, and is not re-created."""
     refused: set[str] = msgspec.field(default_factory=set)
-    """Images whose job could not be created."""
     failing_since: dict[str, float] = msgspec.field(default_factory=dict)
-    """Since when the job of an image cannot be created (`elapsed`)."""
+    """Since when each image's job cannot be created (`elapsed`)."""
 
     def can_use(self, job: ImagePullJob) -> bool:
-        """Whether the rollout can use this job. While nodes wait it must never complete: once such a job is gone,
-        nodes where it failed would be updated without the image."""
+        """While nodes wait, the job must never complete, or nodes where it failed would be updated without the
+        image."""
         return job.hash == self.hash and (job.spec.never_completes or not self.waits)
 
     def created(self, image: str) -> None:
@@ -274,8 +266,7 @@ class _RolloutState(msgspec.Struct):
         self.failing_since.pop(image, None)
 
     def create_failed(self, image: str, error: ApiError, patience: float, moment: float) -> None:
-        """A missing answer does not count as a refusal until `patience` (seconds) is over: the job may exist, or may
-        still be created, and nodes wait for it meanwhile."""
+        """A missing answer counts as a refusal only after `patience` seconds: the job may still exist."""
         is_over = moment >= self.failing_since.setdefault(image, moment) + patience
         if is_over or not classify(error).write.undecided:
             self.refused.add(image)
@@ -284,8 +275,7 @@ class _RolloutState(msgspec.Struct):
 def wanted_images(
     daemonset: DaemonSet, rules: Rules, revisions: Collection[Revision], pods: Collection[Pod]
 ) -> WantedImages | None:
-    """The wanted jobs; None: the current revision is not stored yet, or the spec cannot be used. `rules` are those of
-    the DaemonSet."""
+    """None if the current revision is not stored yet or the spec cannot be used. `rules` are the DaemonSet's."""
     current = stored_current(daemonset, revisions)
     if current is None or rules.problems:
         return None
@@ -313,7 +303,6 @@ def wanted_images(
 
 
 def images_of(template: JSONObject) -> Mapping[str, str]:
-    """The image of each container, init containers first."""
     spec = fields_of(template.get("spec"))
     found = [*items_of(spec.get("initContainers")), *items_of(spec.get("containers"))]
     return {str(one.get("name")): image for one in found if isinstance(image := one.get("image"), str) and image}
@@ -328,8 +317,7 @@ def _is_one_wave(daemonset: DaemonSet, desired: int) -> bool:
 
 
 def _job_name(whole: str) -> str:
-    """`whole` as a name. If it is too long, its end is replaced by a hash of all of it, because revisions differ in
-    the end of their names."""
+    """Replaces the end of a name that is too long by a hash of all of it, because revisions differ at the end."""
     if len(whole) <= _MAX_NAME:
         return whole
     tail = short_hash(whole, length=8)
@@ -337,9 +325,8 @@ def _job_name(whole: str) -> str:
 
 
 def manifest(daemonset: DaemonSet, wanted: WantedImages, job: WantedJob) -> JSONObject:
-    """The manifest of a job. A percentage becomes a number of nodes: the job would take it of the remaining nodes,
-    and pull on fewer and fewer. If nodes wait for the images, including nodes that get an old pod later, the job
-    lasts as long as the rollout; deleting it ends the wait."""
+    """A percentage becomes a number of nodes: the job would apply it to the remaining, ever fewer nodes. If nodes
+    wait, even those that get an old pod later, the job lasts as long as the rollout; deleting it ends the wait."""
     revision = wanted.revision
     spec, options = fields_of(daemonset.spec.template.get("spec")), wanted.options
     others = Requirement(key=HASH_LABEL, operator="NotIn", values=(revision.hash,))
@@ -371,7 +358,6 @@ def manifest(daemonset: DaemonSet, wanted: WantedImages, job: WantedJob) -> JSON
 
 
 def annotation_notes(daemonset: DaemonSet) -> tuple[Note, ...]:
-    """Notes about invalid annotations, and the default that is used."""
     return tuple(
         Note(
             warning=True,
@@ -383,7 +369,7 @@ def annotation_notes(daemonset: DaemonSet) -> tuple[Note, ...]:
 
 
 def deferral_notes(daemonset: DaemonSet, wanted: WantedImages) -> tuple[Note, ...]:
-    """A note if an annotation lets nodes be updated in place before images were pulled in advance."""
+    """A note if an annotation allows updates in place before images were pulled in advance."""
     if not (daemonset.in_place and daemonset.waits_for_images):
         return ()
     pods = counted(wanted.options.min_updated_pods(wanted.desired), "updated pod", "is")

@@ -1,4 +1,4 @@
-"""What is remembered of a job between passes. It is lost with the process; see the docstring of the package."""
+"""What is remembered of a job between passes, until the process ends; see the package docstring."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from controller.runtime.workqueue import Backoff
 
 FAILED_BEFORE = "it failed before this controller began"
 RETRY_SECONDS = 600.0
-"""Seconds after which a failed node of a job that never completes gets one more attempt."""
+"""Seconds after which a failed node of a job that never completes gets another attempt."""
 UNKNOWN_OUTCOME_SECONDS = 1.0
 """Seconds without another create after one that was neither accepted nor refused."""
 STATUS = "/status"
-"""The backoff key of writes to the status; no node can have this name, and no object this uid."""
+"""Backoff key of status writes; no node name or uid equals it."""
 
 
 class JobState(msgspec.Struct):
@@ -33,21 +33,20 @@ class JobState(msgspec.Struct):
     pulled: set[str] = msgspec.field(default_factory=set)
     failed: dict[str, str] = msgspec.field(default_factory=dict)
     retry_at: dict[str, float] = msgspec.field(default_factory=dict)
-    """As in `JobWorld`; and so are other fields with the same name."""
+    """As in `JobWorld`, like other fields with the same name."""
     attempts: dict[str, Attempt] = msgspec.field(default_factory=dict)
     first_seen: dict[str, float] = msgspec.field(default_factory=dict)
     lost_pullers: dict[str, str] = msgspec.field(default_factory=dict)
     node_of: dict[str, str] = msgspec.field(default_factory=dict)
-    """The nodes of its pullers by uid: those seen in the last pass, and those created since."""
+    """Nodes by uid of their puller, seen in the last pass or created since."""
     deleted: set[str] = msgspec.field(default_factory=set)
     """Uids of pullers whose deletion we have requested."""
     not_ready: Collection[str] = ()
     targets_key: tuple[object, ...] = ()
-    """The inputs from which its nodes were computed."""
     pods_listed: float = -inf
     pod_nodes: frozenset[str] | None = None
     pod_selector: LabelSelector | None = None
-    """The podSelector that `with_pods` belongs to."""
+    """The podSelector of `pod_nodes`."""
     only_not_ready_since: float = inf
     in_flight: set[str] = msgspec.field(default_factory=set)
     write_backoff: WriteBackoff[str] = msgspec.field(default_factory=WriteBackoff)
@@ -55,23 +54,21 @@ class JobState(msgspec.Struct):
     refusal: str = ""
     refused_since: float = inf
     moved: bool = False
-    """Whether admission gave a puller another image than the job asks for."""
+    """Whether admission gave a puller another image."""
     stuck: str = ""
-    """Why no node gets the image until a person acts; empty: nothing is wrong."""
+    """Why no node gets the image until a person acts; empty if nothing is wrong."""
     no_creates_before: float = -inf
     create_backoff: Backoff = msgspec.field(default_factory=lambda: Backoff(1.0, 300.0))
     wrote: tuple[str, ImagePullJobStatus] | None = None
-    """The resourceVersion and the status of our last write; None: there was none."""
+    """The resourceVersion and status of our last write; None if there was none."""
     pacer: StatusPacer = msgspec.field(default_factory=StatusPacer)
 
     def forget_other_selector(self, pod_selector: LabelSelector | None) -> None:
-        """Forget the nodes of the pods if the podSelector has changed."""
         if pod_selector != self.pod_selector:
             self.pod_nodes, self.pod_selector = None, pod_selector
 
     def set_targets(self, targets: Targets, key: tuple[object, ...], updated: Collection[str] = ()) -> None:
-        """Set the nodes of the job, and forget all others. Nodes in `updated` keep the result that they have the
-        image: they left the job because their pod was updated."""
+        """Sets the job's nodes. Nodes in `updated` keep the image: they left because their pod was updated."""
         self.not_ready, self.targets_key = targets.not_ready, key
         kept = set(targets.nodes)
         self.pulled = (self.pulled & kept.union(updated)) | targets.with_image
@@ -81,14 +78,14 @@ class JobState(msgspec.Struct):
         self.attempts = {node: tried for node, tried in self.attempts.items() if node in self.pending}
 
     def forget_result(self, node: str) -> None:
-        """Forget the result of a node, as when it is gone: a new node of that name has none of its images."""
+        """For example when the node is gone: a new node of that name has none of its images."""
         self.pulled.discard(node)
         self.failed.pop(node, None)
         self.retry_at.pop(node, None)
         self.attempts.pop(node, None)
 
     def clear(self) -> None:
-        """Forget what a finished job does not need, except why nodes failed."""
+        """Forgets what a finished job does not need; keeps why nodes failed."""
         self.failed = {node: why for node, why in self.failed.items() if why != FAILED_BEFORE}
         self.pending, self.pulled, self.retry_at, self.attempts = {}, set(), {}, {}
         self.not_ready, self.targets_key = (), ()
@@ -100,7 +97,6 @@ class JobState(msgspec.Struct):
         return job.status
 
     def observe_pullers(self, image: str, pullers: tuple[Puller, ...], moment: float) -> None:
-        """Note the pullers that there are now, of a job for `image`."""
         self.first_seen = {one.uid: self.first_seen.get(one.uid, moment) for one in pullers}
         here = {one.uid: one.node for one in pullers if one.job_uid == self.uid}
         gone = (
@@ -116,7 +112,6 @@ class JobState(msgspec.Struct):
             self.write_backoff.keep(known.__contains__)
 
     def apply_plan(self, plan: JobPlan, moment: float) -> None:
-        """Remember the results and the attempts of a plan."""
         self.attempts |= plan.attempts
         for node, why in plan.results.items():
             self.forget_result(node)
@@ -128,7 +123,7 @@ class JobState(msgspec.Struct):
         self.only_not_ready_since = min(self.only_not_ready_since, moment) if plan.only_not_ready else inf
 
     def max_creates(self, moment: float) -> int:
-        """How many pullers may be created now: after a refusal only one, to find out whether it is refused too."""
+        """How many pullers may be created now: after a refusal only one, to see whether it is refused too."""
         if self.no_creates_before > moment:
             return 0
         return 1 if self.refusal else CEILING
@@ -138,7 +133,7 @@ class JobState(msgspec.Struct):
         self.no_creates_before = moment + self.create_backoff.next()
 
     def create_unanswered(self, moment: float) -> None:
-        """The server is away or busy, or something was in the way."""
+        """The server is unavailable or busy, or something was in the way."""
         self.no_creates_before = max(self.no_creates_before, moment + UNKNOWN_OUTCOME_SECONDS)
 
     def create_accepted(self) -> None:
@@ -146,8 +141,7 @@ class JobState(msgspec.Struct):
         self.create_backoff.reset()
 
     def update_stuck(self, job: ImagePullJob, moment: float) -> bool:
-        """Update `stuck`; returns whether it has changed. If pullers are refused for as long as one attempt may take,
-        the attempt counts as failed."""
+        """Returns whether `stuck` has changed. An attempt fails if pullers are refused until its timeout."""
         before, self.stuck = self.stuck, ""
         if not job.spec.at_once(1):
             self.stuck = f"the parallelism of ImagePullJob {job.name} is 0"
@@ -157,7 +151,6 @@ class JobState(msgspec.Struct):
 
 
 def new_state(job: ImagePullJob) -> JobState:
-    """The state of a job that this process sees for the first time."""
     known = job.status.failed_nodes if job.status is not None else None
     return JobState(uid=job.uid, failed=dict.fromkeys(known or (), FAILED_BEFORE))
 
@@ -165,8 +158,8 @@ def new_state(job: ImagePullJob) -> JobState:
 def nodes_without_image(
     job: ImagePullJob, state: JobState | None, nodes: Collection[str], keeps_images: Callable[[str], bool]
 ) -> Mapping[str, Unpulled]:
-    """Those of `nodes` that lack the image. A node counts as being pulled until a pass has looked at the job with
-    this node in it. `keeps_images` is only called for such nodes."""
+    """Those of `nodes` that lack the image. A node counts as being pulled until a pass has included it.
+    `keeps_images` is called only for nodes unknown to the job."""
     if state is not None and state.uid != job.uid:
         state = None
     status = state.latest_status(job) if state is not None else job.status

@@ -1,4 +1,4 @@
-"""Makes and runs the parts that carry out ImagePullJobs, and turns changes in caches into keys of their queues."""
+"""Makes and runs the parts that carry out ImagePullJobs, and queues keys for changes in caches."""
 
 from __future__ import annotations
 
@@ -28,18 +28,17 @@ from controller.runtime.workers import Handle, workers
 from controller.runtime.workqueue import WorkQueue
 
 WORKERS = 1
-"""Workers for each queue: deciding takes a millisecond, and any number of passes may wait for answers."""
+"""Per queue: deciding takes a millisecond, and any number of passes may wait for answers."""
 STARTUP_SECONDS = 10.0
-"""Seconds for which rollouts wait for these caches: a new leader does not know where images are."""
+"""Seconds that rollouts wait for these caches: a new leader does not know where images are."""
 BATCH_SECONDS = 0.2
-"""Seconds from a change of a DaemonSet to the pass over its jobs, because several changes come together."""
+"""Seconds from a DaemonSet change to the pass over its jobs, because changes come in groups."""
 DRAIN_SECONDS = 0.5
-"""Seconds that running passes get when the process stops. Names and owners make unanswered writes safe."""
+"""Seconds for running passes at shutdown. Names and owners make unanswered writes safe."""
 
 
 class ImagePullParts(ImagePulls):
-    """The stores, queues and reconcilers. They exist from the start and run inside `working`; the informers call the
-    `on_…` methods with each change."""
+    """Stores, queues and reconcilers, which run inside `working`; informers call the `on_…` methods."""
 
     def __init__(
         self,
@@ -54,19 +53,17 @@ class ImagePullParts(ImagePulls):
         rules_of: Callable[[DaemonSet], Rules],
         relist: Callable[[], None],
     ) -> None:
-        """`wake` makes a rollout look again which nodes wait. `rules_of` returns the compiled rules of a DaemonSet.
-        `relist` lists jobs and pullers again."""
+        """`wake` rechecks which nodes wait; `rules_of` returns compiled rules; `relist` relists jobs and pullers."""
         self.jobs = open_scoped_store(ImagePullJob, namespaces)
         self.pullers = open_scoped_store(Puller, namespaces)
         self.caches = JobCaches(self.jobs.store, self.pullers.store, daemonsets)
         self.queue = PacedQueue[Key]()
         self.rollout_queue: WorkQueue[Key] = WorkQueue()
-        """The keys of DaemonSets whose jobs have to be looked at."""
         self._daemonsets, self._instrumentation = daemonsets, instrumentation
         self._wake = wake
         self._caught_up = False
         self._waits_until = inf
-        """The end of `STARTUP_SECONDS` (`elapsed`): from then on, no rollout waits for caches that lag."""
+        """The end of `STARTUP_SECONDS` (`elapsed`), after which rollouts do not wait for lagging caches."""
         attempts = metrics.count_image_pulls(lambda: len(self.caches.unfinished()), lambda: len(self.caches.pullers))
         self._reconciler = JobReconciler(
             client,
@@ -90,8 +87,7 @@ class ImagePullParts(ImagePulls):
 
     @asynccontextmanager
     async def working(self, caught_up: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
-        """Carry out jobs while the block runs, as soon as the caches are `caught_up`. That may be never, if the kind
-        is not installed or may not be read."""
+        """Carries out jobs inside the block once `caught_up`; never if the kind is missing or not readable."""
         stop, loop = asyncio.Event(), asyncio.get_running_loop()
         self._waits_until = loop.time() + STARTUP_SECONDS
         timer = loop.call_later(STARTUP_SECONDS, self._wake_waiting)
@@ -122,8 +118,7 @@ class ImagePullParts(ImagePulls):
             await stop.wait()
 
     def unpulled(self, daemonset: DaemonSet, cached: Cached) -> Mapping[str, Unpulled]:
-        """The nodes whose update waits for images, as in `World`: all nodes while that is not known yet, none if
-        there are no jobs."""
+        """The nodes that wait for images, as in `World`: all while unknown, none if there are no jobs."""
         if not daemonset.waits_for_images:
             return {}
         if self._caught_up:
@@ -133,7 +128,6 @@ class ImagePullParts(ImagePulls):
         return {pod.node: BeingPulled() for pod in cached.pods}
 
     def moved(self, daemonset: DaemonSet) -> frozenset[str]:
-        """The new images that nodes have under another name, as in `World`."""
         return self._rollouts.moved(daemonset)
 
     def _wake_waiting(self) -> None:

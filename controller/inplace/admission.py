@@ -1,8 +1,8 @@
 """Judges whether an update in place would undo what admission did to a pod at its creation.
 
-Webhooks and policies that change pods at creation often leave later writes alone: the values of the template would
-then replace theirs. A pod has such values where it does not have those of its own revision. Dry runs of the writes
-show what admission makes of the new ones.
+Webhooks and policies that mutate pods at creation often ignore later writes, so the template's values would replace
+theirs. A value counts as theirs if it differs from the pod's own revision. Dry runs show how admission treats new
+values.
 """
 
 from __future__ import annotations
@@ -25,10 +25,9 @@ UPDATE_REFUSED = "admission changed them at creation, and the server refuses to 
 
 
 class ByAdmission(Value):
-    """The values that admission gave a pod, of those that an update in place changes. False if there are none."""
+    """The values set by admission among those that an update in place changes. False if there are none."""
 
     images: Mapping[str, str] = {}
-    """Images by container."""
     amounts: frozenset[Amount] = frozenset()
     missing: frozenset[str] = frozenset()
     """Containers that the pod does not have."""
@@ -38,9 +37,9 @@ class ByAdmission(Value):
 
 
 def by_admission(pod: ManagedPodView, change: InPlaceChange, moved: frozenset[str] = frozenset()) -> ByAdmission:
-    """The values of the pod that are neither those of its own revision nor the new ones, without those that an
-    earlier update has still to write, and amounts that another client has resized. Images that get one of `moved`
-    belong to them: admission changes the new one in a pod that is created now."""
+    """The pod's values that differ from its revision's and the new ones, are not pending from an earlier update, and
+    were not resized by another client. Images replaced by one of `moved` count too: admission changes those in new
+    pods."""
     state = state_of(pod.metadata.annotations)
     waiting = (state.next_container_images if state is not None else None) or {}
     has, unsized, sized = _images(pod), _unsized(pod), _canonical(pod_amounts(pod))
@@ -68,28 +67,26 @@ def by_admission(pod: ManagedPodView, change: InPlaceChange, moved: frozenset[st
 def updating_all_images(
     pod: PodView, revision: Revision, change: InPlaceChange, now: float
 ) -> tuple[JSONObject, ...]:
-    """Operations for a dry run of the update that writes all images at once, whatever their launch priority."""
+    """Operations for a dry run of the update with all images at once, regardless of launch priority."""
     return (*updating(pod, revision, change, now), *set_images(pod, change.images))
 
 
 def image_undone(found: ByAdmission, change: InPlaceChange, shown: PodView) -> str:
-    """Why the new images would undo what admission did; empty: they would not. `shown`: the pod after a dry run of
-    `updating_all_images`. An image is undone if admission leaves the new one as it is, or puts the old one back."""
+    """Why the new images would undo admission; empty if they would not. They do if `shown`, the pod after a dry run
+    of `updating_all_images`, has the new or the old image."""
     after = _images(shown)
     undone = any(after.get(name) in (image, change.images[name]) for name, image in found.images.items())
     return IMAGE_UNDONE if undone else ""
 
 
 def amount_undone(found: ByAdmission, change: InPlaceChange, shown: PodView) -> str:
-    """The same of the amounts. `shown`: the pod after a dry run of the resize. An amount may stay: what admission
-    recommends need not depend on the template."""
+    """Like `image_undone` for the resize; the old amount may stay: it need not depend on the template."""
     after, asked = _canonical(pod_amounts(shown)), _canonical(amounts_in(change.resources))
     return RESOURCES_UNDONE if any(after.get(one, "") == asked[one] for one in found.amounts) else ""
 
 
 def as_admitted(change: InPlaceChange, shown: PodView) -> InPlaceChange:
-    """The change with the amounts that admission makes of its own, by a dry run of the resize. Otherwise the resize
-    would never be done: admission changes it each time."""
+    """The change with the amounts that admission sets in a dry run; a resize to others would never be done."""
     after = pod_amounts(shown)
     amounts = {where: after.get(where, amount) for where, amount in amounts_in(change.resources).items()}
     return replace(change, resources=by_container(amounts))

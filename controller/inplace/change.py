@@ -1,8 +1,8 @@
-"""Works out from two pod templates what an update in place changes in a pod, or why it is not possible.
+"""Computes from two pod templates what an update in place changes, or why it is not possible.
 
 A running pod can get new images, labels, annotations and finalizers, and, if enabled, cpu and memory by
-`pods/resize`. Any other change needs a new pod. So does the annotation that asks for a restart, which restarts
-nothing in a running pod.
+`pods/resize`. Anything else needs a new pod, including the restart annotation, which restarts nothing in a running
+pod.
 """
 
 from __future__ import annotations
@@ -22,23 +22,19 @@ MUTABLE = ("cpu", "memory")
 (https://kubernetes.io/docs/tasks/configure-pod-container/resize-container-resources/)."""
 
 Patch: TypeAlias = Mapping[str, str | None]
-"""Keys of labels or annotations with their new values; None: the key is removed."""
+"""New values of labels or annotations by key; None removes the key."""
 Amount: TypeAlias = tuple[str, str, str]
-"""Which amount of a resource: container, `limits` or `requests`, and the resource."""
+"""Container, `limits` or `requests`, and resource."""
 _NOTHING: Final[Patch] = {}
 _NONE_KNOWN: Final[Mapping[str, InPlaceChange | NotPossible]] = {}
 
 
 class InPlaceChange(Value):
-    """The changes of an update in place. Containers are named."""
-
     images: Mapping[str, str] = {}
     old_images: Mapping[str, str] = {}
-    """The images of these containers in the older template."""
     resources: Mapping[str, JSONObject] = {}
-    """The new cpu and memory by container, in `limits` and `requests`, as far as they differ."""
+    """Only the changed cpu and memory amounts, in `limits` and `requests`."""
     old_resources: Mapping[str, JSONObject] = {}
-    """The same amounts in the older template."""
     labels: Patch = _NOTHING
     annotations: Patch = _NOTHING
     added_finalizers: tuple[str, ...] = ()
@@ -66,8 +62,7 @@ def changes_to(
     resizable: bool,
     known: Mapping[str, InPlaceChange | NotPossible] = _NONE_KNOWN,
 ) -> Mapping[str, InPlaceChange | NotPossible]:
-    """The changes of an update in place to pods of each other revision, by its hash; {} if none is asked for.
-    `known`: earlier results for the same template and `resizable`."""
+    """The changes from other revisions by hash. `known`: earlier results for this template and `resizable`."""
     if not daemonset.in_place:
         return {}
     template = daemonset.spec.template
@@ -79,10 +74,7 @@ def changes_to(
 
 
 def change_between(old: JSONObject, new: JSONObject, *, resizable: bool) -> InPlaceChange | NotPossible:
-    """The change from one template to another. `resizable`: whether resources may change in place.
-
-    Fields are compared by their meaning: a default that is written out is no difference.
-    """
+    """The change between two templates after defaulting. `resizable`: whether resources may change in place."""
     try:
         return _change(old, new, resizable=resizable)
     except _RefusedError as refused:
@@ -135,7 +127,7 @@ def _change(old: JSONObject, new: JSONObject, *, resizable: bool) -> InPlaceChan
 
 
 def _compare(one: JSONObject, other: JSONObject, path: str, but: Collection[str]) -> None:
-    """Raises _RefusedError for the first difference of the fields below `path`, all `but` these."""
+    """Raises _RefusedError for the first difference between fields below `path`, except `but`."""
     for field in sorted((one.keys() | other.keys()) - set(but)):
         before, after = one.get(field), other.get(field)
         if before != after:
@@ -158,8 +150,7 @@ def _compare_containers(olds: Sequence[JSONObject], news: Sequence[JSONObject]) 
 
 
 def _metadata(was: JSONObject, will: JSONObject) -> tuple[Patch, Patch]:
-    """The changes of labels and annotations. A changed value of the annotation that asks for a restart is refused,
-    unless it is from before an earlier restart."""
+    """Raises _RefusedError for a restart annotation, unless it is older than the one before."""
     _compare(was, will, "metadata.", {"labels", "annotations", "finalizers"})
     annotations = _patch(was.get("annotations"), will.get("annotations"))
     if (asked := annotations.get(RESTARTED_AT)) is not None:
@@ -171,7 +162,7 @@ def _metadata(was: JSONObject, will: JSONObject) -> tuple[Patch, Patch]:
 
 
 def _pull_policy(container: JSONObject) -> JSON:
-    """The pull policy, explicit or implied by the image. A running pod keeps that of its creation."""
+    """Explicit or implied by the image. A running pod keeps the policy of its creation."""
     return container.get("imagePullPolicy") or default_pull_policy(container.get("image"))
 
 
@@ -204,15 +195,12 @@ def _strings(value: JSON) -> list[str]:
 
 class Resizing(Value):
     resources: Mapping[str, JSONObject]
-    """The new `limits` and `requests` by container, as far as they differ."""
     before: Mapping[str, JSONObject]
-    """The same amounts before."""
     by_restart: tuple[str, ...]
-    """Containers that restart for it."""
 
 
 def resizing_of(was: JSONObject, will: JSONObject) -> Resizing | str:
-    """The resize from one pod spec to another with the same containers; or the reason why it is not possible."""
+    """The resize between two pod specs with the same containers, or why it is not possible."""
     olds, news = items_of(was.get("containers")), items_of(will.get("containers"))
     for one, other in zip(olds, news, strict=True):
         if problem := _problem(fields_of(one.get("resources")), fields_of(other.get("resources"))):
@@ -231,7 +219,6 @@ def resizing_of(was: JSONObject, will: JSONObject) -> Resizing | str:
 
 
 def quality_of_service(spec: JSONObject) -> str:
-    """The QoS class of a pod with this spec."""
     containers = [*items_of(spec.get("containers")), *items_of(spec.get("initContainers"))]
     given = {where: canonical_amount(amount) for where, amount in _effective(containers).items()}
     if not any(amount for (_, _, key), amount in given.items() if key in MUTABLE):
@@ -265,7 +252,7 @@ def _restart_policies(container: JSONObject) -> list[JSONObject]:
 
 
 def _effective(containers: Iterable[JSONObject]) -> dict[Amount, JSON]:
-    """Limits and requests; a missing request is the limit, as the server defaults it."""
+    """Limits and requests; a missing request equals the limit, like the server's default."""
     found: dict[str, JSONObject] = {}
     for one in containers:
         resources = fields_of(one.get("resources"))
@@ -275,7 +262,6 @@ def _effective(containers: Iterable[JSONObject]) -> dict[Amount, JSON]:
 
 
 def amounts_in(resources: Mapping[str, JSONObject]) -> dict[Amount, JSON]:
-    """All amounts in the resources of containers; the inverse of `by_container`."""
     return {
         (name, kind, key): amount
         for name, kinds in resources.items()
@@ -285,7 +271,7 @@ def amounts_in(resources: Mapping[str, JSONObject]) -> dict[Amount, JSON]:
 
 
 def by_container(amounts: Mapping[Amount, JSON]) -> dict[str, JSONObject]:
-    """The `limits` and `requests` of each container."""
+    """The inverse of `amounts_in`."""
     found: dict[str, JSONObject] = {}
     for (name, kind, key), amount in amounts.items():
         fields_of(found.setdefault(name, {}).setdefault(kind, {}))[key] = amount
@@ -293,6 +279,6 @@ def by_container(amounts: Mapping[Amount, JSON]) -> dict[str, JSONObject]:
 
 
 def canonical_amount(amount: JSON) -> str:
-    """An amount in canonical form; empty if there is none or it is 0, which is the same to the server."""
+    """Empty if there is no amount or it is 0, which mean the same to the server."""
     found = canonical_quantity(amount) if isinstance(amount, str | int | float) else ""
     return "" if found == "0" else found

@@ -1,10 +1,8 @@
-"""The JSON Patch operations of the writes to a running pod, for the pod as it was just read: its update in place, its
-resize, and the steps before its deletion. All may be repeated.
+"""JSON Patch operations for a running pod as just read: update in place, resize, steps before deletion. Repeatable.
 
-Containers get their new images in batches, by the launch priority of OpenKruise: the environment variable
-KRUISE_CONTAINER_BARRIER, from the key `p_<priority>` of a ConfigMap. All labels and annotations are written with the
-first batch, so that a container that reads one sees all of them when it restarts. (OpenKruise writes a label with the
-batch of the container that reads it.)
+Images are written in batches by OpenKruise launch priority: the variable KRUISE_CONTAINER_BARRIER, from the ConfigMap
+key `p_<priority>`. Unlike in OpenKruise, the first batch has all labels and annotations, so that a restarting
+container reads all new ones.
 """
 
 from __future__ import annotations
@@ -23,11 +21,11 @@ from controller.api.revision import Revision
 from controller.inplace.change import Amount, InPlaceChange, amounts_in, by_container
 
 _MOST_UNFINISHED = 5
-"""Images that are recorded for one container; a kubelet is never more than one or two updates behind."""
+"""Images recorded per container; a kubelet is at most one or two updates behind."""
 
 
 def draining(pod: PodView, now: float) -> tuple[JSONObject, ...]:
-    """Operations that make the pod not ready before a container restarts; none without the readiness gate."""
+    """Makes the pod not ready before a container restarts; empty without the readiness gate."""
     if not _has_gate(pod, names.IN_PLACE_UPDATE_READY):
         return ()
     conditions = pod.status.conditions or ()
@@ -35,8 +33,7 @@ def draining(pod: PodView, now: float) -> tuple[JSONObject, ...]:
 
 
 def updating(pod: PodView, revision: Revision, change: InPlaceChange, now: float) -> tuple[JSONObject, ...]:
-    """Operations that change labels, annotations, finalizers and the images of the first batch, and that record all
-    this in the state annotation."""
+    """Writes metadata, finalizers and the images of the first batch, and records them in the state annotation."""
     before = state_of(pod.metadata.annotations) or InPlaceState()
     unwritten = before.next_container_images or {}
     left = {name: image for name, image in _images_of(revision).items() if name in unwritten}
@@ -68,8 +65,7 @@ def updating(pod: PodView, revision: Revision, change: InPlaceChange, now: float
 
 
 def continuing(pod: PodView, revision: Revision, now: float) -> tuple[JSONObject, ...]:
-    """Operations for the next batch of containers; none if there is none. Resizes of earlier batches are done, or
-    reverted by another client."""
+    """Writes the next batch of images, if any. Earlier resizes are done, or reverted by another client."""
     before, known = state_of(pod.metadata.annotations), _recorded(pod)
     if before is None or not known:
         return ()
@@ -85,7 +81,7 @@ def continuing(pod: PodView, revision: Revision, now: float) -> tuple[JSONObject
 
 
 def resizing(pod: PodView) -> tuple[JSONObject, ...]:
-    """Operations for `pods/resize`: the resources in the state annotation that are not written to the pod yet."""
+    """Operations for `pods/resize` with the resources in the state annotation that are not written yet."""
     state = state_of(pod.metadata.annotations)
     if state is None or not _is_to_be_resized(pod, state):
         return ()
@@ -93,7 +89,6 @@ def resizing(pod: PodView) -> tuple[JSONObject, ...]:
 
 
 def resize_operations(pod: PodView, resources: Mapping[str, JSONObject]) -> tuple[JSONObject, ...]:
-    """Operations for `pods/resize` that give these resources to containers."""
     found: list[JSONObject] = []
     for index, container in enumerate(pod.spec.containers or ()):
         path, have = ("spec", "containers", str(index), "resources"), container.resources
@@ -122,8 +117,7 @@ def is_resized_by_restart(pod: PodView) -> bool:
 
 
 def updating_generation(pod: PodView) -> tuple[JSONObject, ...]:
-    """Operations that record the generation of the pod in the state, if another client has changed its spec since our
-    update: otherwise that change would be taken for our resize."""
+    """Records the generation if another client changed the spec, a change otherwise taken for our resize."""
     generation, state = pod.metadata.generation, state_of(pod.metadata.annotations)
     if state is None or not 0 < state.generation < generation or not _is_to_be_resized(pod, state):
         return ()
@@ -131,8 +125,7 @@ def updating_generation(pod: PodView) -> tuple[JSONObject, ...]:
 
 
 def marking(pod: PodView, now: float, *, mark: bool) -> tuple[JSONObject, ...]:
-    """Operations on the status that make the pod not ready for its deletion, if it has the readiness gate; without
-    `mark`, that revert this."""
+    """Status operations that make a pod with the readiness gate not ready for its deletion, or revert that."""
     conditions, stamp = pod.status.conditions or (), rfc3339(now)
     if not mark:
         return without_our_entry(conditions, stamp)
@@ -140,7 +133,7 @@ def marking(pod: PodView, now: float, *, mark: bool) -> tuple[JSONObject, ...]:
 
 
 def preparing(pod: PodView, now: float) -> tuple[JSONObject, ...]:
-    """Operations that write the state PreparingDelete and its time; none if the pod has it."""
+    """Writes the state PreparingDelete and its time; empty if the pod has that state."""
     meta = pod.metadata
     if (meta.labels or {}).get(names.LIFECYCLE_STATE_LABEL) == names.PREPARING_DELETE:
         return ()
@@ -151,7 +144,7 @@ def preparing(pod: PodView, now: float) -> tuple[JSONObject, ...]:
 
 
 def cancelling(pod: PodView, labels: Mapping[str, str]) -> tuple[JSONObject, ...]:
-    """Operations that remove the state PreparingDelete, and set `labels`; none if the pod does not have it."""
+    """Removes the state PreparingDelete and sets `labels`; empty if the pod does not have that state."""
     meta = pod.metadata
     if (meta.labels or {}).get(names.LIFECYCLE_STATE_LABEL) != names.PREPARING_DELETE:
         return ()
@@ -162,8 +155,7 @@ def cancelling(pod: PodView, labels: Mapping[str, str]) -> tuple[JSONObject, ...
 
 
 def batches_of(containers: Sequence[JSONObject], changed: Collection[str]) -> tuple[tuple[str, ...], ...]:
-    """The containers in `changed`, in batches, highest launch priority first. The first batch also has those without
-    a priority, and unknown names."""
+    """`changed` in batches, highest priority first. The first includes names without a priority and unknown names."""
     priorities = {str(one.get("name", "")): _priority(one) for one in containers}
     batches: dict[int, list[str]] = {}
     for name in changed:
@@ -195,8 +187,7 @@ def _batch(
     rereads: Collection[str] = (),
     awaited: Collection[str] = (),
 ) -> tuple[dict[str, str], dict[str, JSON]]:
-    """The images of the first batch, and the fields of the state that concern it. `rereads` and `awaited`: other
-    containers that restart, and that have not done so for an earlier update."""
+    """The first batch and its state. `rereads` and `awaited` restart too, the latter for an earlier update."""
     first, *later = batches_of(_containers(revision), images) or ((),)
     written = {name: images[name] for name in first}
     restarting = sorted({*first, *rereads, *awaited})
@@ -219,7 +210,7 @@ def _batch(
 def _metadata(
     pod: PodView, labels: Mapping[str, str | None], annotations: Mapping[str, str | None], state: Mapping[str, JSON]
 ) -> tuple[JSONObject, ...]:
-    """Operations that change labels and annotations, and write the state; like OpenKruise, without empty fields."""
+    """Writes labels, annotations and the state, which has no empty fields, as in OpenKruise."""
     always = ("revision", "updateTimestamp", "lastContainerStatuses")
     text = as_bytes({key: one for key, one in state.items() if one or key in always}).decode()
     return (
@@ -231,13 +222,11 @@ def _metadata(
 
 
 def _recorded(pod: PodView) -> JSONObject:
-    """The state annotation with all of its fields; {} if there is none."""
     text = state_text(pod.metadata.annotations or {})
     return fields_of(msgspec.json.decode(text)) if text is not None else {}
 
 
 def _unwritten_metadata(before: InPlaceState) -> tuple[dict[str, str], dict[str, str]]:
-    """Labels and annotations that an earlier update has not written yet, as OpenKruise stores them."""
     parts = [fields_of(one) for one in fields_of(before.next_container_ref_metadata).values()]
     labels = {key: str(one) for part in parts for key, one in fields_of(part.get("labels")).items()}
     annotations = {key: str(one) for part in parts for key, one in fields_of(part.get("annotations")).items()}
@@ -245,8 +234,7 @@ def _unwritten_metadata(before: InPlaceState) -> tuple[dict[str, str], dict[str,
 
 
 def _unfinished_parts(pod: PodView, before: InPlaceState, now: float) -> tuple[Collection[str], bool]:
-    """Containers that may not run yet what the last update asked for, including those of later batches; and whether a
-    resize is not done yet."""
+    """Containers that may not run what the last update asked for, and whether a resize is unfinished."""
     late = (before.unfinished_images or {}).keys() & (before.next_container_images or {}).keys()
     in_progress = unfinished_update_of(pod, before)
     if in_progress is None or not in_progress.is_pending(now):
@@ -260,14 +248,14 @@ def _is_to_be_resized(pod: PodView, state: InPlaceState) -> bool:
 
 
 def _generation_with(pod: PodView, images: Mapping[str, str]) -> int:
-    """The generation of the pod after these images are written; 0 if the server does not count it."""
+    """The pod's generation after these images are written; 0 if the server does not count generations."""
     before = pod.metadata.generation
     changes = any(images.get(one.name, one.image) != one.image for one in pod.spec.containers or ())
     return before + changes if before else 0
 
 
 def _unfinished_images(pod: PodView, before: InPlaceState, late: Collection[str]) -> JSONObject:
-    """Images of earlier updates that no container runs yet, by container. The kubelet may still start each."""
+    """Images of earlier updates, by container, that no container runs yet. The kubelet may still start any."""
     earlier = before.unfinished_images or {}
     return {
         one.name: list[JSON](dict.fromkeys((*earlier.get(one.name, ()), one.image)))[-_MOST_UNFINISHED:]
@@ -298,7 +286,6 @@ def _last_statuses(
 
 
 def _superseded(pod: PodView, images: Mapping[str, str], before: Superseded) -> JSONObject:
-    """The images that were superseded `before`, and those that these images supersede."""
     containers = pod.spec.containers or ()
     changed = {one.name: one.image for one in containers if images.get(one.name, one.image) != one.image}
     found: JSONObject = {"revision": before.revision, "images": {**before.images, **changed}}
