@@ -1,7 +1,5 @@
-"""Opens the scopes of the process, one inside the other. Stopping means leaving them, innermost first:
-
-servers ⊃ caches ⊃ leadership ⊃ events ⊃ workers.
-"""
+"""Opens the nested scopes of the process: servers ⊃ caches ⊃ leadership ⊃ events ⊃ workers. Stopping leaves them,
+innermost first."""
 
 from __future__ import annotations
 
@@ -32,12 +30,12 @@ from controller.settings import Settings
 from controller.wiring import Parts
 
 DRAIN_SECONDS = 14.0
-"""Seconds that passes in progress get when the process is stopped. Sending events and releasing the Lease get 5 s
-more, so the process ends within 20 s; the pod has 30 s (`terminationGracePeriodSeconds`)."""
+"""Seconds for passes in progress when the process stops. Events and Lease get 5 s more: 20 s in all, of the pod's 30
+s (`terminationGracePeriodSeconds`)."""
 
 
 async def main_loop(settings: Settings) -> int:
-    """Run until SIGTERM or SIGINT; returns the exit code. 2: the server or an address cannot be used."""
+    """Runs until SIGTERM or SIGINT; returns the exit code. 2: the server or an address cannot be used."""
     log.configure(settings.log_level, settings.log_format)
     logger = structlog.get_logger()
     stop = asyncio.Event()
@@ -73,22 +71,19 @@ async def main_loop(settings: Settings) -> int:
 
 
 class ProcessOptions(Value):
-    """What a controller does if it has the process and its event loop to itself. Inside another program, such as a
-    demo or a test, all of it is off."""
+    """What a controller does if it owns the process and its event loop. All off inside another program, such as a
+    test."""
 
     measures_lag: bool
-    """Whether it measures how late the event loop runs, and /healthz reports a loop that is blocked."""
+    """Measure the delay of the event loop; /healthz then reports a blocked loop."""
     freezes_garbage: bool
-    """Whether it exempts all objects that exist when the caches are filled from garbage collection."""
+    """Exempt all objects that exist when the caches are filled from garbage collection."""
     watchdog: Watchdog | None
-    """Ends the process when the loop is blocked while it leads; with real time only."""
+    """Ends the process when the loop is blocked while it leads; for real time only."""
 
 
 async def run(settings: Settings, parts: Parts, stop: asyncio.Event, options: ProcessOptions) -> None:
-    """Run the controller that was assembled, until `stop` is set.
-
-    Raises CannotListen, and LeadershipLost inside exception groups.
-    """
+    """Runs the controller until `stop` is set. Raises CannotListen, and LeadershipLost inside exception groups."""
     health = _Health(parts.informers, stop)
     beating = heartbeat(parts.metrics.loop_lag.observe) if options.measures_lag else nullcontext()
     async with beating as heart, _served(settings, parts, health, heart), asyncio.TaskGroup() as group:
@@ -101,7 +96,7 @@ async def run(settings: Settings, parts: Parts, stop: asyncio.Event, options: Pr
 async def _act(
     settings: Settings, parts: Parts, options: ProcessOptions, health: _Health, stop: asyncio.Event
 ) -> None:
-    """Fill the caches, wait for the Lease, and reconcile until `stop`; then finish the passes in progress."""
+    """Fills the caches, waits for the Lease, and reconciles until `stop`; then finishes the passes in progress."""
     informers, pulls = parts.informers, parts.pulls
     async with (
         informers.running(parts.client, parts.triggers, parts.instrumentation, pulls),
@@ -128,7 +123,7 @@ async def _act(
 
 
 async def _unless(stop: asyncio.Event, loading: Coroutine[object, object, Connection]) -> Connection | None:
-    """The connection; None if `stop` comes first, because an exec plugin may hang or wait for a person."""
+    """The connection; None if `stop` comes first, because an exec plugin may hang or wait for input."""
     async with asyncio.TaskGroup() as group:
         found = group.create_task(loading, name="connection")
         await _either(group, found, stop)
@@ -144,7 +139,7 @@ async def _either(group: asyncio.TaskGroup, acting: asyncio.Task[object], stop: 
 
 @asynccontextmanager
 async def frozen_garbage() -> AsyncIterator[None]:
-    """Exempt all present objects, which fill the caches, from garbage collection while the block runs."""
+    """Exempts all present objects, such as the caches, from garbage collection while the block runs."""
     gc.collect()
     gc.freeze()
     try:
@@ -155,7 +150,6 @@ async def frozen_garbage() -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def _leading(settings: Settings, parts: Parts, watchdog: Watchdog | None) -> AsyncIterator[None]:
-    """Hold the leadership while the block runs."""
     async with AsyncExitStack() as stack:
         if settings.leader_elect:
             report = parts.instrumentation.leadership_changed
@@ -171,7 +165,7 @@ async def _leading(settings: Settings, parts: Parts, watchdog: Watchdog | None) 
 
 
 class _Health:
-    """The checks of the probes; each returns what is wrong, or nothing. A standby is ready."""
+    """The checks of the probes; each returns what is wrong, or "". A standby is ready."""
 
     def __init__(self, informers: Informers, stop: asyncio.Event) -> None:
         self._informers, self._stop = informers, stop

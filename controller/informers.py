@@ -1,6 +1,4 @@
-"""Keeps the caches of nodes, DaemonSets, revisions and pods up to date, and those of ImagePullJobs if these are
-enabled. Each change goes to the triggers, which put keys into the work queues.
-"""
+"""Keeps the caches up to date and passes their changes to the triggers, including ImagePullJobs if enabled."""
 
 from __future__ import annotations
 
@@ -42,7 +40,7 @@ AnyReflector: TypeAlias = Reflector[Any, Any]
 
 
 class Informers:
-    """All caches. They are empty at first; `running` fills them and keeps them up to date."""
+    """All caches, empty until `running` fills them."""
 
     def __init__(self, namespaces: tuple[str, ...]) -> None:
         self.namespaces = namespaces or ("",)
@@ -58,24 +56,21 @@ class Informers:
         self._of_image_pulls: list[AnyReflector] = []
 
     def relist(self, resource: str) -> None:
-        """List `resource` (a `Resource.name`) again in every namespace, because its cache may be wrong."""
+        """Lists `resource` (a `Resource.name`) again in every namespace, because its cache may be wrong."""
         _relist([one for one in self._needed if one.resource.name == resource])
 
     def relist_image_pulls(self) -> None:
         _relist(self._of_image_pulls)
 
     async def catch_up(self) -> None:
-        """List again whatever a controller writes, and wait until all lists are complete, for ever if need be.
-
-        For a new leader: its watches may lie behind its predecessor's last writes, and nothing may be planned from a
-        cache that has not seen them.
-        """
+        """Lists again whatever a controller writes, and waits without limit until all lists are complete. A new
+        leader's watches may lie behind its predecessor's last writes, which its first plan must know."""
         written = [one for one in self._needed if one.resource.name != NODES.name]
         _relist(written)
         await _all_synced(written)
 
     async def catch_up_image_pulls(self) -> None:
-        """The same for ImagePullJobs. Their CRD may be missing, or the controller may not read them."""
+        """The same for ImagePullJobs, whose CRD or permission may be missing."""
         _relist(self._of_image_pulls)
         await _all_synced(self._of_image_pulls)
 
@@ -83,8 +78,8 @@ class Informers:
     async def running(
         self, client: Client, triggers: Triggers, instrumentation: Instrumentation, pulls: ImagePullParts | None
     ) -> AsyncIterator[None]:
-        """Keep the caches up to date while the block runs. Entering waits until every first list is complete, for
-        ever if need be; it does not wait for the lists of `pulls`."""
+        """Keeps the caches up to date while the block runs. Entering waits without limit for the first lists, except
+        those of `pulls`."""
         handler = _ChangeHandler(self, triggers, instrumentation, pulls)
         nodes: Resource[Any, Node] = NODES if pulls is None else NODES_WITH_IMAGES
         async with asyncio.TaskGroup() as group:
@@ -116,7 +111,6 @@ class Informers:
 
 
 def _reflectors(client: Client, resource: Resource[W, T], stored: ScopedStore[T]) -> list[Reflector[W, T]]:
-    """One for each namespace."""
     return [
         Reflector(client.with_reserved_permit(), resource, writer, namespace=namespace)
         for namespace, writer in stored.writers.items()
@@ -134,8 +128,8 @@ async def _all_synced(reflectors: list[AnyReflector]) -> None:
 
 
 class _ChangeHandler(msgspec.Struct, frozen=True):
-    """Hands each change of a store to all that depend on it. Handlers are quick and must not raise: an error in one
-    is a bug and ends the process, because a missed change would be worse."""
+    """Passes each change of a store to its consumers. Handlers must be quick and not raise: an error in one ends the
+    process, because a missed change would be worse."""
 
     informers: Informers
     triggers: Triggers

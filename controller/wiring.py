@@ -1,4 +1,4 @@
-"""Makes and connects the parts of one controller. Nothing runs yet; see `app.run`."""
+"""Creates and connects the parts of one controller; `app.run` runs them."""
 
 from __future__ import annotations
 
@@ -37,14 +37,12 @@ from controller.runtime.pacing import PacedQueue
 from controller.settings import Settings
 
 REVIEWS_QPS = 10
-"""Reviews of tokens per second, so that a flood of made-up tokens does not overload the API server."""
+"""Token reviews per second, so that a flood of invalid tokens does not overload the API server."""
 REVIEW_SECONDS = 5.0
-"""Seconds for one review, including the wait for its turn; Prometheus gives up after 10 s."""
+"""Timeout of one review in seconds, including its wait for the throttle; Prometheus gives up after 10 s."""
 
 
 class Parts:
-    """The parts that run in the scopes of `app.run`."""
-
     def __init__(
         self,
         settings: Settings,
@@ -54,11 +52,11 @@ class Parts:
         refresh: Refresh | None = None,
         clock: Clock = system_clock,
     ) -> None:
-        """Make them over any transport. Call it inside a running event loop."""
+        """Must be called inside a running event loop."""
         self.clock = clock
         process = secrets.token_hex(4)
         self.identity = f"{os.environ.get('POD_NAME') or socket.gethostname()}_{process}"
-        """The identity of this process, as the Lease names its holder."""
+        """The identity of this process as the holder of the Lease."""
         self.metrics = Metrics(
             version=version("kruise-ds"),
             revision=settings.revision,
@@ -92,7 +90,7 @@ class Parts:
         self.queue = PacedQueue[Key]()
         self._states = DaemonSetStates(settings.gates)
         self.pulls = self._image_pulls() if settings.gates.pre_download else None
-        """None: ImagePullJobs are not enabled."""
+        """None if ImagePullJobs are not enabled."""
         dependencies = Dependencies(
             client=self.client, expectations=Expectations(), clock=clock, observer=self.instrumentation
         )
@@ -109,11 +107,10 @@ class Parts:
         )
         """Used if `Settings.metrics_auth` is set."""
         self.lease = LeaseLock(transport, settings.lease_namespace, LEASE_NAME, refresh=refresh)
-        """The Lease, with a client of its own."""
         self._measure(zones=settings.zone_metrics)
 
     def _measure(self, *, zones: bool) -> None:
-        """Register what is shown in metrics; a standby shows no DaemonSets."""
+        """Registers what the metrics show; a standby shows no DaemonSets."""
         metrics, informers, leadership, pulls = self.metrics, self.informers, self.leadership, self.pulls
         of_images = {} if pulls is None else {JOB_QUEUE: pulls.queue, IMAGE_QUEUE: pulls.rollout_queue}
         metrics.watch_queues({CONTROLLER: self.queue, **of_images})
@@ -142,6 +139,6 @@ class Parts:
 
 
 def _reviews(transport: Transport, refresh: Refresh | None) -> Reviews:
-    """Reviews with a rate of their own, so that nothing else waits behind them."""
+    """Reviews with a throttle of their own, so that nothing else waits behind them."""
     throttle = Throttle(qps=REVIEWS_QPS, burst=REVIEWS_QPS)
     return Reviews(Sender(transport, throttle=throttle, refresh=refresh, call_seconds=REVIEW_SECONDS))

@@ -1,5 +1,4 @@
-"""The four stores with the reads that passes and triggers make of them, and what is computed once per generation or
-revision of a DaemonSet."""
+"""The four stores with their indexes, and what is computed once per generation or revision of a DaemonSet."""
 
 from __future__ import annotations
 
@@ -24,20 +23,20 @@ from controller.settings import FeatureGates
 
 
 class Cached(Value):
-    """The state of one DaemonSet in the caches at one moment. A pass reads it once only."""
+    """What the caches show about one DaemonSet. A pass reads it only once."""
 
     reach: CacheProgress
-    """How far the cache of DaemonSets has come."""
+    """The progress of the DaemonSet cache."""
     nodes: tuple[Node, ...]
     """All nodes of the cluster, as in `Caches.fleet`."""
     pods: tuple[Pod, ...]
     """The pods that the DaemonSet controls."""
     orphans: tuple[Pod, ...]
-    """The pods of its namespace that have no controller."""
+    """The pods of its namespace without a controller."""
     revisions: tuple[Revision, ...]
     orphan_revisions: tuple[Revision, ...]
     unreadable: str
-    """Why a pod of the DaemonSet cannot be decoded; empty: all can."""
+    """Why a pod of the DaemonSet cannot be decoded; empty if all can."""
 
 
 class Dependent(Protocol):
@@ -50,13 +49,11 @@ class Dependent(Protocol):
 
 
 def owner_key(dependent: Dependent) -> tuple[str, str] | None:
-    """The key of indexes by owner: namespace and uid of its controller; None: it has none."""
+    """Namespace and uid of the object's controller, the key of indexes by owner; None without a controller."""
     return (dependent.namespace, dependent.owner_uid) if dependent.owner_uid else None
 
 
 class Caches:
-    """Reads the stores of DaemonSets, pods, nodes and revisions, by indexes."""
-
     def __init__(
         self,
         daemonsets: Store[DaemonSet],
@@ -71,7 +68,7 @@ class Caches:
             NODES.plural: nodes,
             REVISIONS.plural: revisions,
         }
-        """The stores by the plural that metrics use."""
+        """By plural, as in metrics."""
         self._fleet: tuple[Node, ...] | None = None
         nodes.follow(self._node_moved)
         self._by_uid = daemonsets.index(lambda ds: ds.uid)
@@ -84,14 +81,13 @@ class Caches:
 
     @property
     def fleet(self) -> tuple[Node, ...]:
-        """All nodes by name, ascending. It is the same object until a placement changes, and compiled rules remember
-        their verdicts by its identity: a heartbeat costs nothing, and a pass judges no node twice."""
+        """All nodes, sorted by name. The same object until a placement changes: compiled rules cache their verdicts
+        by its identity, so a heartbeat costs nothing."""
         if self._fleet is None:
             self._fleet = tuple(sorted(self.nodes.values(), key=lambda node: node.name))
         return self._fleet
 
     def snapshot(self, daemonset: DaemonSet) -> Cached:
-        """The state of `daemonset` in the caches."""
         namespace = daemonset.namespace
         return Cached(
             reach=self.daemonsets.progress_in(namespace),
@@ -104,13 +100,13 @@ class Caches:
         )
 
     def daemonset_of(self, dependent: Dependent) -> DaemonSet | None:
-        """The DaemonSet that controls this object, whatever its name or the API version of the reference. As for
-        Kubernetes' garbage collector, an owner counts only in its own namespace."""
+        """The DaemonSet whose uid and namespace match the owner reference, whatever its name and API version there.
+        As for the garbage collector, an owner counts only in its own namespace."""
         owners = self._by_uid.get(dependent.owner_uid).values()
         return next((one for one in owners if one.namespace == dependent.namespace), None)
 
     def is_gone(self, daemonset: DaemonSet) -> bool:
-        """Whether the cache does not show this DaemonSet any more, or another one of its name."""
+        """Whether the cache no longer shows this DaemonSet, or shows another one of its name."""
         return not self._by_uid.get(daemonset.uid)
 
     def daemonsets_in(self, namespace: str) -> Iterable[DaemonSet]:
@@ -120,7 +116,7 @@ class Caches:
         return tuple(self._pods_by_owner.get((daemonset.namespace, daemonset.uid)).values())
 
     def has_pod_on(self, node: str) -> Callable[[DaemonSet], bool]:
-        """Returns a test for DaemonSets: whether one has a pod on the node, or one that can only run there."""
+        """Returns a test for DaemonSets: whether one has a pod on the node, or one that can run only there."""
         owners = {owner_key(pod) for pod in self._pods_by_node.get(node).values()}
         return lambda daemonset: (daemonset.namespace, daemonset.uid) in owners
 
@@ -128,12 +124,12 @@ class Caches:
         return tuple(self._revisions_by_owner.get((daemonset.namespace, daemonset.uid)).values())
 
     def aliveness(self, daemonset: DaemonSet) -> Callable[[str], bool]:
-        """Returns a test for pod uids: whether the cache shows this pod, and does not show it as being deleted."""
+        """Returns a test for pod uids: whether the cache shows the pod, and not as terminating."""
         alive = cache(lambda: {pod.uid for pod in self.pods_of(daemonset) if not pod.terminating})  # rarely needed
         return lambda pod_uid: pod_uid in alive()
 
     def reached_for(self, daemonset: DaemonSet) -> dict[str, CacheProgress]:
-        """How far each cache has come in the namespace of this DaemonSet, by resource."""
+        """The progress of each cache in the DaemonSet's namespace, by resource."""
         namespace = daemonset.namespace
         return {
             PODS.name: self.pods.progress_in(namespace),
@@ -145,7 +141,7 @@ class Caches:
             self._fleet = None
 
     def _unreadable(self, daemonset: DaemonSet) -> str:
-        """Why a pod that seems to belong to `daemonset` cannot be decoded. Only its name tells to whom it belongs."""
+        """Why a pod of `daemonset`, by its name, cannot be decoded; empty if all can."""
         for key, reason in self.pods.malformed.items():
             if key.namespace == daemonset.namespace and key.name.rpartition("-")[0] == daemonset.name:
                 return f"pod {key} cannot be read: {reason}"
@@ -153,10 +149,10 @@ class Caches:
 
 
 class Compiled:
-    """The computed parts of one generation of one DaemonSet."""
+    """The computed parts of one generation of a DaemonSet."""
 
     def __init__(self, daemonset: DaemonSet, placements: Mapping[str, Rules | None], gates: FeatureGates) -> None:
-        """`placements` are those of the previous generation, by uid of the revision."""
+        """`placements`: those of the previous generation, by revision uid."""
         self.gates = gates
         self.generation = daemonset.generation
         self.rules = compiled(daemonset)
@@ -166,35 +162,33 @@ class Compiled:
         self._resizable = False
 
     def placements(self, revisions: Iterable[Revision]) -> Mapping[str, Rules | None]:
-        """The placement rules of each stored revision, by its uid; None if they cannot be compiled."""
+        """The placement rules of each stored revision, by uid; None for rules that cannot be compiled."""
         self._placements = placements_of(revisions, self._placements)
         return self._placements
 
     @property
     def known_placements(self) -> Mapping[str, Rules | None]:
-        """The `placements` of the revisions that the last pass knew."""
+        """The `placements` of the last pass."""
         return self._placements
 
     def changes(
         self, daemonset: DaemonSet, revisions: Iterable[Revision], *, resizable: bool
     ) -> Mapping[str, InPlaceChange | NotPossible]:
-        """The changes of an update in place to pods of each older stored revision, by its hash. Empty if updates in
-        place are not asked for."""
+        """The in-place change from each older stored revision, by its hash; empty if in-place updates are not
+        enabled."""
         if self._resizable != resizable:
             self._resizable, self._changes = resizable, {}
         self._changes = changes_to(daemonset, revisions, resizable=resizable, known=self._changes)
         return self._changes
 
     def renderer(self, daemonset: DaemonSet, revision: Revision) -> PodRenderer:
-        """The renderer of the pods of `revision`, made at the first call."""
         renderer = self._renderers.get(revision.hash)
         if renderer is None:
             renderer = self._renderers[revision.hash] = PodRenderer(daemonset, revision)
         return renderer
 
     def of(self, daemonset: DaemonSet) -> Compiled:
-        """This object if it is for the generation of `daemonset`, else a new one. That keeps the placements, which
-        belong to stored revisions and not to a generation."""
+        """This object for the same generation, else a new one with the placements, which belong to revisions."""
         if self.generation == daemonset.generation:
             return self
         return Compiled(daemonset, self._placements, self.gates)

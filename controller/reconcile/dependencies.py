@@ -1,4 +1,4 @@
-"""What all passes and triggers share: the client, the expectations, the clock, and the observer of what happens."""
+"""What all passes and triggers share."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from controller.runtime.expectations import Expectations, Stale
 
 
 class Observer:
-    """Reports to logs, metrics and events; this one to none. Methods return at once and do not raise."""
+    """Reports to logs, metrics and events; this base class does nothing. Methods return at once and do not raise."""
 
     def event(self, daemonset: DaemonSet, note: Note) -> None:
-        """Record an event for users."""
+        """Records an event for users."""
 
     def planned(self, seconds: float) -> None:
-        """A pass has decided, within `seconds`."""
+        """A pass decided within `seconds`."""
 
     def action_done(self, daemonset: DaemonSet, action: Action, error: ApiError | None) -> None:
-        """An action was answered; `error` None: it is done."""
+        """An action was answered; without `error` it is done."""
 
     def status_answered(self, result: Literal["success", "conflict", "error"]) -> None:
         """A status write was answered."""
@@ -36,10 +36,10 @@ class Observer:
         """The status was changed."""
 
     def stale(self, key: Key, stale: Stale) -> None:
-        """A pass waits until the caches show our own writes. If that is overdue, the resource is listed again."""
+        """A pass waits until the caches show earlier writes. If that is overdue, the resource is listed again."""
 
     def pod_seen(self, daemonset: DaemonSet, pod: Pod) -> None:
-        """A pod of a DaemonSet came or changed."""
+        """A pod of a DaemonSet was added or changed."""
 
     def daemonset_gone(self, uid: str) -> None:
         """A DaemonSet is gone."""
@@ -48,7 +48,7 @@ class Observer:
         """A node is gone."""
 
     def foreign_status(self, daemonset: DaemonSet, manager: str) -> None:
-        """Another controller has written the status, under this field manager."""
+        """Another controller wrote the status as this field manager."""
 
     def malformed(self, plural: str, malformed: Malformed) -> None:
         """An object of this kind cannot be decoded."""

@@ -1,9 +1,8 @@
-"""Makes the events of writes and of server warnings, and sends events. Best effort: a lost event does no harm.
+"""Builds and sends the events of writes and of server warnings. Best effort: events may be lost.
 
-The same warning about the same object is not repeated within ten minutes. One object gets at most 25 events at once
-and then one every five minutes, so that a large rollout does not flood the server. Warnings, and events about the
-whole rollout, are counted separately, so that events about single pods never displace them.
-"""
+The same warning about an object is not repeated within ten minutes. An object gets at most 25 events at once and then
+one every five minutes. Warnings and events of the whole rollout are counted apart from events of single pods, so that
+those never displace them."""
 
 from __future__ import annotations
 
@@ -29,12 +28,12 @@ from controller.runtime.clock import Clock, elapsed
 
 MOST_WARNINGS: Final = 5
 AGAIN_SECONDS: Final = 3600.0
-"""Seconds before a warning of the server is recorded again."""
+"""Seconds before a server warning is recorded again."""
 LONGEST_WARNING: Final = 512
 
 
 def success_event(action: actions.Action) -> Note | None:
-    """The event of a write that was done; None: there is none."""
+    """The event of a successful write, if it has one."""
     match action:
         case actions.CreatePod(name=name):
             return _normal(names.SUCCESSFUL_CREATE, f"Created pod: {name}")
@@ -57,7 +56,7 @@ def success_event(action: actions.Action) -> Note | None:
 
 
 def failure_event(action: actions.InDoubt, message: str) -> Note | None:
-    """The event of a failed write, with the message of the server; None: only the condition Degraded reports it."""
+    """The event of a failed write, with the server's message; None if only the condition Degraded reports it."""
     match action:
         case actions.CreatePod():
             return _warning(names.FAILED_CREATE, f"Error creating: {message}")
@@ -73,14 +72,13 @@ def failure_event(action: actions.InDoubt, message: str) -> Note | None:
 
 
 class ServerWarnings(msgspec.Struct):
-    """The warnings in the server's answers about one object, each recorded once in an hour and no more than
-    `MOST_WARNINGS`, however many pods they are about."""
+    """The warnings in the server's answers about one object: each once an hour, at most `MOST_WARNINGS` in all."""
 
     recorded: dict[str, float] = msgspec.field(default_factory=dict)
-    """When (`elapsed`), by what it says."""
+    """When (`elapsed`), by message."""
 
     def note(self, owner: str, text: str, moment: float) -> Note | None:
-        """The event of a warning; None: it is not recorded now. `owner` is the object whose pods it may name."""
+        """The event of a warning; None if it is not due. Names of the pods of `owner` are removed from the text."""
         message = truncated(without_child_names(text, owner), LONGEST_WARNING)
         self.recorded = {one: at for one, at in self.recorded.items() if moment - at < AGAIN_SECONDS}
         if message in self.recorded or len(self.recorded) >= MOST_WARNINGS:
@@ -99,23 +97,22 @@ def _warning(reason: str, message: str) -> Note:
 
 BURST = 25
 REFILL_SECONDS = 300.0
-"""Seconds for one more event. The limits of client-go's EventSourceObjectSpamFilter: 25 events for one object, then
-one every five minutes."""
+"""Seconds for one more event. As in client-go's EventSourceObjectSpamFilter: 25 events, then one every five minutes.
+"""
 SAME_WARNING_SECONDS = 600.0
-"""Seconds before the same warning may be repeated; client-go collects equal events over the same time."""
+"""Seconds before the same warning may be repeated, as in client-go's event aggregation."""
 MOST_RECENT = 1000
-"""Warnings that are remembered; when there are more, the older half may be repeated."""
+"""The most warnings remembered; beyond that the older half may be repeated."""
 FEWEST_ALLOWANCES = 1000
-"""The least number of objects whose events are counted before those that may send a whole burst again are dropped.
-Without that, objects that are gone would fill the table."""
+"""The least number of objects counted before those with a full allowance are dropped, so that deleted objects do not
+fill the table."""
 FLUSH_SECONDS = 3.0
-"""Seconds for events that wait when the process ends."""
+"""Seconds for sending the remaining events when the process ends."""
 MOST_WAITING = 1000
-"""Events that wait to be sent; when there are more, the oldest are dropped and counted."""
+"""The most events that may wait; beyond that the oldest are dropped and counted."""
 
 
 EVENTS = GroupVersionResource(plural="events")
-"""Events are only written."""
 
 
 class _Allowance(msgspec.Struct):
@@ -127,7 +124,7 @@ class _Allowance(msgspec.Struct):
 
 
 class Recorder:
-    """Takes notes at once, and sends them as events while `sending` runs."""
+    """Queues notes at once, and sends them as events while `sending` runs."""
 
     def __init__(
         self, client: Client, clock: Clock, identity: str, on_drop: Callable[[], None] = lambda: None
@@ -161,15 +158,13 @@ class Recorder:
         self._work.set()
 
     def forget(self, uid: str) -> None:
-        """Forget an object that is gone."""
         self._allowances.pop((uid, False), None)
         self._allowances.pop((uid, True), None)
         self._recent = {key: at for key, at in self._recent.items() if key[0] != uid}
 
     @asynccontextmanager
     async def sending(self) -> AsyncIterator[None]:
-        """Send while the block runs; events that wait or are under way at its end get `FLUSH_SECONDS` more. Those
-        that are not sent by then are dropped and counted."""
+        """Sends while the block runs, and for up to `FLUSH_SECONDS` after. The rest is dropped and counted."""
         async with asyncio.TaskGroup() as group:
             sender = group.create_task(self._send_all(), name="events")
             try:
@@ -200,7 +195,6 @@ class Recorder:
         return True
 
     async def _send_all(self) -> None:
-        """Send events until the block of `sending` has ended and none waits."""
         while True:
             while self._waiting:
                 body = self._waiting.popleft()

@@ -1,7 +1,6 @@
-"""Carries out the actions of a plan: slow start for creates, everything else side by side, one answer per action.
+"""Carries out the actions of a plan: slow start for creates, everything else concurrently, one answer per action.
 
-A failure on one pod never keeps the others from being tried, except that a bad batch of creates stops the batches
-after it.
+A failure on one pod does not stop the others, except that a batch of creates with an error stops the later batches.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ class PlanExecution:
         dependencies: Dependencies,
         answered: Callable[[Answer], None] = lambda answer: None,
     ) -> None:
-        """`answered` is called with each answer, once the state has learnt it."""
+        """`answered` is called with each answer after the state has learnt it."""
         self._actions, self._daemonset, self._state, self._dependencies = actions, daemonset, state, dependencies
         compiled = state.compiled_for(daemonset)
         self._requests = Requests(daemonset, compiled, dependencies)
@@ -58,18 +57,18 @@ class PlanExecution:
         self._answered = answered
         self.is_stopped = self._is_quota_full = False
         self.answers: list[Answer] = []
-        """The answers so far, in the order in which they came."""
+        """In the order of arrival."""
         self._look: asyncio.Task[ApiError | None] | None = None
-        """The one read of the DaemonSet that precedes all adoptions. Its result is the error that forbids them; None:
-        they are allowed."""
+        """The one read of the DaemonSet that precedes all adoptions; its result is the error that forbids them, or
+        None."""
 
     def stop(self) -> None:
-        """Begin no further action, because the plan is getting old."""
+        """Starts no further action, because the plan is getting old."""
         self.is_stopped = True
 
     @property
     def _is_over(self) -> bool:
-        """Whether the DaemonSet was found to be deleted, or to be another one of the same name."""
+        """Whether the DaemonSet was found to be deleted or replaced."""
         error = self._look.result() if self._look is not None and self._look.done() else None
         return error is not None and classify(error).write in (WriteVerdict.NOT_FOUND, WriteVerdict.CONFLICT)
 
@@ -78,11 +77,9 @@ class PlanExecution:
         return not (self.is_stopped or self._is_over)
 
     async def run(self) -> None:
-        """Try every action until `stop`. Ends when all that were begun are answered.
+        """Tries every action until `stop`, and returns when all that were begun are answered.
 
-        At most `CEILING` actions are tried at once, as many as may wait at the server: the memory that passes need is
-        bounded, however many pods they want.
-        """
+        At most `CEILING` actions run at once, as many as may wait at the server, which bounds memory."""
         if not any(isinstance(action, actions.AdoptPod | actions.AdoptRevision) for action in self._actions):
             await self._run_batches()
             return
@@ -101,13 +98,11 @@ class PlanExecution:
                     side_by_side.create_task(self._carry_out(waiting))
 
     def _batches(self) -> Iterator[Sequence[actions.Action]]:
-        """Batches, one after the other, each of actions that are tried side by side: everything but creates, then 1,
-        2, 4 … creates until a batch has an error. Then the creates on nodes where one failed before: they are few,
-        and say nothing about the others.
+        """Batches of concurrent actions: everything but creates; then 1, 2, 4 … creates until a batch has an error;
+        last the creates on nodes where one failed before, which say nothing about the others.
 
-        If the server has accepted pods of the revision before, all creates are one batch: the doubling is there to
-        find out cheaply that a template is refused.
-        """
+        After accepted pods of the revision all creates are one batch: the slow start only finds out cheaply that a
+        template is refused."""
         state = self._state
         yield [action for action in self._actions if not isinstance(action, actions.CreatePod)]
         creates = [action for action in self._actions if isinstance(action, actions.CreatePod)]
@@ -127,7 +122,6 @@ class PlanExecution:
         yield again
 
     async def _carry_out(self, waiting: Iterator[actions.Action]) -> None:
-        """Carry out the actions that are waiting, one after the other."""
         for action in waiting:
             if not self._begins_more:
                 return
@@ -179,7 +173,7 @@ class PlanExecution:
         return counts is CountsAsFailure.YES
 
     async def _is_left(self, action: actions.Action, error: ApiError, verdict: WriteVerdict) -> bool:
-        """Whether the action has to be retried. Asks the server, or records an event, as the decision says."""
+        """Whether the action has to be retried. Asks the server or records an event, as the decision requires."""
         decision = retry_decision(action, verdict, owner_gone=self._is_over)
         if decision is RetryDecision.IF_PRESENT and isinstance(action, actions.OnPod | actions.OnRevision):
             return await self._reads.still_exists(action)
@@ -217,7 +211,7 @@ class Requests:
         self._in_place = InPlaceWrites(dependencies.client, dependencies.clock, wrote, owns)
 
     async def send(self, action: actions.Action) -> None:
-        """Send the request of one action. Raises ApiError if the server refuses it or does not answer."""
+        """Sends the request of one action. Raises ApiError if the server refuses it or does not answer."""
         client, expectations, daemonset = self._dependencies.client, self._dependencies.expectations, self._daemonset
         match action:
             case actions.CreatePod() | actions.ProbeTemplate():
@@ -259,7 +253,7 @@ class Requests:
                 assert_never(action)
 
     def _check(self, action: actions.CreatePod | actions.ProbeTemplate, written: Written) -> None:
-        """Raise MutatedByWebhook if a webhook has changed the labels by which the pod is ours and of its revision."""
+        """Raises MutatedByWebhook if a webhook changed the labels of the selector or of the revision."""
         labels, rules = written.labels or {}, self._compiled.rules
         created = Ref(namespace=self._daemonset.namespace, name=action.name, uid=written.uid)
         if not rules.owns(labels):
@@ -283,8 +277,8 @@ def metadata_patch(
     | actions.RecordRun,
     daemonset: DaemonSet,
 ) -> patch.JsonPatch:
-    """The patch of an action, with its precondition: the version that was decided about. For a label it is only the
-    uid, because the label may be set whatever else has changed."""
+    """The patch of an action, guarded by the version that the pass saw; for a label only by the uid, because it may
+    be set whatever else has changed."""
     match action:
         case actions.AdoptPod(pod=ref) | actions.AdoptRevision(revision=ref):
             reference = owner_reference(daemonset)

@@ -1,7 +1,6 @@
-"""Writes to pods that go on running: updates in place, and the steps before a deletion.
+"""Writes to running pods: updates in place, and the steps before a deletion.
 
-Each reads the pod first, so that no cache decides what is written. If the pod changes meanwhile, it is read again.
-"""
+Each reads the pod first, so that a stale cache cannot decide what is written, and again if it changes meanwhile."""
 
 from __future__ import annotations
 
@@ -49,8 +48,8 @@ ATTEMPTS = 5
 
 
 class InPlaceWrites:
-    """The writes to running pods in one pass. `wrote` is called for each accepted request; `owns` returns whether the
-    selector matches these labels."""
+    """The in-place writes of one pass. `wrote` is called for each accepted request; `owns` tests labels against the
+    selector."""
 
     def __init__(
         self,
@@ -62,7 +61,7 @@ class InPlaceWrites:
         self._client, self._clock, self._wrote, self._owns = client, clock, wrote, owns
 
     async def carry_out(self, action: actions.InPlaceAction | actions.PrepareDelete | actions.CancelDelete) -> None:
-        """Carry out one action. Raises Conflict for a pod that is being deleted, was replaced, or keeps changing."""
+        """Carries out one action. Raises Conflict for a pod that is terminating, was replaced, or keeps changing."""
         if isinstance(action, actions.OpenGates) and await self._is_opened(action):
             return
         ref = action.pod
@@ -105,9 +104,8 @@ class InPlaceWrites:
                 assert_never(action)
 
     async def _is_opened(self, action: actions.OpenGates) -> bool:
-        """Open the gates of exactly the pod version that was decided about, so that a gate that was closed since
-        stays closed. False if that version is outdated and these gates were not set before: then a later version may
-        be patched."""
+        """Opens the gates of the pod version that the pass saw, so that a gate closed since then stays closed.
+        Returns False if that version is outdated and the gates were not set: a later version may be patched."""
         try:
             await self._patched(action.pod, opened(action.gates, rfc3339(self._clock())), sub="status")
         except Conflict:
@@ -140,8 +138,8 @@ class InPlaceWrites:
         await self._patched(ref, updating(pod, action.revision, change, now), of=pod)
 
     async def _as_admitted(self, pod: ManagedPodView, change: InPlaceChange, found: ByAdmission) -> InPlaceChange:
-        """The change with the amounts that admission makes of its own. Errors that concern the node, or a server that
-        cannot resize, are raised when the resize is written."""
+        """The change with the amounts that admission sets. Errors of the node, or of a server without resize, are
+        raised when the resize is written."""
         ref = _ref(pod)
         guarded = patch.guarded_by_uid(ref.uid, *resize_operations(pod, change.resources))
         try:
@@ -155,8 +153,8 @@ class InPlaceWrites:
     async def _shown(
         self, ref: Ref, operations: patch.JsonPatch, *, sub: str = "", mapped: bool = True
     ) -> ManagedPodView | None:
-        """The pod after a dry run. `mapped`: admission has changed what is written. If the server then refuses it, or
-        a webhook does not support dry runs, the pod is recreated."""
+        """The pod after a dry run. If admission changes what is written (`mapped`) and the server then refuses it, or
+        a webhook does not support dry runs, raises UndoesAdmission."""
         try:
             return await self._client.preview(POD_VIEWS, ref, operations, sub=sub)
         except (Forbidden, Invalid) as error:
@@ -165,8 +163,8 @@ class InPlaceWrites:
             raise UndoesAdmission("patch", PODS.describe(ref), UPDATE_REFUSED) from error
 
     async def _resize(self, pod: PodView) -> None:
-        """Resize the containers. The uid is guard enough, because their order never changes. A dry run comes first,
-        so that a pod that serves again after a refused attempt is not drained for one more."""
+        """Resizes the containers, guarded by the uid, because their order never changes. A dry run comes first, so
+        that a pod that serves again after a refused attempt is not drained for another."""
         ref, operations = _ref(pod), resizing(pod)
         if not operations:
             return  # an earlier attempt succeeded
@@ -179,8 +177,8 @@ class InPlaceWrites:
         self._wrote(await self._client.patch(PODS, ref, guarded, sub="resize"))
 
     async def _prepare(self, action: actions.PrepareDelete, pod: PodView) -> None:
-        """Prepare the deletion of the pod. Its readiness gate is closed before the state is written, so
-        that no traffic comes any more once the state is there."""
+        """Prepares the deletion of the pod. Its readiness gate is closed before the state is written, so that the pod
+        gets no traffic once the state is there."""
         ref, now = _ref(pod), self._clock()
         operations = preparing(pod, now)
         if action.tried and operations:
@@ -191,8 +189,8 @@ class InPlaceWrites:
     async def _patched(
         self, ref: Ref, operations: tuple[JSONObject, ...], sub: str = "", *, of: PodView | None = None
     ) -> Ref:
-        """Patch the pod; returns its reference at the new version. Nothing is sent without operations. Raises
-        MutatedByWebhook if the selector matched the pod as it was read (`of`), and does not match it any more."""
+        """Patches the pod unless `operations` is empty; returns its reference at the new version. Raises
+        MutatedByWebhook if the selector matched the pod as read (`of`) but does not match the answer."""
         if not operations:
             return ref
         written = await self._client.patch(PODS, ref, _guarded(ref, operations), sub=sub)
@@ -203,15 +201,15 @@ class InPlaceWrites:
 
 
 class PodChanged(Conflict):
-    """The pod is no longer as the pass decided about it: the next pass has to decide."""
+    """The pod is not as the pass saw it: the next pass has to decide."""
 
 
 class UndoesAdmission(PodChanged):
-    """An update in place would undo what admission did to the pod at its creation; the pod is recreated."""
+    """An in-place update would undo what admission did to the pod at its creation, so the pod is recreated."""
 
 
 def labels_mutated(verb: str, stray: Ref) -> MutatedByWebhook:
-    """The error of a pod whose labels a webhook has changed, so that the selector does not match them."""
+    """The error for a pod whose labels a webhook changed so that the selector does not match them."""
     words = "a webhook changes its labels, so that spec.selector does not match them"
     error = MutatedByWebhook(verb, PODS.describe(stray), words)
     error.stray = stray.uid

@@ -1,4 +1,4 @@
-"""Makes the World of one pass from the caches and the state of the DaemonSet, as copies: nothing changes later."""
+"""Copies the caches and the state of a DaemonSet into the World of one pass."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ NOTHING: Mapping[str, Unpulled] = MappingProxyType({})
 
 
 class ImagePulls:
-    """What is known of the images of the current revision on nodes; here nothing, as without ImagePullJobs."""
+    """What is known of images on nodes; this base class, used without ImagePullJobs, knows nothing."""
 
     def unpulled(self, daemonset: DaemonSet, cached: Cached) -> Mapping[str, Unpulled]:
-        """The nodes whose update waits for images, as in `World`."""
+        """See `World.unpulled`."""
         return NOTHING
 
     def moved(self, daemonset: DaemonSet) -> frozenset[str]:
-        """The images that nodes have under another name, as in `World`."""
+        """See `World.moved`."""
         return frozenset()
 
 
 MOST_RESTORED = 10
-"""Pods of one DaemonSet on one node; beyond them, pods that another controller creates are deleted at once."""
+"""Pods of one DaemonSet on one node beyond which pods created by another controller are deleted at once."""
 
 
 def world_of(
@@ -46,12 +46,11 @@ def world_of(
     unpulled: Mapping[str, Unpulled] = NOTHING,
     moved: frozenset[str] = frozenset(),
 ) -> World:
-    """The World of one pass. `daemonset` has the newest status that is known: the next one is worked out from it.
+    """The World of one pass. `daemonset` must have the newest known status. Writes with an unknown outcome count as
+    done.
 
-    Writes whose outcome is unknown count as done. `now` (seconds since 1970) and `moment` (`elapsed`) are the same
-    instant. The state keeps all times by `elapsed`; they are converted in each pass, so that setting the wall clock
-    changes no duration.
-    """
+    `now` (seconds since 1970) and `moment` (`elapsed`) are the same instant. The state keeps times by `elapsed`; they
+    are converted in each pass, so that setting the wall clock changes no duration."""
     pods, orphans = _with_adopted(cached, state.adopted, daemonset.uid)
     revisions = cached.revisions
     resizable = compiled.gates.resize and not state.no_resize
@@ -78,7 +77,7 @@ def world_of(
 
 
 def _with_few_pods(nodes: frozenset[str], pods: Sequence[Pod]) -> frozenset[str]:
-    """Those of the nodes on which no more than `MOST_RESTORED` pods run: only these may wait for a deletion."""
+    """The nodes with at most `MOST_RESTORED` running pods: only their pods may wait for a deletion."""
     if not nodes:
         return nodes
     running = Counter(pod.node for pod in pods if not pod.terminating)
@@ -86,7 +85,7 @@ def _with_few_pods(nodes: frozenset[str], pods: Sequence[Pod]) -> frozenset[str]
 
 
 def _with_state(world: World, state: DaemonSetState, moment: float) -> World:
-    """`world` with what earlier passes have learnt and the objects do not show, or show too late."""
+    """`world` with what earlier passes learnt and the objects do not show, or show too late."""
     now, status = world.now, world.daemonset.status
     not_before, short_lived = state.node_backoff.not_before(moment), state.node_backoff.short_lived
     in_backoff = {key: now + until - moment for key, until in state.in_backoff(moment).items()}
@@ -116,7 +115,7 @@ def _with_state(world: World, state: DaemonSetState, moment: float) -> World:
 
 
 def _with_adopted(cached: Cached, adopted: Collection[str], owner: str) -> tuple[tuple[Pod, ...], tuple[Pod, ...]]:
-    """Our pods, with those that we may have adopted; and the other orphans."""
+    """The DaemonSet's pods, including those it may have adopted, and the remaining orphans."""
     if not adopted:
         return cached.pods, cached.orphans
     ours = (replace(one, owner_uid=owner) for one in cached.orphans if one.uid in adopted)
@@ -143,16 +142,15 @@ def _as_if_done(world: World, possible: Collection[InDoubt]) -> World:
 
 
 def _going(pods: tuple[Pod, ...], uids: Collection[str]) -> tuple[Pod, ...]:
-    """`pods`, where those with these uids count as being deleted, as we may have deleted them. A pod that has ended
-    stays as it is: it is unavailable anyway, and would count as gone."""
+    """`pods`, those with `uids` as terminating. Ended pods stay: they are unavailable anyway, and would count as
+    gone."""
     if not uids:
         return pods
     return tuple([replace(pod, terminating=True) if pod.uid in uids and not pod.ended else pod for pod in pods])
 
 
 def _changing(pods: tuple[Pod, ...], begun: Collection[Unready]) -> tuple[Pod, ...]:
-    """`pods`, where those that we may have begun to update in place, or to prepare, count as unready until they
-    change."""
+    """`pods`, those that may be updating in place or preparing their deletion as unready until they change."""
     if not begun:
         return pods
     before = {one.pod.uid for one in begun}
@@ -164,7 +162,7 @@ def _changing(pods: tuple[Pod, ...], begun: Collection[Unready]) -> tuple[Pod, .
 def _coming(
     known: Mapping[str, Predecessor], creates: Collection[CreatePod], now: float
 ) -> Mapping[str, Predecessor]:
-    """`known`, with a pod of the created revision on each node for which we may have created one."""
+    """`known` with a pod of the new revision on each node where a create may have succeeded."""
     none = Predecessor(uid="")
     coming = {
         one.node: replace(known.get(one.node, none), pod=FormerPod(hash=one.revision.hash, created=now))

@@ -1,6 +1,5 @@
-"""Reads from the API server, past the caches, where a stale cache would do harm: before adoptions, when a derived
-name is taken, when an object is said to be absent, and when the answer to a write was lost.
-"""
+"""Reads from the API server where a stale cache would do harm: before adoptions, for a derived name that is taken, an
+object reported absent, or a write whose answer was lost."""
 
 from __future__ import annotations
 
@@ -21,15 +20,14 @@ N = TypeVar("N", bound=NamespacedObject)
 
 
 class LiveReads:
-    """The reads of one pass. What they find is noted in the expectations, so that no pass decides before the caches
-    show it. All methods raise ApiError unless they say otherwise."""
+    """The reads of one pass. Their findings go to the expectations, so that no pass decides before the caches show
+    them. Methods raise ApiError unless they say otherwise."""
 
     def __init__(self, client: Client, expectations: Expectations, daemonset: DaemonSet, rules: Rules) -> None:
         self._client, self._expectations, self._daemonset, self._rules = client, expectations, daemonset, rules
 
     async def confirm_owner(self) -> None:
-        """Raises Conflict if the DaemonSet is another object of the same name by now, or is being deleted; NotFound
-        if it is gone."""
+        """Raises Conflict if the DaemonSet was replaced or is being deleted, NotFound if it is gone."""
         daemonset = self._daemonset
         live = await self._client.get(DAEMONSETS, daemonset.key)
         if live is None or live.uid != daemonset.uid or live.terminating:
@@ -37,8 +35,8 @@ class LiveReads:
             raise Conflict("get", DAEMONSETS.describe(daemonset.key), words)
 
     async def is_taken(self, action: actions.Action) -> bool:
-        """Whether the action's name belongs to an object that the action would not have made: another name is
-        needed. If not, the name is free again or the cache is behind."""
+        """Whether the action's name belongs to an object that it would not have made, so that another name is needed.
+        Otherwise the name is free again or the cache is behind."""
         match action:
             case actions.CreatePod() | actions.CreateRevision():
                 try:
@@ -53,7 +51,7 @@ class LiveReads:
                 assert_never(action)
 
     async def still_exists(self, action: actions.OnPod | actions.OnRevision) -> bool:
-        """Whether the object exists although the write got "not found": a webhook can answer that, too."""
+        """Whether the object exists although the write got "not found", which a webhook can also answer."""
         if isinstance(action, actions.OnPod):
             pod = await self._live(action.pod, PODS)
             return pod is not None and not pod.terminating
@@ -61,12 +59,11 @@ class LiveReads:
         return revision is not None and not revision.terminating
 
     async def may_be_done(self, action: actions.InDoubt) -> bool:
-        """Whether an earlier attempt at this write, whose answer was lost, may have succeeded; also if the server
-        cannot be asked. Does not raise.
+        """Whether an earlier attempt with a lost answer may have succeeded; True if the server cannot be asked. Does
+        not raise.
 
-        If a write failed, its key is in back-off and the next node gets its share of the budget. That must not happen
-        while the write may have been done.
-        """
+        A failed write puts its key in back-off and frees its share of the budget for the next node, which must not
+        happen while the write may have been done."""
         try:
             match action:
                 case actions.CreatePod():
@@ -89,8 +86,8 @@ class LiveReads:
             return True
 
     async def check_outcome(self, action: actions.InDoubt) -> bool:
-        """Look what became of a write whose answer was lost. Returns whether it was an update in place and is done:
-        no later pass would report it."""
+        """Looks up the outcome of a write whose answer was lost. True for an update in place that is done, which no
+        later pass would report."""
         match action:
             case actions.CreatePod() | actions.DrainPod():
                 return False  # tried again under the same name, or on the same pod
@@ -119,8 +116,8 @@ class LiveReads:
         return False
 
     async def _collides(self, action: actions.CreateRevision) -> bool:
-        """Whether the content of the revision of that name differs, or it cannot become ours because it is being
-        deleted, has another owner or lacks our labels."""
+        """Whether the revision of that name has other content or cannot be used: it is terminating, has another owner
+        or lacks the DaemonSet's labels."""
         found = await self._client.get(REVISIONS, Key(self._daemonset.namespace, action.name))
         if found is None or found.terminating or found.identity != self._daemonset.identity:
             return True
@@ -131,7 +128,7 @@ class LiveReads:
         return False
 
     async def _live(self, ref: Ref, kind: Resource[W, N]) -> N | None:
-        """The object as the server has it; None if it is gone, even if another one has its name now."""
+        """The object on the server; None if it is gone or replaced."""
         try:
             found = await self._client.get(kind, Key(ref.namespace, ref.name))
         except NotFound:

@@ -1,4 +1,4 @@
-"""Timestamps that pods have by the clock of their node, and when we saw them by our own clock."""
+"""Timestamps that pods have by the clock of their node, and when the controller saw them by its own."""
 
 from __future__ import annotations
 
@@ -12,27 +12,24 @@ from controller.api.pod import Pod
 
 
 class NodeTimestamp(Value):
-    """A timestamp that a pod has from the clock of its node, and when we noticed it by our own clock."""
-
     reported: float
-    """The timestamp by the clock of the node, in seconds since 1970."""
+    """Seconds since 1970 by the clock of the node."""
     seen: float | None
-    """When we noticed it (`elapsed`); None: it was there when we looked first."""
+    """When it was first seen (`elapsed`); None if it was there before the first pass."""
 
 
 class ReadyTimes(msgspec.Struct):
-    """Remembers when we saw a pod ready whose Ready condition carries a time in our future: the clock of its node is
-    ahead of ours, or ours was set back. Without this, such a pod would be available only when our clock has reached
-    that time."""
+    """When pods were first seen ready whose Ready time is in the future, because a node's clock is ahead or the
+    controller's was set back. Otherwise they would be unavailable until then."""
 
     known: dict[str, NodeTimestamp] | None = None
-    """Timestamps by uid of the pod. None: before the first pass."""
+    """By pod uid. None before the first pass."""
     epoch: float = 0.0
-    """The `elapsed` at the start of 1970, by our clock in the last pass."""
+    """`elapsed` at the start of 1970 by the wall clock of the last pass."""
 
     def look(self, pods: Iterable[Pod], current: Container[str], now: float, moment: float) -> None:
-        """Note the pods of this pass. `current` are the hashes of the current revision; `now` is in seconds since
-        1970, `moment` by `elapsed`."""
+        """Records the pods of a pass. `current`: hashes of the current revision; `now`: seconds since 1970; `moment`:
+        `elapsed`."""
         known, ahead = self.known, {}
         for pod in pods:
             reported = pod.ready_since
@@ -48,16 +45,15 @@ class ReadyTimes(msgspec.Struct):
         self.known, self.epoch = ahead, moment - now
 
     def since(self, now: float, moment: float) -> dict[str, float]:
-        """When each such pod was first seen ready, in seconds since 1970, by uid."""
+        """When each such pod was first seen ready (seconds since 1970), by uid."""
         return _since(self.known, now, moment)
 
     def _seen(self, pod: Pod, reported: float, current: Container[str], now: float, moment: float) -> float:
-        """Since when a pod counts as ready (`elapsed`) whose Ready condition names a time after `now`.
+        """Since when a pod counts as ready (`elapsed`) whose Ready time is after `now`.
 
-        Old pods must not all count as unavailable, or all would be deleted at once. If our clock was set back, the
-        time that it showed before is used. After a restart of the controller, the age of the pod counts; if even its
-        creation is in the future, an old pod counts as always ready, and a current one as ready from now on.
-        """
+        Old pods must not all count as unavailable, or all would be deleted at once. If the clock was set back, its
+        earlier time is used. After a restart of the controller, the pod's age counts; if it was created in the future
+        too, an old pod counts as always ready, a current one as ready from now on."""
         if self.known is not None:
             return min(reported + self.epoch, moment)
         if pod.created <= now:
@@ -66,14 +62,14 @@ class ReadyTimes(msgspec.Struct):
 
 
 class RestartTimes(msgspec.Struct):
-    """Notes when containers were restarted. With a clock that is behind, they would seem to have run for long."""
+    """When restarts of containers were seen; by a clock that is behind, they would seem to have run for long."""
 
     known: dict[str, NodeTimestamp] | None = None
-    """Timestamps by uid of the pod. None: before the first pass."""
+    """By pod uid. None before the first pass."""
 
     def look(self, pods: Iterable[Pod], moment: float) -> None:
-        """Note all pods of this pass, also those that were never updated in place. Otherwise an old restart would
-        look new when such a pod is first updated."""
+        """Records all pods of a pass, even those never updated in place: otherwise an old restart would look new at
+        the first update."""
         seen = None if self.known is None else moment
         known, self.known = self.known or {}, {}
         for pod in pods:
@@ -85,7 +81,7 @@ class RestartTimes(msgspec.Struct):
                 )
 
     def since(self, now: float, moment: float) -> dict[str, float]:
-        """When the containers of each pod were seen restarted, in seconds since 1970, by uid."""
+        """When restarts of each pod were seen (seconds since 1970), by uid."""
         return _since(self.known, now, moment)
 
 

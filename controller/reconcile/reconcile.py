@@ -1,4 +1,4 @@
-"""One pass over one DaemonSet: check that the caches are fresh, make the world, plan, carry out, write the status."""
+"""One pass over a DaemonSet: check that the caches are fresh, plan, carry out, write the status."""
 
 from __future__ import annotations
 
@@ -33,12 +33,11 @@ from controller.runtime.workers import (
 from controller.runtime.workqueue import WorkItem
 
 RECHECK_SECONDS = 3.0
-"""Seconds after its writes at which a pass is due even without an event: a write that a webhook undid at once has
-changed nothing."""
+"""Seconds after its writes at which a pass is due without an event: a write that a webhook undid changes nothing."""
 
 
 class _Pass(msgspec.Struct, frozen=True):
-    """What one pass decides from, all of one moment."""
+    """The input of one pass, all of one moment."""
 
     daemonset: DaemonSet
     state: DaemonSetState
@@ -48,12 +47,12 @@ class _Pass(msgspec.Struct, frozen=True):
     moment: float
     """The same instant by `elapsed`."""
     fresh: bool
-    """Whether the caches show all writes of ours."""
+    """Whether the caches show all of the controller's writes."""
 
 
 class Reconciler:
-    """Makes passes over DaemonSets for the workers. Several may run at once, also over one DaemonSet once the server
-    is slow to answer: each decides in one step, and counts what others have under way as done."""
+    """Runs passes over DaemonSets. Several may run at once, even over one DaemonSet while the server is slow: each
+    decides in one step, and counts actions under way as done."""
 
     def __init__(
         self,
@@ -91,7 +90,6 @@ class Reconciler:
             return await self._act(this, decided, paced.requeue)
 
     def _stale(self, daemonset: DaemonSet) -> Stale | None:
-        """The write of ours that the caches have not shown yet; None: they have shown all."""
         reached, is_live = self._caches.reached_for(daemonset), self._caches.aliveness(daemonset)
         stale = self._expectations.check(daemonset.uid, reached, is_live, elapsed())
         if stale is not None:
@@ -123,7 +121,7 @@ class Reconciler:
         return decided
 
     async def _act(self, this: _Pass, decided: Plan, requeue: Requeue) -> Outcome:
-        """Carry out the plan, and write the status also after errors; the outcome reports the first error."""
+        """Carries out the plan, and writes the status even after errors. The outcome has the first error."""
         daemonset = this.daemonset
         for note in decided.notes:
             self._observer.event(daemonset, note)
@@ -158,7 +156,7 @@ class Reconciler:
     async def _carry_out(
         self, this: _Pass, decided: Plan, dependencies: Dependencies, requeue: Requeue
     ) -> tuple[Sequence[Answer], bool]:
-        """All answers, and whether they came in time. If not, another pass has begun meanwhile."""
+        """The answers, and whether they came in time; if not, another pass has begun meanwhile."""
         daemonset, state = this.daemonset, this.state
 
         def late(reason: str) -> None:
@@ -181,11 +179,10 @@ class Reconciler:
 
 
 def seconds_until_due(wakes_in: float | None, status_due: float | None, *, again: bool, fresh: bool) -> float | None:
-    """Seconds after which the next pass is due even without an event; None: it is not.
+    """Seconds until the next pass is due even without an event, or None.
 
-    `wakes_in`: when the plan wants the next one. `status_due`: when the rest of the status may be written. `again`:
-    something can be done at once, or is not answered. Without `fresh`, the caches did not show our own writes.
-    """
+    `wakes_in`: when the plan wants it. `status_due`: when the rest of the status may be written. `again`: something
+    can be done at once, or is unanswered. `fresh`: the caches showed all writes."""
     delays = [wakes_in, status_due, AT_ONCE if again else None, None if fresh else STALE_RETRY_SECONDS]
     # a timer may fire a rounding error too early, and then again at once
     return min((max(delay, AT_ONCE) for delay in delays if delay is not None), default=None)

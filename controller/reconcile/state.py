@@ -1,8 +1,7 @@
-"""What is remembered about one DaemonSet between passes. Passes and triggers write it.
+"""What passes and triggers remember about one DaemonSet. Empty after a restart.
 
-No limit of a rollout depends on it; it makes the controller faster and gentler on the server. After a restart it is
-empty: the objects in the cluster say everything else, except which revision a missing pod had (`predecessors`).
-"""
+No limit of a rollout depends on it; it makes the controller faster and gentler on the server. The cluster's objects
+show everything else, except the revision of a missing pod (`predecessors`)."""
 
 from __future__ import annotations
 
@@ -32,93 +31,86 @@ from controller.runtime.expectations import CacheProgress
 from controller.settings import DEFAULT_GATES, FeatureGates
 
 LONGEST_QUOTA_DELAY = 30.0
-"""Seconds, at most, after which creates are tried again when a quota was full: no event tells that it was raised."""
+"""The most seconds until creates are retried after a full quota; no event reports that it was raised."""
 TERMINATING_SECONDS = 30.0
-"""Seconds of back-off of a node while the namespace is being deleted: the DaemonSet will be deleted too."""
+"""Seconds of node back-off while the namespace is terminating: the DaemonSet will be deleted too."""
 SLOW_START_CREATES = 2
 """Accepted creates of a revision after which its other pods are created all at once."""
 UNKNOWN_SECONDS = 30.0
-"""Seconds for which a write whose answer was lost may yet be done: no server or proxy holds a request for longer."""
+"""Seconds for which a write with a lost answer may still be done: no server or proxy holds a request for longer."""
 SHORT_LIVED_REASONS = (
     actions.DeleteReason.FAILED,
     actions.DeleteReason.SUCCEEDED,
     actions.DeleteReason.STRAY,
     actions.DeleteReason.VANISHED,
 )
-"""Why pods are deleted that have not lasted. Any other deletion of ours is no failure of the node."""
+"""Reasons for deleting pods that did not last; other deletions are not a failure of the node."""
 NO_RESIZE = "this server has no pods/resize, which takes Kubernetes 1.33, so new pods are made instead"
 
 
 class UnknownOutcome(Value):
-    """A write that may be done, or may yet be, though no answer says so."""
+    """A write that may be done, or may still be."""
 
     action: actions.Action
     until: float = inf
-    """Until when (`elapsed`); `inf`: its request is under way."""
+    """Until when (`elapsed`); `inf` while the request is under way."""
 
 
 class DaemonSetState(msgspec.Struct):
-    """The state of one DaemonSet, that is, of one uid."""
+    """The state of one DaemonSet uid."""
 
     gates: FeatureGates = DEFAULT_GATES
     generation: int = -1
     compiled: Compiled | None = None
-    """The computed parts of the newest known generation; None: nothing yet."""
+    """The computed parts of the newest known generation."""
     unknown_outcomes: dict[BackoffKey, UnknownOutcome] = msgspec.field(default_factory=dict)
-    """Writes that are under way, and those to pods whose answer was lost."""
+    """Writes under way, and those to pods whose answer was lost."""
     status_writer: StatusWriter = msgspec.field(default_factory=StatusWriter)
     predecessors: dict[str, Predecessor] = msgspec.field(default_factory=dict)
-    """The last pod that we saw on a node and that is gone, by node."""
+    """The last pod seen on a node that is gone since, by node."""
     unanswered_names: dict[str, str] = msgspec.field(default_factory=dict)
-    """Names of pods whose create got no answer, by node. Creates there use this name again until one is answered:
-    with another name there could be two pods, if the first request is carried out late."""
+    """Names of pods whose create got no answer, by node. They are used again until one is answered; another name
+    could make two pods if the first request is carried out late."""
     strays: set[str] = msgspec.field(default_factory=set)
-    """uids of pods of ours that the selector has not matched since a write: a webhook changed their labels."""
+    """uids of pods that the selector does not match since a write, because a webhook changed their labels."""
     ready_seen: ReadyTimes = msgspec.field(default_factory=ReadyTimes)
     restarts_seen: RestartTimes = msgspec.field(default_factory=RestartTimes)
     verdicts: TemplateVerdicts = msgspec.field(default_factory=TemplateVerdicts)
     """The results of dry runs."""
     write_backoff: WriteBackoff[BackoffKey] = msgspec.field(default_factory=WriteBackoff)
     reverted_writes: RevertedWrites = msgspec.field(default_factory=RevertedWrites)
-    """How often the same write was made to one object."""
     server_warnings: ServerWarnings = msgspec.field(default_factory=ServerWarnings)
     node_backoff: NodeBackoff = msgspec.field(default_factory=NodeBackoff)
-    """The nodes whose pods do not last."""
     accepted: int = 0
-    """Creates of the revision `accepted_of` that were accepted since a pass whose creates were all refused."""
+    """Creates of revision `accepted_of` accepted since a pass whose creates were all refused."""
     accepted_of: str = ""
-    """Hash of the revision that `accepted` counts."""
+    """Revision hash."""
     refused_resizes: dict[str, str] = msgspec.field(default_factory=dict)
-    """Messages with which the server refused to resize a pod, by its uid, until it accepts or the pod is gone."""
+    """The server's messages for refused resizes, by pod uid, until it accepts or the pod is gone."""
     unmapped: dict[str, str] = msgspec.field(default_factory=dict)
-    """Why an update in place would undo what admission did to a pod at its creation, by its uid, of this
-    generation."""
+    """Why an in-place update of this generation would undo what admission did to a pod, by uid."""
     no_resize: str = ""
-    """Why the server cannot resize; empty: it can. Each new generation tries again: the server may be upgraded."""
+    """Why the server cannot resize, or empty. Each new generation tries again: the server may be upgraded."""
     collisions: int = 0
     eager: bool = False
-    """Whether the last pass left something to do, now or when pods are available. Then changes of pods wake it
-    soon."""
+    """Whether the last pass left work, for now or for when pods are available. Changes of pods then wake it soon."""
     write_failure: WriteFailure | None = None
-    """The failed write that the status reports; None: there is none. A new generation starts without one."""
+    """The failed write that the status reports. A new generation starts without one."""
     status_conflict: StatusConflict | None = None
-    """Set while another controller writes the status too; else None."""
+    """Set while another controller writes the status too."""
     summary: Summary | None = None
-    """The counts of the last pass; None before the first one."""
+    """The counts of the last pass."""
     paused_since: float = 0.0
-    """When the first pass found the rollout paused (seconds since 1970); 0: the last pass did not."""
+    """When the rollout was first found paused (seconds since 1970); 0 if it is not."""
 
     def compiled_for(self, daemonset: DaemonSet) -> Compiled:
-        """The computed parts of this generation of `daemonset`, made at the first call."""
         known = self.compiled
         self.compiled = Compiled(daemonset, {}, self.gates) if known is None else known.of(daemonset)
         return self.compiled
 
     def begin(self, generation: int, reach: CacheProgress) -> None:
-        """Prepare for a pass over this generation. `reach`: how far the cache of DaemonSets has come.
-
-        A new generation forgets all failures, because the edit may have removed their cause.
-        """
+        """Prepares for a pass over this generation. A new one forgets all failures, because the edit may have removed
+        their cause. `reach`: the progress of the DaemonSet cache."""
         self.status_writer.own.look(reach)
         if generation != self.generation:
             self.generation = generation
@@ -132,19 +124,19 @@ class DaemonSetState(msgspec.Struct):
             self.write_failure = None
 
     def decided(self, daemonset: DaemonSet, decided: Plan, now: float) -> None:
-        """Remember what matters of the plan for later passes. `now` is in seconds since 1970."""
+        """Remembers what later passes need of the plan. `now`: seconds since 1970."""
         rolling = daemonset.rolling_update
         self.summary, self.eager = decided.summary, decided.more
         self.paused_since = (self.paused_since or now) if rolling is not None and rolling.paused else 0.0
 
     @property
     def past_slow_start(self) -> str:
-        """Hash of the revision of which the server has accepted several pods: no slow start for it any more."""
+        """Hash of the revision that needs no slow start, because the server has accepted several of its pods."""
         return self.accepted_of if self.accepted >= SLOW_START_CREATES else ""
 
     @contextmanager
     def under_way(self, action: actions.Action) -> Iterator[None]:
-        """The request of an action is under way in this block; its outcome is unknown."""
+        """Counts the outcome of an action as unknown while the block sends its request."""
         key = action.backoff_key
         before = self.unknown_outcomes.get(key)
         self.unknown_outcomes[key] = UnknownOutcome(action=action)
@@ -157,26 +149,26 @@ class DaemonSetState(msgspec.Struct):
 
     @property
     def awaited(self) -> dict[BackoffKey, actions.Action]:
-        """The actions that are under way."""
+        """The actions under way."""
         return {key: one.action for key, one in self.unknown_outcomes.items() if one.until == inf}
 
     @property
     def adopted(self) -> frozenset[str]:
-        """The uids of the pods whose adoption is under way."""
+        """The uids of pods whose adoption is under way."""
         return frozenset(one.pod.uid for one in self.awaited.values() if isinstance(one, actions.AdoptPod))
 
     def in_backoff(self, moment: float) -> dict[BackoffKey, float]:
-        """Keys that are in back-off, and until when (`elapsed`), among them those of writes that may yet be done."""
+        """Keys in back-off, including those of writes that may still be done, and until when (`elapsed`)."""
         found = self.write_backoff.in_backoff(moment)
         return found | {key: max(found.get(key, 0.0), one.until) for key, one in self._undecided(moment).items()}
 
     def assumed_done(self, moment: float) -> list[actions.InDoubt]:
-        """Writes that count as done because they may be: by the time of the next pass, or already."""
+        """Writes that count as done because they may be by the next pass."""
         return [one.action for one in self._undecided(moment).values() if isinstance(one.action, actions.InDoubt)]
 
     def _undecided(self, moment: float) -> dict[BackoffKey, UnknownOutcome]:
-        """Writes that are under way, and those whose answer was lost where writes fail. Elsewhere the next pass makes
-        the same write again."""
+        """Writes under way, and those with a lost answer whose key has failed. Others are just repeated by the next
+        pass."""
         return {
             key: one
             for key, one in self.unknown_outcomes.items()
@@ -184,15 +176,14 @@ class DaemonSetState(msgspec.Struct):
         }
 
     def reverted(self, action: actions.Action, moment: float) -> ApiError | None:
-        """The error for an action that was accepted, as each time, and is reverted each time; None: it is not."""
+        """The error for an accepted action that is reverted each time, or None."""
         return self.reverted_writes.reverted(action, self.write_backoff.failing, moment)
 
     def learn(self, answer: Answer, daemonset: DaemonSet, moment: float, *, known_full: bool = False) -> None:
-        """Learn the answer to an action; `moment` is `elapsed`. `known_full`: the same pass has found the quota full.
+        """Learns the answer to an action. `known_full`: the same pass has already found the quota full.
 
-        If the spec was edited meanwhile, a failure is dropped, because the edit may have cured it; what was done, or
-        may have been, counts all the same.
-        """
+        If the spec was edited meanwhile, failures are dropped, because the edit may have cured them; what was or may
+        have been done still counts."""
         action = answer.action
         if self.generation > daemonset.generation and answer.verdict not in (None, WriteVerdict.UNKNOWN_OUTCOME):
             return
@@ -212,11 +203,10 @@ class DaemonSetState(msgspec.Struct):
         self._learn_action(answer, moment)
 
     def update_write_failure(self, decided: Plan, answers: Sequence[Answer]) -> None:
-        """Update the failure to report, after these answers were learnt."""
         self.write_failure = failure_after(self.write_failure, decided, answers, self.write_backoff.failing)
 
     def lost(self, pod: Pod, moment: float) -> None:
-        """A pod is gone from its node. If a quota was full, there is room for one more pod now."""
+        """Records that a pod is gone from its node. A full quota then has room for one more pod."""
         stray = pod.uid in self.strays
         if not stray:  # its create counts as failed
             self.node_backoff.ended(pod, moment)
@@ -224,8 +214,8 @@ class DaemonSetState(msgspec.Struct):
         self.write_backoff.record_success(POD_QUOTA)
 
     def forget_gone(self, cached: Cached, moment: float, *, fresh: bool = True) -> None:
-        """Forget what is about nodes, pods and revisions that are gone; an answer may have come after they went.
-        `moment` is `elapsed`; `fresh`: the caches show all of our own writes."""
+        """Forgets what is about nodes, pods and revisions that are gone, possibly learnt after that. `fresh`: the
+        caches show all of the controller's writes."""
         self.node_backoff.forget_lasting(moment)
         if self.unanswered_names or self.strays:
             self._find_strays(cached, fresh=fresh)
@@ -251,8 +241,8 @@ class DaemonSetState(msgspec.Struct):
         self.predecessors = {node: one for node, one in self.predecessors.items() if node in nodes}
 
     def _find_strays(self, cached: Cached, *, fresh: bool) -> None:
-        """Find the pods that the selector does not match among those whose create was not answered, and forget strays
-        that are gone or match again."""
+        """Finds pods with an unanswered create that the selector does not match. Forgets strays that are gone or
+        match again."""
         names, known = self.unanswered_names, self.strays
         rules = None if self.compiled is None else self.compiled.rules
         suspects = [pod for pod in cached.pods if names.get(pod.node) == pod.name or pod.uid in known]
@@ -260,28 +250,26 @@ class DaemonSetState(msgspec.Struct):
         self.strays = strays if fresh else known | strays
 
     def _forget_answered_names(self, cached: Cached) -> None:
-        """Forget the names of pods that the caches show."""
         for pod in cached.pods:
             if self.unanswered_names.get(pod.node) == pod.name:
                 del self.unanswered_names[pod.node]
 
     def forget_node(self, name: str) -> None:
-        """Forget a node that is gone. A new pod for a new node of that name may have the old name."""
+        """Forgets a node. A new node of that name may get pods with the old names."""
         self.predecessors.pop(name, None)
         self.unanswered_names.pop(name, None)
         self.node_backoff.forget_node(name)
         self.write_backoff.record_success(BackoffKey("node", name))
 
     def yield_to_other_controller(self, moment: float) -> None:
-        """Leave the DaemonSet alone for some time, because another controller has written its status."""
+        """Leaves the DaemonSet alone for a while, because another controller has written its status."""
         self.status_conflict = conflict_after(self.status_conflict, moment)
 
     def seconds_yielded(self, daemonset: DaemonSet, now: float, moment: float) -> float:
-        """Seconds for which the DaemonSet is still left to another controller; 0: it is ours.
+        """Seconds for which the DaemonSet is still left to another controller, or 0.
 
-        The last write of that controller may be older than this process, and is then known from the object only, in
-        seconds since 1970 like `now`. It counts only while we have written nothing ourselves. `moment` is `elapsed`.
-        """
+        A write from before this process is known only from the object, in seconds since 1970 like `now`. It counts
+        until this process has written the status."""
         if self.status_conflict is None and not self.status_writer.own.version:
             self.status_conflict = conflict_found(now - daemonset.status_writers.other_controller_wrote, moment)
         return 0.0 if self.status_conflict is None else max(self.status_conflict.until - moment, 0.0)
@@ -326,8 +314,7 @@ class DaemonSetState(msgspec.Struct):
             self.write_backoff.record_failure(key, moment)
 
     def _learn_names(self, answer: Answer, daemonset: DaemonSet) -> None:
-        """A name that belongs to an object that is not ours is not used again. The name of a create that may still be
-        carried out is used again."""
+        """Avoids the name of a foreign object, and reuses that of a create that may still be carried out."""
         match answer.action:
             case actions.CreatePod(node=node, name=name):
                 if answer.verdict is WriteVerdict.UNKNOWN_OUTCOME:
@@ -356,7 +343,7 @@ class DaemonSetState(msgspec.Struct):
 
 
 class DaemonSetStates:
-    """The state of every DaemonSet, by uid: one that is deleted and created again starts with an empty state."""
+    """The state of every DaemonSet by uid, so that a recreated one starts empty."""
 
     def __init__(self, gates: FeatureGates = DEFAULT_GATES) -> None:
         self._by_uid: defaultdict[str, DaemonSetState] = defaultdict(lambda: DaemonSetState(gates=gates))
@@ -365,7 +352,6 @@ class DaemonSetStates:
         return self._by_uid[uid]
 
     def forget_node(self, name: str) -> None:
-        """Forget a node that is gone, in every state."""
         for state in self._by_uid.values():
             state.forget_node(name)
 

@@ -1,9 +1,8 @@
-"""Writes the status: only fields that differ, and never conditions of others.
+"""Writes the status: only fields that differ, and never foreign conditions.
 
-Counts are guarded by the uid alone, because only we write them. Conditions are guarded by the version, because others
-may add theirs, and writing the whole list would remove those. A DaemonSet whose status another controller writes is
-left to it for a while, and not for ever: the other controller may be gone.
-"""
+Counts are guarded by uid alone, because only this controller writes them; conditions by the version, because writing
+the list would remove conditions that others add meanwhile. A status that another controller writes is left to it for
+a while."""
 
 from __future__ import annotations
 
@@ -31,36 +30,34 @@ from controller.runtime.workers import Answers, Requeue
 Conditions: TypeAlias = tuple[JSONObject, ...]
 
 FOLLOWING = (AVAILABLE, READY, RECONCILING)
-"""Conditions that change with every pod, or together with another condition. If only these change, the write is not
-urgent."""
+"""Conditions that change with every pod or together with another one. A write of only these is not urgent."""
 
 
 _JSON_NAMES: Final = {field.name: field.encode_name for field in msgspec.structs.fields(DaemonSetStatus)}
 
 
 class OwnStatus(msgspec.Struct):
-    """The last status that we wrote, until the cache shows it."""
+    """The last status written."""
 
     status: DaemonSetStatus | None = None
-    """None: the cache shows it."""
+    """None once the cache shows it."""
     version: int = 0
-    """The resourceVersion at which the server stored it; 0: not written yet."""
+    """The resourceVersion of that write; 0 before the first."""
     at: float = 0.0
-    """When the server answered that write (`elapsed`)."""
+    """When the server answered it (`elapsed`)."""
 
     def wrote(self, status: DaemonSetStatus, version: str, moment: float) -> None:
-        """The server has stored `status` at this resourceVersion; `moment` is `elapsed`."""
         if version.isdigit():
             self.status, self.version, self.at = status, int(version), moment
 
     def look(self, reach: CacheProgress) -> None:
-        """Forget the status if the cache of DaemonSets, which has come to `reach`, must show it by now."""
+        """Forgets the status if the DaemonSet cache at `reach` must show it."""
         if self.status is not None and reach.covers(self.version, self.at):
             self.status = None
 
     def latest(self, daemonset: DaemonSet) -> tuple[str, DaemonSetStatus | None]:
-        """The newest known status, and the version of the object that carries it: the status that we wrote last,
-        until the cache shows it or a later one."""
+        """The newest known status and its resourceVersion: the last one written, until the cache shows it or a later
+        one."""
         version = daemonset.version
         if self.status is not None and version.isdigit() and int(version) < self.version:
             return str(self.version), self.status
@@ -68,24 +65,22 @@ class OwnStatus(msgspec.Struct):
 
 
 class DueStatus(msgspec.Struct, frozen=True):
-    """A status write that is due."""
-
     patch: patch.JsonPatch
     result: DaemonSetStatus
-    """The status once the patch is applied."""
+    """The status with the patch applied."""
     urgent: bool
     """Whether a generation was observed, a condition changed, or the rollout is complete."""
 
 
 class StatusBackoff:
-    """Delays status writes that were refused late, and those that repeat one that is reverted each time."""
+    """Delays status writes that were refused late, and those that are reverted each time."""
 
     def __init__(self) -> None:
         self._backoff = WriteBackoff[Literal["refused", "reverted"]]()
         self._repeated = RepeatedWrites[object]()
 
     def delay(self, wanted: Status, moment: float) -> float:
-        """Seconds until `wanted` may be written; 0: now."""
+        """Seconds until `wanted` may be written."""
         until = self._backoff.in_backoff(moment)
         due = until.get("refused", moment)
         if self._repeated.times(_content(wanted), moment, self._backoff.delay_of("reverted")):
@@ -96,7 +91,8 @@ class StatusBackoff:
         self._backoff.record_failure("refused", moment, first=FIRST_DELAY)
 
     def wrote(self, status: Status, moment: float) -> bool:
-        """Record a write; returns whether the same one was made too often. A person may have edited it once."""
+        """Records a write; returns whether it was repeated too often. One repetition is allowed, for an edit by a
+        user."""
         self._backoff.record_success("refused")
         said, delay = _content(status), self._backoff.delay_of("reverted")
         if not self._repeated.times(said, moment, delay):
@@ -109,7 +105,7 @@ class StatusBackoff:
 
 
 class StatusWriter:
-    """Writes the status of one DaemonSet as soon as the pacer allows, one write at a time."""
+    """Writes the status of one DaemonSet as the pacer allows, one write at a time."""
 
     def __init__(self) -> None:
         self.own = OwnStatus()
@@ -120,10 +116,8 @@ class StatusWriter:
     async def settle(
         self, daemonset: DaemonSet, decided: Plan, dependencies: Dependencies, requeue: Requeue
     ) -> float | None:
-        """Write what differs from the newest known status. Raises ApiError.
-
-        Returns the seconds after which the rest may be written, if it is too early now; else None.
-        """
+        """Writes what differs from the newest known status. Returns the seconds until the rest may be written, or
+        None. Raises ApiError."""
         now = elapsed()
         if decided.status is None or self._is_underway:
             return None
@@ -177,8 +171,7 @@ class StatusWriter:
 def due_status(
     daemonset: DaemonSet, wanted: Status, latest: tuple[str, DaemonSetStatus | None], now: float
 ) -> DueStatus | None:
-    """The write after which the status is as `wanted`; None if it is so already. `latest`: the newest known status,
-    and the version of the object that carries it."""
+    """The write that makes the status `wanted`, or None. `latest`: the newest status and its resourceVersion."""
     version, known = latest
     before = known if known is not None else DaemonSetStatus()
     after = _merged(before, wanted, daemonset.generation, now)
@@ -209,7 +202,7 @@ def _merged(before: DaemonSetStatus, wanted: Status, generation: int, now: float
 
 
 def _conditions(before: Conditions, wanted: Status, generation: int, now: float) -> Conditions:
-    """Our conditions as wanted, all others unchanged. The transition time changes only with the status."""
+    """The wanted conditions and all foreign ones. The transition time changes only with the status."""
     old = {condition.get("type"): condition for condition in before}
     ours = {one.type: _condition(one, old.get(one.type, {}), generation, now) for one in wanted.conditions}
     partial = wanted.counts is None  # a refused spec says nothing about progress: leave those conditions alone
@@ -236,7 +229,7 @@ def _condition(wanted: Condition, old: JSONObject, generation: int, now: float) 
 
 
 def _differences(before: DaemonSetStatus, after: DaemonSetStatus, *, everything: bool) -> JSONObject:
-    """The fields to write, by their JSON names. The first write has all fields, so that kubectl prints a 0 as 0."""
+    """The fields to write, by JSON name. The first write has all of them, so that kubectl prints a 0 as 0."""
     names = {"collision_count"} if after.collision_count is None else set()
     fields = as_json(after)
     return {
@@ -247,7 +240,7 @@ def _differences(before: DaemonSetStatus, after: DaemonSetStatus, *, everything:
 
 
 def _without_nulls(value: JSON) -> JSON:
-    """`value` without unset fields, because the schema allows no null."""
+    """`value` without unset fields: the schema does not allow null."""
     return {key: one for key, one in value.items() if one is not None} if isinstance(value, dict) else value
 
 
@@ -281,16 +274,14 @@ FOREIGN_STATUS = "ForeignStatusWrite"
 STATUS_REVERTED = "StatusReverted"
 FIRST_YIELD = 60.0
 LONGEST_YIELD = 900.0
-"""Seconds of the first pause and of the longest; the note below names both to users."""
+"""Seconds of the first and the longest pause; the note below states both."""
 
 
 class StatusConflict(Value):
-    """For how long a DaemonSet is left to the other controller."""
-
     until: float
-    """Until this moment (`elapsed`) we do nothing."""
+    """The end of the pause (`elapsed`)."""
     pause: float
-    """Seconds from the other controller's last write until we act again."""
+    """Seconds from the other controller's last write to the end of the pause."""
 
 
 def foreign_note(manager: str) -> Note:
@@ -308,11 +299,8 @@ def reverted_note() -> Note:
 
 
 def conflict_after(known: StatusConflict | None, now: float) -> StatusConflict:
-    """The conflict after the other controller has written the status at `now` (`elapsed`).
-
-    A write during the pause starts the pause again. A write soon after the pause doubles it. Once we have acted
-    undisturbed for as long as the pause was, the next one is short again.
-    """
+    """The conflict after another controller's write at `now` (`elapsed`). A write during the pause restarts it; one
+    soon after doubles it. After as long a time without one, the next pause is short again."""
     if known is None or now > known.until + known.pause:
         pause = FIRST_YIELD
     elif now < known.until:
@@ -323,8 +311,7 @@ def conflict_after(known: StatusConflict | None, now: float) -> StatusConflict:
 
 
 def conflict_found(ago: float, now: float) -> StatusConflict | None:
-    """The conflict that a process finds which has just started, when the last write of the other controller is `ago`
-    seconds old; None if that is too long ago. `ago` is negative if the clock of the writer is ahead of ours.
-    """
+    """The conflict at the start of this process, from a write `ago` seconds old, or None if it is older than the
+    pause. `ago` is negative if the writer's clock is ahead."""
     left = FIRST_YIELD - max(ago, 0.0)
     return StatusConflict(until=now + left, pause=FIRST_YIELD) if left > 0 else None

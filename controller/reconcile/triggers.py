@@ -1,11 +1,8 @@
-"""Finds the DaemonSets that need a pass after a change in a store, each with a reason.
+"""Enqueues the DaemonSets that need a pass after a change in a store.
 
-Handlers enqueue keys, and note in the state that another controller wrote the status. That a pod or node is gone is
-noted when the store changes, before any pass can find it.
-
-A change is `urgent` if it leaves a node without its pod, lets a pod serve again, or changes what should run; all
-others change only counts, and are handled in batches (`runtime/pacing.py`).
-"""
+A change is urgent if it leaves a node without its pod, lets a pod serve again, or changes what should run; others
+change only counts and are batched (`runtime/pacing.py`). That a pod or node is gone is recorded in the state while
+the store changes, before a pass can find it."""
 
 from __future__ import annotations
 
@@ -65,8 +62,8 @@ class Triggers:
             self._queue.enqueue(change.key, "lazy", "daemonset changed")
 
     def on_pod(self, change: Change[Pod]) -> None:
-        """Enqueues the owner of the pod, and a former owner. A pod that may be adopted, and its end, enqueues all
-        DaemonSets whose selector matches it. One that has become unreadable, or readable, enqueues by its name."""
+        """Enqueues the pod's owner and former owner, for an adoptable pod all DaemonSets whose selector matches, and
+        for an unreadable one the DaemonSet of its name."""
         old, new = change.old, change.new
         if old is new:
             for daemonset in self._named_in(change.key):
@@ -93,8 +90,8 @@ class Triggers:
             self._wake_matching(new.namespace, (*before, new.labels), f"orphan pod {new.name}")
 
     def on_node(self, change: Change[Node]) -> None:
-        """Enqueues the DaemonSets for which the node's eligibility changes, or the older revisions that run there;
-        but not those that want no pod there and have none."""
+        """Enqueues the DaemonSets for which the node's eligibility changes, for the current or an older revision,
+        except those that want no pod there and have none."""
         old, new = change.old, change.new
         if old is not None and new is not None and old.same_placement(new):
             return
@@ -114,7 +111,7 @@ class Triggers:
             self._observer.node_gone(change.key.name)
 
     def on_revision(self, change: Change[Revision]) -> None:
-        """A revision that vanished may have to be created again; one that is new, adopted."""
+        """A missing revision may have to be created again; a new one, adopted."""
         for revision in {one.uid: one for one in (change.old, change.new) if one is not None}.values():
             if revision.owner_uid:
                 owner = self._caches.daemonset_of(revision)
@@ -124,7 +121,7 @@ class Triggers:
                 self._wake_matching(revision.namespace, (revision.labels,), f"orphan revision {revision.name}")
 
     def _pod_moved(self, _: Key, old: Pod | None, new: Pod | None) -> None:
-        """Note in the state that a pod is gone: a pass that finds its node empty has to know what ran there."""
+        """Records that a pod is gone: a pass that finds its node empty needs to know what ran there."""
         if old is None or not old.owner_uid:
             return
         if new is not None and (new.uid, new.owner_uid) == (old.uid, old.owner_uid):
@@ -144,12 +141,12 @@ class Triggers:
             self._observer.event(daemonset, Note(warning=True, reason=MALFORMED_OBJECT, message=text))
 
     def on_server_back(self) -> None:
-        """Wake all DaemonSets: those that failed while the server was away need not wait for a long back-off."""
+        """Wakes all DaemonSets, so that failures from the server's absence do not wait for a long back-off."""
         for daemonset in self._caches.daemonsets.values():
             self._queue.enqueue(daemonset.key, "urgent", "server back")
 
     def _suspects(self, plural: str, key: Key) -> list[DaemonSet]:
-        """The DaemonSet to which an unreadable object probably belongs: by its last good state, else by its name."""
+        """The likely DaemonSet of an unreadable object: by its last good state, else by its name."""
         caches = self._caches
         pod = caches.pods.get(key) if plural == PODS.plural else None
         owner = caches.daemonset_of(pod) if pod is not None else None
@@ -161,13 +158,13 @@ class Triggers:
         return self._named_in(key)
 
     def _named_in(self, key: Key) -> list[DaemonSet]:
-        """The DaemonSet after which the pod or revision is named."""
+        """The DaemonSet from whose name that of the pod or revision derives."""
         found = self._caches.daemonsets.get(Key(key.namespace, key.name.rpartition("-")[0]))
         return [] if found is None else [found]
 
     def _urgency(self, old: Pod | None, new: Pod, owner: DaemonSet) -> Urgency:
-        """How soon a changed pod needs a pass. The first event of a pod that we created says nothing new, unless the
-        pass that created it left more to do."""
+        """How soon a changed pod needs a pass. The first event of a pod just created is news only to a pass with more
+        to do."""
         if new.terminating:
             return "lazy"
         if old is not None and (new.ended or new.labels != old.labels or _waits_for_us(old, new)):
@@ -177,7 +174,7 @@ class Triggers:
     def _wake_matching(
         self, namespace: str, labels: Iterable[Labels], reason: str, *, but: DaemonSet | None = None
     ) -> None:
-        """Wake the DaemonSets whose selector matches any of these sets of labels."""
+        """Wakes the DaemonSets whose selector matches any of these labels."""
         for daemonset in self._caches.daemonsets_in(namespace):
             owns = self._states.of(daemonset.uid).compiled_for(daemonset).rules.owns
             if daemonset is not but and any(owns(one) for one in labels):
@@ -185,14 +182,14 @@ class Triggers:
 
 
 def _waits_for_us(old: Pod, new: Pod) -> bool:
-    """Whether the kubelet has done its part of an update in place, and we have to do ours. Until then the pod gets no
-    traffic. A kubelet that has just looked at the pod looks again a second later."""
+    """Whether the kubelet has done its part of an update in place and the controller's is due; until then the pod
+    gets no traffic. A kubelet that has just looked at the pod looks again a second later."""
     return new.in_progress != old.in_progress and (new.in_progress is None or new.in_progress.has_next_batch)
 
 
 NodeVerdict: TypeAlias = tuple[Fit | None, bool, bool, frozenset[str]]
-"""Whether a pod should run on a node, whether it may be updated there, whether the node is unreachable, and the uids
-of the revisions that an empty node could get instead of the current one."""
+"""Fit of the node, whether pods may be updated there, whether it is unreachable, and the uids of the revisions that
+it could get instead of the current one."""
 
 NONE: frozenset[str] = frozenset()
 GONE: NodeVerdict = (None, False, False, NONE)
@@ -200,7 +197,7 @@ UNWANTED: frozenset[NodeVerdict] = frozenset({GONE, (Fit.LEAVE, False, False, NO
 
 
 def _verdict(rules: Rules, older: Mapping[str, Rules | None], node: Node | None) -> NodeVerdict:
-    """`older`: the placements of the revisions that `Fallback` may choose; empty if it is not asked."""
+    """`older`: the placements of the revisions that `Fallback` may choose, or empty."""
     if node is None:
         return GONE
     fit = rules.fit(node)
@@ -211,6 +208,6 @@ def _verdict(rules: Rules, older: Mapping[str, Rules | None], node: Node | None)
 
 
 def _may_use_older_revision(daemonset: DaemonSet) -> bool:
-    """Whether an empty node may get an older revision, which then decides with its own placement."""
+    """Whether an empty node may get an older revision, whose own placement then counts."""
     rolling = daemonset.rolling_update
     return rolling is not None and bool(rolling.partition or rolling.selector is not None or rolling.paused)

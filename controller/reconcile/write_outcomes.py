@@ -1,10 +1,8 @@
-"""What an error means for the write that got it, what the status reports of it, and what is remembered of dry runs.
+"""What an error means for a write and for the status, and what is remembered of dry runs.
 
-After an error, `execute` asks `counts_as_failure` and `retry_decision`, which read `WRITE_OUTCOMES`. An action that
-is retried is decided anew by the next pass, which follows after the growing delay of the DaemonSet's queue key. A
-failure that counts puts its backoff key (a node, an object) in back-off from the second one on, for 1 s, doubling to
-five minutes. An error that does not count, such as a Conflict, does when it is the third in a row at its key.
-"""
+After an error, `execute` asks `counts_as_failure` and `retry_decision`. A retried action is decided anew by the next
+pass, after the queue key's growing delay. From its second counted failure on, a backoff key (node or object) is in
+back-off for 1 s, doubling to five minutes. Other errors, such as Conflict, count from the third in a row on."""
 
 from __future__ import annotations
 
@@ -25,16 +23,16 @@ from controller.reconcile.backoff import MOST_REPEATS, Delay, RepeatedWrites
 
 
 class CountsAsFailure(Enum):
-    """Whether an error counts as a failure of the action's backoff key, so that the rest of the plan goes on."""
+    """Whether an error counts as a failure of the action's backoff key."""
 
     NO = auto()
     YES = auto()
     UNLESS_DONE = auto()
-    """It counts unless an earlier attempt, whose answer was lost, may have succeeded."""
+    """Counts unless an earlier attempt with a lost answer may have succeeded."""
 
 
 class RetryDecision(Enum):
-    """What happens to an action after an error. Derived names and guards make every write safe to send again."""
+    """What happens to an action after an error. Derived names and guards make every write safe to repeat."""
 
     NONE = auto()
     RETRY = auto()
@@ -43,16 +41,14 @@ class RetryDecision(Enum):
     IF_PRESENT = auto()
     """Retry if the server still has the object; otherwise the action is done."""
     CHECK = auto()
-    """Ask the server what became of the write, and retry."""
+    """Look up the outcome on the server, and retry."""
 
 
 class WriteOutcome(Value):
-    """What follows from an error."""
-
     retry: RetryDecision
     """For an action that may make a node unavailable or give it a pod (`actions.InDoubt`)."""
     template: Accepted | Unasked | None
-    """What the error says about the template, as the answer to a dry run; None: that it is refused."""
+    """What the error, as the answer to a dry run, says about the template; None if it is refused."""
     never_done: bool = False
     """Whether no earlier attempt can have succeeded."""
 
@@ -75,8 +71,8 @@ WRITE_OUTCOMES: Final[Mapping[WriteVerdict, WriteOutcome]] = {
     WriteVerdict.UNAVAILABLE: WriteOutcome(retry=_REPORT, template=Unasked()),
     WriteVerdict.UNKNOWN_OUTCOME: WriteOutcome(retry=RetryDecision.CHECK, template=Unasked()),
 }
-"""What follows from an error, except for the cases in `retry_decision` and `counts_as_failure`. Which verdicts are
-about the object or node is in `controller.kube.errors`."""
+"""The consequences of an error, apart from the cases in `retry_decision` and `counts_as_failure`.
+`controller.kube.errors` defines which verdicts are specific to the object or node."""
 
 
 def retry_decision(action: actions.Action, verdict: WriteVerdict, *, owner_gone: bool) -> RetryDecision:
@@ -92,7 +88,7 @@ def retry_decision(action: actions.Action, verdict: WriteVerdict, *, owner_gone:
 
 
 def counts_as_failure(action: actions.Action, verdict: WriteVerdict, *, suspect: bool) -> CountsAsFailure:
-    """Whether the error counts. `suspect`: several inconclusive errors in a row count too, and this is the last."""
+    """Whether the error counts. `suspect`: this inconclusive error is the last of the allowed row."""
     if not verdict.is_specific and not suspect:
         return CountsAsFailure.NO
     quota = verdict is WriteVerdict.QUOTA_EXCEEDED and isinstance(action, actions.CreatePod)
@@ -102,7 +98,7 @@ def counts_as_failure(action: actions.Action, verdict: WriteVerdict, *, suspect:
 
 
 def verdict_on_template(error: ApiError | None) -> TemplateVerdict:
-    """What the answer to a dry run says about the template; `error` None: it was accepted."""
+    """What the answer to a dry run says about the template."""
     if error is None:
         return Accepted()
     if isinstance(error, UnknownFields):
@@ -112,26 +108,23 @@ def verdict_on_template(error: ApiError | None) -> TemplateVerdict:
 
 
 class Answer(Value, gc=True):
-    """How one action ended."""
-
     action: actions.Action
     error: ApiError | None = None
-    """The error that the server returned; None: it is done."""
+    """The server's error; None if the action is done."""
     left: ApiError | None = None
-    """The error because of which the action is retried; None: it is not."""
+    """The error because of which the action is retried, if it is."""
     counts: bool = False
     """Whether the error counts as a failure of the backoff key."""
     taken: bool = False
-    """Whether the derived name of a new object belongs to an object that is not ours."""
+    """Whether the derived name belongs to a foreign object."""
 
     @property
     def verdict(self) -> WriteVerdict | None:
-        """The verdict on the error; None: there is no error."""
         return None if self.error is None else classify(self.error).write
 
     @property
     def backoff_key(self) -> BackoffKey:
-        """The action's key; for a full quota, which stops all creates, `POD_QUOTA`."""
+        """The action's key, or `POD_QUOTA` for a full quota, which stops all creates."""
         return POD_QUOTA if self.is_full_quota else self.action.backoff_key
 
     @property
@@ -147,14 +140,14 @@ RepeatedAction: TypeAlias = tuple[type[actions.Action], BackoffKey, str]
 
 
 class RevertedWrites(RepeatedWrites[RepeatedAction]):
-    """The accepted writes of one DaemonSet, of one generation, by kind, object and content. Creates of pods have
+    """The accepted writes of one DaemonSet generation, by kind, object and content. Creates of pods are left to
     `NodeBackoff`, because each makes another object."""
 
     reverted_externally: set[BackoffKey] = msgspec.field(default_factory=set)
-    """Backoff keys whose last write repeated one that was reverted."""
+    """Backoff keys whose last write repeated a reverted one."""
 
     def keep_keys(self, wanted: Callable[[BackoffKey], bool]) -> None:
-        """Forget the writes at all other keys."""
+        """Forgets the writes at all other keys."""
         self.keep(lambda write: wanted(write[1]))
         self.reverted_externally = {key for key in self.reverted_externally if wanted(key)}
 
@@ -163,7 +156,7 @@ class RevertedWrites(RepeatedWrites[RepeatedAction]):
         self.reverted_externally.clear()
 
     def reverted(self, action: actions.Action, failing: Mapping[BackoffKey, Delay], moment: float) -> ApiError | None:
-        """The error to report for an accepted action that was made too often; None: it was not."""
+        """The error for an accepted action that was made too often, or None."""
         if self.times(_write(action), moment, _delay(failing, action)) < MOST_REPEATS:
             return None
         words = (
@@ -181,8 +174,8 @@ class RevertedWrites(RepeatedWrites[RepeatedAction]):
                 return Reverted("create", f"{REVISIONS.name} {action.name}", words)
 
     def learn(self, answer: Answer, failing: Mapping[BackoffKey, Delay], moment: float) -> None:
-        """Count a write that was accepted. What only makes up for a failed write is not counted: the writes that fail
-        have their own back-off. A gate that has to be opened again shows that closing it was not reverted."""
+        """Counts an accepted write, unless it only makes up for a failed one, which has its own back-off. A gate that
+        must be opened again shows that closing it was not reverted."""
         action = answer.action
         accepted = answer.error is None or isinstance(answer.error, Reverted)
         if not accepted or isinstance(action, actions.CreatePod | actions.ProbeTemplate):
@@ -211,20 +204,18 @@ class WriteFailure(Value):
     message: str
     """The server's message."""
     without_name: str
-    """`message` without the object's name. Failures are compared by it, because the message differs for each pod only
-    in the name."""
+    """`message` without the object's name, for comparing failures of different pods."""
     kind: type[actions.Action]
 
 
 def failure_after(
     before: WriteFailure | None, decided: Plan, answers: Sequence[Answer], failing: Container[BackoffKey]
 ) -> WriteFailure | None:
-    """The failure to report after a pass: its first one, or else the previous one unless that is over. `failing` are
-    the keys whose writes have failed.
+    """The failure to report after a pass: its first, else the previous one unless that is over. `failing`: keys with
+    failed writes.
 
-    The previous one stays after a pass that tried nothing of the kind, because a back-off may have kept it from
-    trying, and while only the object's name would change in the message.
-    """
+    The previous one stays after a pass without a try of its kind, which a back-off may have prevented, and while only
+    the object's name in the message would change."""
     failures = [(one.action, one.left) for one in answers if one.left is not None]
     lasting = [
         (action, error)
@@ -245,48 +236,48 @@ def failure_after(
 
 ASK_AGAIN_SECONDS = 60.0
 ASK_AGAIN_AT_MOST = 900.0
-"""Seconds until a refused template is tried again, at first and at most. They double in between: policies change
-without any event for us."""
+"""Seconds until a refused template is tried again: first and most, doubling in between. Policies change without an
+event."""
 TRUSTED_SECONDS = 60.0
-"""Seconds for which the server's acceptance of a template is trusted, for the same reason."""
+"""Seconds for which an accepted template is trusted, for the same reason."""
 
 
 class TemplateVerdicts(msgspec.Struct):
     """The verdict on the newest revision of one DaemonSet."""
 
     hash: str = ""
-    """The hash of the revision that was asked about last."""
+    """The hash of the revision last asked about."""
     verdict: Accepted | TemplateRefused | None = None
     accepted_at: float = 0.0
-    """When the server accepted a pod of it last (`elapsed`)."""
+    """When the server last accepted a pod of it (`elapsed`)."""
     ask_at: float = 0.0
     """When a refused revision is tried again (`elapsed`)."""
     refusals: int = 0
-    """How many dry runs in a row were refused. Each doubles the time until the next one."""
+    """Refused dry runs in a row. Each doubles the time until the next."""
     asked: int = 0
-    """How many dry runs in a row failed for any reason. Each next one tries the pod of another node."""
+    """Failed dry runs in a row, for any reason. The next one tries the pod of another node."""
 
     def known(self, moment: float) -> Mapping[str, Accepted | TemplateRefused]:
-        """The verdict at `moment` by hash of the revision; empty without one, or when it is trusted no longer."""
+        """The verdict at `moment` by revision hash; empty without one that is still trusted."""
         if self.verdict is None:
             return {}
         expired = isinstance(self.verdict, Accepted) and moment >= self.accepted_at + TRUSTED_SECONDS
         return {} if expired else {self.hash: self.verdict}
 
     def reset(self) -> None:
-        """Have the server asked again, because the spec was edited: that may have removed the cause of a refusal."""
+        """Makes the next pass ask again, because an edit of the spec may have removed the cause of a refusal."""
         self.ask_at, self.refusals, self.asked = 0.0, 0, 0
         if isinstance(self.verdict, Accepted):
             self.verdict = None
 
     def created(self, revision_hash: str, moment: float) -> None:
-        """Note that a pod was created, which says the same as another dry run of an accepted revision."""
+        """Records a created pod, which confirms an accepted revision like a dry run."""
         if revision_hash == self.hash and isinstance(self.verdict, Accepted):
             self.accepted_at = moment
 
     def learn(self, revision_hash: str, error: ApiError | None, moment: float) -> None:
-        """Note the answer to a dry run: `error`, or None if it was accepted. The first denial is no verdict yet,
-        because the cause may be the node of that pod."""
+        """Records the answer to a dry run. The first denial is not yet a verdict: the cause may be the node of that
+        pod."""
         verdict = verdict_on_template(error)
         if revision_hash != self.hash:
             self.hash, self.verdict = revision_hash, None
