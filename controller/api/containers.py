@@ -1,6 +1,4 @@
-"""The containers of a pod: what the spec asks for, what the status reports, the names of their images, and the
-problems from which they do not recover by themselves.
-"""
+"""Containers of a pod: their spec, status, image names, and the problems from which they do not recover."""
 
 from __future__ import annotations
 
@@ -16,7 +14,6 @@ from controller.api.formats import LONGEST_ITEM, truncated
 from controller.api.objects import View
 
 Amounts: TypeAlias = dict[str, str | int | float]
-"""Quantities by name of the resource."""
 
 
 class ResourcesView(View):
@@ -25,7 +22,7 @@ class ResourcesView(View):
 
 
 class ProbeView(View):
-    """A probe; only whether there is one is read."""
+    """Read only to see whether there is a probe."""
 
 
 class ResizePolicyView(View):
@@ -71,15 +68,15 @@ class ContainerStatusView(View):
     name: str = ""
     ready: bool = False
     image: str = ""
-    """Any name by which the node knows the image; not always that of the spec."""
+    """Any name by which the node knows the image, not always that of the spec."""
     image_id: str = msgspec.field(default="", name="imageID")
     container_id: str = msgspec.field(default="", name="containerID")
-    """The id of the container that runs or ran last; empty before the first."""
+    """The id of the current or last container; empty before the first."""
     restart_count: int = 0
     state: ContainerStateView | None = None
     last_state: ContainerStateView | None = None
     resources: ResourcesView | None = None
-    """The resources that the container has; None: the node does not report them."""
+    """The actual resources; None if the node does not report them."""
 
     @property
     def waiting(self) -> WaitingView:
@@ -91,7 +88,7 @@ class ContainerStatusView(View):
 
     @property
     def ended(self) -> TerminatedView | None:
-        """The end of the container, or of the one before it; None: none has ended."""
+        """How this container or, failing that, its predecessor ended; None if neither has."""
         return (self.state or _NO_STATE).terminated or (self.last_state or _NO_STATE).terminated
 
 
@@ -100,8 +97,7 @@ HUB = "docker.io"
 
 @lru_cache(16_384)  # most nodes of a cluster have the same images
 def canonical(reference: str) -> str:
-    """The full name of an image: `host/path:tag`, or `host/path@digest` if there is a digest, which makes the tag
-    meaningless. `nginx` is `docker.io/library/nginx:latest`."""
+    """The full name of an image: `docker.io/library/nginx:latest` for `nginx`. A tag beside a digest is dropped."""
     name, at, digest = reference.partition("@")
     path, colon, tag = name.rpartition(":")
     if not colon or "/" in tag:  # no tag, or a colon before a port
@@ -117,32 +113,26 @@ def canonical(reference: str) -> str:
 
 
 def same_image(one: str, other: str) -> bool:
-    """Whether two references name the same image."""
     return one == other or canonical(one) == canonical(other)
 
 
 def digest_of(reference: str) -> str:
-    """The digest in `registry/name:tag@sha256:…`; empty if there is none."""
     return reference.rpartition("@")[2] if "@" in reference else ""
 
 
 class PodProblem(StrEnum):
-    """The kinds of problems of pods, few enough for a label of metrics."""
+    """Why a pod is not healthy. Few enough values for a metric label."""
 
     CRASH_LOOP = "CrashLoopBackOff"
-    """A container fails and is restarted again and again."""
     IMAGE_PULL = "ImagePull"
-    """The kubelet cannot get an image."""
     CONFIG = "Config"
-    """The kubelet cannot create or start a container: a ConfigMap is missing, or a command does not exist."""
+    """The kubelet cannot create or start a container, such as for a missing ConfigMap or command."""
     UNSCHEDULABLE = "Unschedulable"
-    """The scheduler cannot place it on its node."""
     NOT_READY = "NotReady"
-    """It should be ready by now; found by `planner.summary`, which knows the time."""
+    """Overdue to become ready; set by `planner.summary`, which knows the time."""
     EVICTED = "Evicted"
-    """The kubelet has evicted it because the node was short of a resource."""
     OTHER = "Other"
-    """It has ended for another reason, such as that the kubelet did not admit it."""
+    """Ended for another reason, for example because the kubelet did not admit it."""
 
 
 KIND_OF: Final = {
@@ -155,21 +145,21 @@ KIND_OF: Final = {
     "CreateContainerError": PodProblem.CONFIG,
     "RunContainerError": PodProblem.CONFIG,
 }
-"""Reasons with which the kubelet reports a waiting container that it tries to start again and again."""
+"""Waiting reasons of containers that the kubelet retries indefinitely."""
 _BACK_OFF: Final = ("CrashLoopBackOff", "ImagePullBackOff")
 
 
 def stuck(*, waiting: str, ready: bool, exit_code: int | None, ended: str) -> str:
-    """The kubelet's reason why a container will not recover by itself; empty: it may still start. `exit_code` and
-    `ended` (the reason) are of its last end: a container that failed and is not ready will likely fail again."""
+    """The reason why a container will not recover by itself, or "" if it may still start. `exit_code` and `ended` (a
+    reason) describe its last end: a container that failed and is not ready will likely fail again."""
     if waiting in KIND_OF:
         return waiting
     return "" if ready or not exit_code else ended or "Error"
 
 
 def problem_of_container(status: ContainerStatusView, replaced: Collection[str] = ()) -> PodProblem | None:
-    """The problem of a container, if any. `replaced` are ids of containers that an update in place ended: their ends
-    say nothing about their successors, and a back-off after one of them means that its image cannot be pulled."""
+    """The problem of a container, if any. `replaced` has the ids of containers that an in-place update ended: their
+    exit codes do not count, and a back-off after one means that the new image cannot be pulled."""
     waiting, ended = status.waiting.reason, status.ended or TerminatedView()
     if waiting == "CrashLoopBackOff" and status.container_id in replaced:
         return PodProblem.IMAGE_PULL
@@ -179,8 +169,7 @@ def problem_of_container(status: ContainerStatusView, replaced: Collection[str] 
 
 
 def failure_message_of(statuses: Iterable[ContainerStatusView], replaced: Collection[str] = ()) -> str:
-    """The kubelet's message about the first container that cannot start or has failed; empty: none. `replaced` as
-    above. A back-off is skipped where the kubelet reports it instead of the cause."""
+    """Why the first container that cannot start or has failed did so, or "". Skips back-offs that hide the cause."""
     for one in statuses:
         if message := _failure_message(one, replaced):
             return truncated(f"container {one.name}: {message}", LONGEST_ITEM)

@@ -1,7 +1,4 @@
-"""Numbers or percentages, quantities of resources, and messages for users.
-
-Messages are bounded, because an object may contain 1.5 MiB of text.
-"""
+"""Numbers or percentages, resource quantities, and messages (bounded, as an object may hold 1.5 MiB of text)."""
 
 from __future__ import annotations
 
@@ -12,15 +9,15 @@ from itertools import islice
 from typing import TypeAlias
 
 IntOrPercent: TypeAlias = int | str
-"""A number of nodes or pods, or a percentage of the desired number (`"30%"`). Any other string is malformed."""
+"""A number of nodes or pods, or a percentage of the desired number (`"30%"`). Other strings are malformed."""
 
 _PERCENT = re.compile(r"([0-9]{1,9})%")
 _LONGEST_QUANTITY = 64
-"""Characters. No real quantity is longer, and arithmetic with a million digits takes minutes."""
+"""Characters. Real quantities are shorter, and arithmetic with a million digits takes minutes."""
 _QUANTITY = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(m|u|n|k|Ki|M|Mi|G|Gi|T|Ti|P|Pi|E|Ei|[eE][+-]?\d{1,3})?")
-"""At most three digits of exponent: written out, larger numbers would fill the memory."""
+"""The exponent has at most three digits, as larger numbers would exhaust the memory when written out."""
 _EXACT = Context(prec=2 * _LONGEST_QUANTITY)
-"""Digits of precision, so that two quantities are never rounded to the same one."""
+"""Enough digits never to round two quantities to the same one."""
 _MILLI = Decimal("1e-3")
 _SUFFIX = {
     **{s: Decimal(10) ** (3 * power) for power, s in zip((-3, -2, -1, 1, 2, 3, 4, 5, 6), "numkMGTPE", strict=True)},
@@ -30,15 +27,13 @@ _DECIMAL_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}")
 
 
 def is_well_formed(value: IntOrPercent) -> bool:
-    """Whether `value` is an int >= 0 or a percentage, also one above 100%."""
     if isinstance(value, str):
         return _PERCENT.fullmatch(value) is not None
     return value >= 0
 
 
 def decimal_integer(text: str) -> int | None:
-    """An int64 in canonical form, without leading zeros or a plus, as the operators Gt and Lt of a toleration compare
-    it; None for any other text."""
+    """An int64 without leading zeros or plus sign, as tolerations with Gt and Lt require; None for any other text."""
     number = int(text) if _DECIMAL_INTEGER.fullmatch(text) else None
     return number if number is not None and -(2**63) <= number < 2**63 else None
 
@@ -57,8 +52,8 @@ def scaled(value: IntOrPercent | None, total: int, *, round_up: bool) -> int:
 
 
 def canonical_quantity(value: str | int | float, *, in_millis: bool = False) -> str:
-    """The one spelling of a quantity: `1000m`, `1.0` and `1` become `1`. Any other text is returned unchanged.
-    `in_millis`: rounded up to thousandths, as the API server does with amounts of resources."""
+    """The canonical form of a quantity: `1` for `1000m` and `1.0`. Any other text is returned unchanged. `in_millis`
+    rounds up to thousandths, as the API server does for resource amounts."""
     amount = _amount(value)
     if amount is None:
         return str(value)
@@ -69,7 +64,7 @@ def canonical_quantity(value: str | int | float, *, in_millis: bool = False) -> 
 
 
 def at_least(value: str | int | float, least: str) -> str:
-    """The larger of two quantities, in the spelling of `canonical_quantity`."""
+    """The larger of two quantities, in canonical form."""
     amount, other = _amount(value), _amount(least)
     raised = amount is not None and other is not None and amount < other
     return canonical_quantity(least if raised else value)
@@ -87,13 +82,11 @@ def _amount(value: str | int | float) -> Decimal | None:
 
 
 LONGEST_TEXT = 1024
-"""Characters of a message in a condition or event, by the limit of the API server, and of a column."""
+"""Characters of a condition or event message (an API server limit) or of a column."""
 LONGEST_ITEM = 200
-"""Characters of an item in a list, or of a quoted value."""
+"""Characters of a list item or quoted value."""
 MOST_ITEMS = 5
-"""Items of a list in a message."""
 _VERBS = {"has": "have", "is": "are"}
-"""The plurals that are not made by leaving out the `s`."""
 _SEPARATOR = "; "
 
 
@@ -106,7 +99,7 @@ def counted(count: int, what: str, does: str = "", *, of: int | None = None) -> 
 
 
 def truncated(text: str, most: int = LONGEST_TEXT) -> str:
-    """`text` in at most `most` characters; if it is cut, with their number at its end."""
+    """`text` cut to `most` characters, ending in its full length if anything was cut."""
     if len(text) <= most:
         return text
     tail = f"… ({len(text):,} characters)"
@@ -114,7 +107,7 @@ def truncated(text: str, most: int = LONGEST_TEXT) -> str:
 
 
 def listed(items: Iterable[str], *, separator: str = "; ") -> str:
-    """The first `MOST_ITEMS` of `items`, each truncated, and the number of the others."""
+    """The first `MOST_ITEMS` items, each truncated, and the number of the others."""
     rest = iter(items)
     shown = [truncated(item, LONGEST_ITEM) for item in islice(rest, MOST_ITEMS)]
     left = sum(1 for _ in rest)
@@ -122,10 +115,9 @@ def listed(items: Iterable[str], *, separator: str = "; ") -> str:
 
 
 def joined(*parts: str) -> str:
-    """A message of the parts that are not empty, each once; see `parts_of`."""
+    """The non-empty parts, each once; see `parts_of`."""
     return _SEPARATOR.join(dict.fromkeys(filter(None, parts)))
 
 
 def parts_of(message: str) -> list[str]:
-    """The parts of a message of `joined`."""
     return message.split(_SEPARATOR)

@@ -1,8 +1,5 @@
-"""ImagePullJobs, the nodes of a job, and its puller pods.
-
-A puller runs nothing, because its command does not exist: the kubelet pulls the image, creates the container and
-fails to start it. That is success: docs/design/kubelet.md#a-pod-that-only-pulls.
-"""
+"""ImagePullJobs, their nodes, and puller pods. The command of a puller does not exist: the kubelet pulls the image,
+and then fails to start the container, which is success (docs/design/kubelet.md#a-pod-that-only-pulls)."""
 
 from __future__ import annotations
 
@@ -26,7 +23,7 @@ NEVER = "Never"
 TIMEOUT_SECONDS = 600
 BACKOFF_LIMIT = 3
 PARALLELISM = 1
-"""The defaults of OpenKruise: seconds for one attempt, retries, and nodes at a time."""
+"""OpenKruise's defaults: seconds per attempt, retries, and nodes at a time."""
 
 
 class NodeSelector(LabelSelector):
@@ -45,7 +42,7 @@ class CompletionPolicy(View):
 
 
 class SandboxConfig(View):
-    """Labels and annotations of the pullers, for runtimes and image accelerators that read them."""
+    """Labels and annotations for pullers, read by runtimes and image accelerators."""
 
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
@@ -56,7 +53,7 @@ class ImagePullJobSpec(View):
     pull_secrets: tuple[str, ...] | None = None
     selector: NodeSelector | None = None
     pod_selector: LabelSelector | None = None
-    """Selects the nodes of these pods in the namespace of the job; `selector` is then ignored."""
+    """Selects the nodes of these pods in the job's namespace; `selector` is then ignored."""
     parallelism: IntOrPercent | None = None
     pull_policy: PullPolicy = PullPolicy()
     completion_policy: CompletionPolicy = CompletionPolicy()
@@ -65,7 +62,7 @@ class ImagePullJobSpec(View):
 
     @property
     def timeout(self) -> int:
-        """Seconds for one attempt on one node."""
+        """Seconds per attempt and node."""
         asked = self.pull_policy.timeout_seconds
         return TIMEOUT_SECONDS if asked is None else asked
 
@@ -76,16 +73,15 @@ class ImagePullJobSpec(View):
 
     @property
     def never_completes(self) -> bool:
-        """Whether it never completes, so that new nodes get the image too."""
+        """Whether the job keeps running, to pull the image on new nodes."""
         return self.completion_policy.type == NEVER
 
     @property
     def always_pulls(self) -> bool:
-        """Whether nodes pull the image although they have one of this name."""
+        """Whether nodes pull the image even if they have one of this name."""
         return self.image_pull_policy == ALWAYS
 
     def at_once(self, nodes: int) -> int:
-        """On how many of `nodes` nodes the image is pulled at a time."""
         return scaled(PARALLELISM if self.parallelism is None else self.parallelism, nodes, round_up=True)
 
 
@@ -101,38 +97,32 @@ class ImagePullJobStatus(Part):
 
 
 class ImagePullJobView(View):
-    """A job as the API server sends it."""
-
     metadata: ObjectMeta
     spec: ImagePullJobSpec
     status: ImagePullJobStatus | None = None
 
 
 class ImagePullJob(NamespacedObject):
-    """A job as it is cached."""
-
     owner_uid: str
-    """The uid of the Advanced DaemonSet whose rollout created it; empty: none did."""
+    """The uid of the Advanced DaemonSet whose rollout created it; empty if none did."""
     hash: str
-    """The hash of the revision for which it was created; empty: for none."""
+    """The revision hash for which it was created; empty if none."""
     service_account: str
-    """The ServiceAccount whose pull secrets are used if `spec` names none; empty: `default`."""
+    """The ServiceAccount whose pull secrets are used if `spec` names none; empty means `default`."""
     generation: int
     terminating: bool
     spec: ImagePullJobSpec
     status: ImagePullJobStatus | None
     matches: Matcher
-    """Whether `selector` matches these labels of a node."""
 
     @property
     def is_orphaned(self) -> bool:
-        """Whether its DaemonSet was deleted with `--cascade=orphan`: then we delete the job, whose name may be needed
-        again."""
+        """Whether its DaemonSet was deleted with `--cascade=orphan`; such a job is deleted to free its name."""
         return bool(self.hash) and not self.owner_uid
 
 
 def project(view: ImagePullJobView) -> ImagePullJob:
-    """The record of a job. Raises ValueError if the spec cannot be used."""
+    """Raises ValueError if the spec cannot be used."""
     meta, spec = view.metadata, view.spec
     if spec.parallelism is not None and not is_well_formed(spec.parallelism):
         raise ValueError(f"parallelism {spec.parallelism!r} is neither a whole number nor a percentage")
@@ -154,7 +144,6 @@ def project(view: ImagePullJobView) -> ImagePullJob:
 
 
 def job_of(meta: ObjectMeta) -> OwnerReference | None:
-    """The owner reference to the job of a pod; None: it has no job."""
     for one in meta.owner_references or ():
         if one.controller and one.kind == JOB_KIND and one.group == GROUP:
             return one
@@ -162,17 +151,16 @@ def job_of(meta: ObjectMeta) -> OwnerReference | None:
 
 
 class Targets(Value, gc=True):
-    """The nodes of a job, in order of update: by name, descending."""
+    """The nodes of a job in update order: by name, descending."""
 
     nodes: Sequence[str] = ()
     not_ready: frozenset[str] = frozenset()
-    """Nodes on which no pod starts now."""
     with_image: frozenset[str] = frozenset()
-    """Nodes whose kubelet reports that it has the image."""
+    """Nodes whose kubelet reports that they have the image."""
 
 
 def keeps_images(node: Node) -> bool:
-    """Whether it is no virtual node, which has no machine to keep an image."""
+    """Whether the node is not virtual: a virtual node has no machine to keep an image."""
     return node.labels.get("type") != "virtual-kubelet"
 
 
@@ -182,8 +170,8 @@ def targets(
     with_pods: Collection[str] | None,
     updated: LabelSelector | None = None,
 ) -> Targets:
-    """The nodes of a job. `with_pods` are the nodes of the pods that its podSelector chooses; None: it has no
-    podSelector. `updated` selects the nodes that the rollout of the job updates: these come first. None: all."""
+    """The nodes of a job. `with_pods` are those of the pods that podSelector selects (None without podSelector).
+    Nodes that `updated` selects, which the job's rollout updates, come first (None means all)."""
     names = set(with_pods) if with_pods is not None else None
     if names is None and job.spec.selector is not None and job.spec.selector.names:
         names = set(job.spec.selector.names)
@@ -202,9 +190,9 @@ def targets(
 
 
 PULLER_LABEL: Final = "kruise-ds/image-pull-job"
-"""Label of every puller: the uid of its job."""
+"""On every puller: the uid of its job."""
 MANAGED: Final = {"app.kubernetes.io/managed-by": "kruise-ds"}
-"""Labels of every puller. They identify a puller whose owner reference was removed."""
+"""On every puller, to recognize one whose owner reference was removed."""
 CONTAINER: Final = "pull"
 
 _NOT_PULLED: Final = frozenset(
@@ -227,10 +215,9 @@ _PULLED: Final = frozenset(
         "CrashLoopBackOff",
     ]
 )
-"""Waiting reasons that prove that the image is on the node. A container of an image without any program keeps one of
-them for ever."""
+"""Waiting reasons that prove that the image was pulled. A container whose image has no program keeps one forever."""
 _MOST_WHY: Final = 500
-"""Characters of the message of the kubelet; the answer of the registry is at its end."""
+"""Characters of the kubelet's message; the registry's answer is at its end."""
 
 
 class PullState(StrEnum):
@@ -240,22 +227,19 @@ class PullState(StrEnum):
 
 
 class Puller(NamespacedObject):
-    """A puller as it is cached."""
-
     job: str
-    """The name of its job; empty: it has lost its owner."""
+    """Empty if the puller has lost its owner."""
     job_uid: str
     node: str
     image: str
-    """The image of its container: admission may have changed that of the job."""
+    """As in its container; admission may have changed that of the job."""
     terminating: bool
     state: PullState
     why: str
-    """The message of the kubelet or the scheduler; empty: none."""
 
 
 def project_puller(view: PodView) -> Puller | None:
-    """The record of a puller, also of an orphaned one; None: another pod."""
+    """The record of a puller, orphaned or not; None for any other pod."""
     meta = view.metadata
     owner = job_of(meta)
     if owner is None:

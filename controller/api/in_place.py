@@ -1,10 +1,7 @@
-"""The state annotation of an update in place, in the format of OpenKruise, and what of the update is not done yet.
-
-A container is new if its id differs from that before the update. Its image is confirmed if the status shows the image
-name of the spec. It may also show another name of the same image; then the container may be the old one, restarted,
-or one of an earlier update that was done late, and counts as new only after some seconds (`_Confidence`). Why so:
-docs/design/kubelet.md#a-changed-image-in-a-running-pod.
-"""
+"""The in-place update state, in OpenKruise's annotation format, and which part of the update is unfinished. A
+container is new if its id has changed. Its image is confirmed if the status shows the image name of the spec; with
+another name of the image, it may be the old container, restarted, or that of an earlier update that finished late,
+and counts as new only after some seconds (`_Confidence`; docs/design/kubelet.md#a-changed-image-in-a-running-pod)."""
 
 from __future__ import annotations
 
@@ -29,14 +26,12 @@ from controller.api.readiness_gates import PodCondition
 
 
 class ContainerBefore(View):
-    """The status of a container before the update."""
-
     image_id: str = msgspec.field(default="", name="imageID")
     container_id: str | None = msgspec.field(default=None, name="containerID")
-    """None: not recorded, as by OpenKruise."""
+    """None if not recorded, as by OpenKruise."""
     restart_count: int = 0
     image: str = ""
-    """The image in the spec when this container was started; the node may report another name. Empty: not known."""
+    """The image in the spec when it started; the node may report another name. Empty if not known."""
 
 
 class PreCheck(View):
@@ -44,42 +39,37 @@ class PreCheck(View):
 
 
 class Superseded(View):
-    """The revision and the images that the update replaced."""
-
     revision: str = ""
     images: dict[str, str] = msgspec.field(default_factory=dict)
-    """The former images, by container."""
 
 
 class InPlaceState(View):
-    """The annotation. The last four fields, and those of `ContainerBefore` but `imageID`, are not OpenKruise's."""
+    """The annotation. OpenKruise lacks the last four fields, and those of `ContainerBefore` except `imageID`."""
 
     revision: str = ""
     update_timestamp: str | None = None
     last_container_statuses: dict[str, ContainerBefore] | None = None
-    """The former status of the containers that restart."""
+    """Of the containers that restart, before the update."""
     update_resources: bool = False
     next_container_images: dict[str, str] | None = None
     next_container_ref_metadata: JSON = None
     next_container_resources: dict[str, ResourcesView] | None = None
     pre_check_before_next: PreCheck | None = None
     container_resources: dict[str, ResourcesView] | None = None
-    """New resources by container."""
     generation: int = 0
-    """The generation of the pod before the resize; 0: not recorded. Later changes of cpu and memory are not ours."""
+    """metadata.generation of the pod before the resize, to detect later changes by others; 0 if not recorded."""
     unfinished_images: dict[str, tuple[str, ...]] | None = None
-    """Images of earlier updates that did not run yet when this one began, by container."""
+    """By container: images of earlier updates that were not running yet when this one began."""
     superseded: Superseded = Superseded()
 
     @property
     def replaced(self) -> frozenset[str]:
-        """The ids of the containers that the update ended."""
         before = (self.last_container_statuses or {}).values()
         return frozenset(filter(None, (one.container_id for one in before)))
 
 
 def state_of(annotations: Mapping[str, str] | None) -> InPlaceState | None:
-    """The state of a pod with these annotations; None: none, or one that cannot be read."""
+    """The state of a pod with these annotations; None if there is none, or it cannot be read."""
     text = state_text(annotations or {})
     if text is None:
         return None
@@ -94,14 +84,13 @@ def state_text(annotations: Mapping[str, str]) -> str | None:
 
 
 SETTLE_SECONDS = 10.0
-"""Seconds after the update in which a new container with another image name may be the old one, restarted."""
+"""How long a new container with another image name may be the old one, restarted."""
 OVERLAP_SECONDS = 600.0
-"""The same while the kubelet may still complete an earlier update: the status shows the image of that one until the
-newest is pulled."""
+"""The same while an earlier update may still complete: the status shows its image until the newest is pulled."""
 
 
 class Resize(StrEnum):
-    """The state of a resize that is not done, as in the conditions of a pod."""
+    """The state of an unfinished resize, from the conditions of the pod."""
 
     PROPOSED = "not written yet"
     IN_PROGRESS = "the kubelet is resizing it"
@@ -110,39 +99,36 @@ class Resize(StrEnum):
 
 
 class UpdateInProgress(Value):
-    """The part of an update in place that is not done."""
+    """The unfinished part of an in-place update."""
 
     until: float
-    """When it counts as done without confirmation (seconds since 1970); infinite: never."""
+    """When it counts as done without confirmation (seconds since 1970); infinity means never."""
     restarting: tuple[str, ...] = ()
     """Containers that may not run yet what the spec asks for."""
     not_started: bool = False
-    """Whether the status shows that one of these was not replaced yet."""
+    """The status shows that one of `restarting` has not been replaced yet."""
     resize: Resize | None = None
     problem: str = ""
-    """The message of the kubelet about the resize."""
     has_next_batch: bool = False
-    """Whether the containers of the next launch priority are to be updated, from `due` on."""
+    """From `due` on, the containers of the next launch priority are to be updated."""
     due: float = 0.0
-    """When these may be updated (seconds since 1970), as the containers before them count as updated."""
+    """In seconds since 1970."""
     waiting: tuple[str, ...] = ()
-    """The containers of the later launch priorities."""
+    """Containers of later launch priorities."""
     settling: float = SETTLE_SECONDS
     """Seconds from the update to `until` or `due`."""
     reverted_to: str = ""
-    """The former revision hash, if one of its images was put back and only the label of the pod is new."""
+    """The former revision hash if one of its images was restored, so that only the revision label is new."""
 
     @property
     def only_resizes(self) -> bool:
-        """Whether only the resize is not done."""
         return self.resize is not None and not (self.restarting or self.has_next_batch or self.waiting)
 
     def is_pending(self, now: float) -> bool:
-        """Whether it still waits. False if `until` is so far in the future that a wrong clock must have set it."""
+        """Whether it is unfinished. An `until` too far ahead was set by a wrong clock and does not count."""
         return self.until == inf or self._is_to_come(self.until, now)
 
     def can_continue(self, now: float) -> bool:
-        """Whether the containers of the next launch priority may be updated now."""
         return self.has_next_batch and not self._is_to_come(self.due, now)
 
     def _is_to_come(self, moment: float, now: float) -> bool:
@@ -150,7 +136,7 @@ class UpdateInProgress(Value):
 
 
 class _Confidence(Enum):
-    """That a container runs what the spec asks for. The value: seconds after which it counts as confirmed."""
+    """Seconds after which a container counts as running what the spec asks for."""
 
     CONFIRMED = 0.0
     LIKELY = SETTLE_SECONDS
@@ -168,8 +154,8 @@ def unfinished_update(
     generation: int,
     observed: bool | None,
 ) -> UpdateInProgress | None:
-    """The part of an update that is not done; None: it is done. `of` is the revision in the label of the pod,
-    `generation` that of its spec. `observed`: whether the kubelet has seen this generation; None: not known."""
+    """Returns None if the update is done. `of` is the revision label of the pod, `generation` its
+    metadata.generation, and `observed` whether the kubelet has seen that generation (None if not known)."""
     shown = {one.name: one for one in statuses}
     wanted = {one.name: one for one in containers}
     former = state.superseded
@@ -255,7 +241,6 @@ def _resize(
     *,
     observed: bool | None,
 ) -> tuple[Resize | None, str]:
-    """The state of the resize, None if it is done, and the message of the kubelet."""
     if state.container_resources is None and not state.update_resources:
         return None, ""
     spec = {name: one.resources for name, one in wanted.items()}
@@ -278,19 +263,18 @@ def _resize(
 
 
 _LEAST_CPU = {"requests": "2m", "limits": "10m"}
-"""The smallest amounts that a kernel can set. The status reports the amount that was set, not the one asked for."""
+"""The least that a kernel can set; the status reports the amount set, not the one requested."""
 
 
 def _is_actuated(status: ContainerStatusView, asked: ResourcesView, *, observed: bool | None) -> bool:
-    """Whether the container has these resources. A kubelet that has seen the newest spec and reports no resources
-    never will; the container then counts as having them."""
+    """Whether the container has these resources. A kubelet that saw the newest spec but reports none never will."""
     if status.resources is None and observed:
         return True
     return _covers(status.resources, asked, actual=True)
 
 
 def _covers(have: ResourcesView | None, asked: ResourcesView, *, actual: bool = False) -> bool:
-    """Whether `have` has the cpu and memory in `asked`. `actual`: as a node gives it, which has a minimum."""
+    """Whether `have` has the cpu and memory of `asked`. `actual` amounts are from a node, which has a minimum."""
 
     def amount(kind: str, amounts: Amounts, name: str) -> str:
         if name not in amounts:

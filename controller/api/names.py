@@ -1,6 +1,4 @@
-"""The names of labels, annotations, conditions and reasons: those of OpenKruise and Kubernetes, and our own, which
-start with `kruise-ds/`; and what is recognised in messages of the API server.
-"""
+"""Names of labels, annotations, conditions and reasons (our own: `kruise-ds/`), and texts of API server errors."""
 
 from __future__ import annotations
 
@@ -13,57 +11,52 @@ VERSION: Final = "v1beta1"
 API_VERSION: Final = f"{GROUP}/{VERSION}"
 KIND: Final = "DaemonSet"
 LEASE_NAME: Final = "kruise-ds-controller"
-"""The Lease of the leader; manifests/base/leader-election.yaml grants it by this name."""
+"""The leader election Lease; manifests/base/leader-election.yaml grants it by this name."""
 
 HASH_LABEL: Final = "controller-revision-hash"
 NEVER_RAN_ANNOTATION: Final = "kruise-ds/never-ran"
-"""On a ControllerRevision that no pod of the DaemonSet has had: no node falls back to it, and its fields are checked
-strictly. Removed once a pod has it."""
+"""On a ControllerRevision that no pod has run yet: never a fallback for nodes, and validated strictly."""
 LIFECYCLE_STATE_LABEL: Final = "lifecycle.apps.kruise.io/state"
 OWN_LABELS: Final = frozenset({HASH_LABEL, LIFECYCLE_STATE_LABEL})
-"""Labels of pods that the controller writes, so that no selector may ask for them."""
+"""Pod labels that the controller writes, so that no selector may use them."""
 PREPARING_DELETE: Final = "PreparingDelete"
 LIFECYCLE_TIMESTAMP_ANNOTATION: Final = "lifecycle.apps.kruise.io/timestamp"
-"""On a pod: when the state changed, in RFC 3339."""
+"""On a pod: when its lifecycle state changed (RFC 3339)."""
 PRE_DELETE_DEADLINE_ANNOTATION: Final = "kruise-ds/pre-delete-deadline-seconds"
-"""On a DaemonSet: seconds from 1 after which a pod counts as prepared for too long."""
+"""On a DaemonSet: seconds (at least 1) after which a pod has been held for deletion for too long."""
 PRE_DELETE_DEADLINE_SECONDS: Final = 3600
-"""The default of that annotation."""
 
 IN_PLACE_IF_POSSIBLE: Final = "InPlaceIfPossible"
 IN_PLACE_UPDATE_READY: Final = "InPlaceUpdateReady"
 """Readiness gate and condition of pods that may be updated in place."""
 START_IN_PLACE_UPDATE: Final = "StartInPlaceUpdate"
-"""The reason of that condition while it is False for an update."""
 KRUISE_POD_READY: Final = "KruisePodReady"
-"""Readiness gate and condition of pods that lose their traffic before they are deleted."""
+"""Readiness gate and condition of pods that lose their traffic before deletion."""
 IN_PLACE_STATE_ANNOTATION: Final = "apps.kruise.io/inplace-update-state"
 IN_PLACE_STATE_LEGACY: Final = "inplace-update-state"
 NODE_AGENT_ANNOTATION: Final = "apps.kruise.io/runtime-containers-meta"
-"""On a pod whose containers the node agent of OpenKruise restarts."""
+"""On a pod whose containers the OpenKruise node agent restarts."""
 CONTAINER_BARRIER: Final = "KRUISE_CONTAINER_BARRIER"
-"""Environment variable of a container with a launch priority; its key in a ConfigMap is `p_` and the priority."""
+"""Environment variable of a container with a launch priority; its ConfigMap key is `p_<priority>`."""
 RESTARTED_AT: Final = "kubectl.kubernetes.io/restartedAt"
-"""On a pod template: the time of `kubectl rollout restart`."""
 RESIZE_GATE: Final = "InPlaceWorkloadVerticalScaling"
-"""Feature gate: cpu and memory may change in place."""
 ENV_GATE: Final = "InPlaceUpdateEnvFromMetadata"
 IN_PLACE_GRACE_ANNOTATION: Final = "kruise-ds/in-place-grace-seconds"
-"""On a DaemonSet: seconds between making a pod not ready and its update in place, for its traffic to leave."""
+"""On a DaemonSet: seconds between marking a pod not ready and updating it in place, to drain traffic."""
 LONGEST_IN_PLACE_GRACE: Final = 3600
 RESIZE_FALLBACK_ANNOTATION: Final = "kruise-ds/resize-fallback"
-"""On a DaemonSet: with `Recreate`, a pod whose resize is refused is recreated."""
+"""On a DaemonSet: `Recreate` recreates a pod whose resize is refused."""
 
 UNKNOWN_FIELDS_ANNOTATION: Final = "kruise-ds/unknown-fields"
-"""On a DaemonSet: with `allow`, pods are created without the fields of the template that the server does not know."""
+"""On a DaemonSet: `allow` creates pods without the template fields that the server does not know."""
 
 PROGRESSIVE_ANNOTATION: Final = "daemonset.kruise.io/progressive-create-pod"
 PROGRESS_DEADLINE_ANNOTATION: Final = "kruise-ds/progress-deadline-seconds"
-"""On a DaemonSet: seconds without progress until a rollout is stalled, from 1 to the next constant."""
+"""On a DaemonSet: seconds without progress until a rollout is stalled, from 1 to `LONGEST_PROGRESS_DEADLINE`."""
 LONGEST_PROGRESS_DEADLINE: Final = 2_147_483_647
 """68 years, which Deployments take for "never"."""
 PROGRESS_DEADLINE_SECONDS: Final = 600
-"""The default of that annotation, as for Deployments."""
+"""The default, as for Deployments."""
 
 TAINT_NOT_READY: Final = "node.kubernetes.io/not-ready"
 TAINT_UNREACHABLE: Final = "node.kubernetes.io/unreachable"
@@ -81,12 +74,12 @@ READY: Final = "Ready"
 RECONCILING: Final = "Reconciling"
 STALLED: Final = "Stalled"
 CONDITION_TYPES: Final = (PROGRESSING, AVAILABLE, DEGRADED, READY, RECONCILING, STALLED, HOOK_UNMATCHED)
-"""The condition types that this controller owns; other entries of `status.conditions` are left alone."""
+"""Condition types that this controller owns; other entries of `status.conditions` are left alone."""
 
 WRITES_FAIL: Final = "WritesFail"
 PODS_UNAVAILABLE: Final = "PodsUnavailable"
 PODS_DO_NOT_LAST: Final = "PodsDoNotLast"
-"""Condition reasons that no Event has, beside `planner.blocker_texts.WaitReason`. The plugin reads them too."""
+"""Condition reasons without an Event, besides `planner.blocker_texts.WaitReason`. The plugin reads them too."""
 
 EVENT_SOURCE: Final = "daemonset-controller"
 SUCCESSFUL_CREATE: Final = "SuccessfulCreate"
@@ -117,21 +110,19 @@ PRE_DOWNLOAD_DEFERRED: Final = "PreDownloadDeferred"
 PARALLELISM_ANNOTATION: Final = "apps.kruise.io/image-predownload-parallelism"
 TIMEOUT_ANNOTATION: Final = "apps.kruise.io/image-predownload-timeout-seconds"
 MIN_UPDATED_ANNOTATION: Final = "apps.kruise.io/image-predownload-min-updated-ready-pods"
-"""On a DaemonSet, for the ImagePullJobs of its rollouts: nodes at a time, seconds for one attempt, and how many
-updated pods must be ready before."""
+"""On a DaemonSet, for its ImagePullJobs: nodes at a time, seconds per attempt, and updated pods needed first."""
 PREDOWNLOAD_WAIT_ANNOTATION: Final = "kruise-ds/image-predownload-wait"
-"""On a DaemonSet: whether updates wait for images that are pulled in advance, true or false."""
+"""On a DaemonSet: whether updates wait for predownloaded images, true or false."""
 SERVICE_ACCOUNT_ANNOTATION: Final = "kruise-ds/service-account-name"
-"""On an ImagePullJob: the ServiceAccount of its pullers, for its pull secrets."""
+"""On an ImagePullJob: the ServiceAccount whose pull secrets its pullers use."""
 
 
 class InPlaceRefusal(StrEnum):
-    """Why a pod is recreated although an update in place was asked for; a label of metrics."""
+    """Why a pod is recreated instead of updated in place. A metric label."""
 
     TEMPLATE = "Template"
-    """A field cannot change in a running pod."""
     RESOURCES = "Resources"
-    """Resources cannot change in a running pod, or cpu and memory may not change in place."""
+    """A changed resource is immutable in a running pod, or in-place resizing is off."""
     RESIZE_REFUSED = "ResizeRefused"
     RESTART = "Restart"
     READINESS_GATE = "ReadinessGate"
@@ -139,7 +130,7 @@ class InPlaceRefusal(StrEnum):
     NODE_AGENT = "NodeAgent"
     """A container reads changed metadata, and no node agent restarts it."""
     ADMISSION = "Admission"
-    """Admission changed images or resources at creation, and would not change the new ones."""
+    """Admission changed images or resources at creation, but would not change the new ones."""
     OTHER = "Other"
 
 
@@ -149,13 +140,12 @@ _UNKNOWN_FIELD: Final = re.compile(r'unknown field "((?:[^"\\]|\\.)*)"')
 
 
 def is_quota_exceeded(message: str) -> bool:
-    """Whether a message of a 403 is the API server's own about a ResourceQuota that is used up, with or without the
-    request before it. Such a 403 has no reason of its own; webhooks may say so too, but not at the beginning."""
+    """Whether a 403 message, with or without its request prefix, is the API server's for an exhausted ResourceQuota.
+    Such a 403 has no reason of its own; webhooks may use the same words, but not at the beginning."""
     return _QUOTA_EXCEEDED.match(message) is not None
 
 
 def unknown_fields(message: str) -> tuple[str, ...]:
-    """The paths of unknown fields in a message of the API server about `fieldValidation=Strict`; empty for any other
-    message. A message that is cut names only the first of them."""
+    """The unknown fields in an error of `fieldValidation=Strict`, or (). A truncated message names only the first."""
     found = (field.rstrip() for field in _UNKNOWN_FIELD.findall(message))
     return tuple(dict.fromkeys(found)) if _UNKNOWN_FIELDS.search(message) else ()

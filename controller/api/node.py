@@ -1,5 +1,4 @@
-"""Nodes: the views that are decoded, and the record that is cached. Images are in it only if they are pulled in
-advance."""
+"""Nodes as decoded and as cached, with images only if some are predownloaded."""
 
 from __future__ import annotations
 
@@ -13,7 +12,6 @@ from controller.api.names import TAINT_NOT_READY, TAINT_UNREACHABLE
 from controller.api.objects import Key, ObjectMeta, Value, View, epoch
 
 ZONE_LABELS: Final = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone")
-"""Labels with the zone of a node, the preferred one first."""
 
 
 class Taint(View):
@@ -27,8 +25,6 @@ class NodeSpecView(View):
 
 
 class NodeView(View):
-    """A node as the API server sends it."""
-
     metadata: ObjectMeta
     spec: NodeSpecView = NodeSpecView()
 
@@ -42,23 +38,19 @@ class _NodeStatus(View):
 
 
 class NodeWithImagesView(NodeView):
-    """A node with the images that its kubelet reports, which may be many."""
-
     status: _NodeStatus = _NodeStatus()
 
 
 class Node(Value):
-    """A node as it is cached."""
-
     name: str
     uid: str
     version: str
     labels: Mapping[str, str]
     taints: tuple[Taint, ...]
     images: tuple[str, ...] = ()
-    """The full names of the images that the kubelet reports, at most 50 by default. Empty if not needed."""
+    """Full names of the images that the kubelet reports (at most 50 by default); empty if not needed."""
     created: float = 0.0
-    """Its creation time (seconds since 1970); 0 if images are not needed."""
+    """In seconds since 1970; 0 if images are not needed."""
 
     @property
     def key(self) -> Key:
@@ -66,21 +58,20 @@ class Node(Value):
 
     @property
     def zone(self) -> str:
-        """The zone; empty if no label has it."""
         return self.labels.get(ZONE_LABELS[0]) or self.labels.get(ZONE_LABELS[1], "")
 
     @property
     def unreachable(self) -> bool:
-        """Whether the control plane has lost contact with the node; pods that are deleted there remain."""
+        """Whether the control plane has lost contact with the node; pods deleted there remain."""
         return any(taint.key == TAINT_UNREACHABLE for taint in self.taints)
 
     @property
     def not_ready(self) -> bool:
-        """Whether no pod starts there for now: it is unreachable, or its kubelet is not ready."""
+        """Whether no pod can start there for now."""
         return any(taint.key in (TAINT_UNREACHABLE, TAINT_NOT_READY) for taint in self.taints)
 
     def same_placement(self, other: Node) -> bool:
-        """Whether only fields differ that do not matter for placement, as after a heartbeat."""
+        """Whether the nodes differ only in fields irrelevant to placement, as after a heartbeat."""
         return self.labels == other.labels and self.taints == other.taints and self.uid == other.uid
 
 

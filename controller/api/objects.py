@@ -1,13 +1,7 @@
-"""The base classes of all types of the project, and what all objects of Kubernetes have: metadata, owners, times, and
-the field managers that wrote them.
-
-A `View` has some fields of an object of the API; decoding drops the others, so a view must never be encoded and
-written back. `as_bytes` takes only JSON, which contains no view, and `as_json` only a `Part`; the linter bans other
-ways to encode, except in the files that encode our own annotations and reports (pyproject.toml lists them).
-
-Neither views nor values are tracked by the cyclic garbage collector (`gc=False`): they form no cycles, and so it need
-not scan a cache of 30,000 pods.
-"""
+"""Base classes, and what Kubernetes objects share: metadata, owners, times and field managers. A `View` drops fields
+that it does not declare, so it must never be written back: `as_bytes` takes only JSON, `as_json` only a `Part`, and
+the linter bans other encoders (exceptions: pyproject.toml). Instances form no cycles, so `gc=False` spares the
+garbage collector a cache of 30,000 pods."""
 
 from __future__ import annotations
 
@@ -30,11 +24,11 @@ else:  # msgspec resolves annotations at run time and knows no recursive alias
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
 class View(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=False):
-    """Some fields of an object of the API, for decoding only."""
+    """Some fields of an API object, for decoding only."""
 
 
 class Part(View):
-    """A part of an object with all of its fields, so that it may also be written."""
+    """A part of an API object with all of its fields, which may be written back."""
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
@@ -48,17 +42,16 @@ def as_json(part: Part) -> JSONObject:
 
 
 def as_bytes(value: JSON | Sequence[JSON], *, ordered: bool = False) -> bytes:
-    """JSON with sorted keys if `ordered`, so that equal values give equal bytes."""
     return msgspec.json.encode(value, order="sorted" if ordered else None)
 
 
 def is_same(one: JSON, other: JSON) -> bool:
-    """Whether two values are equal as JSON. In Python, 1 equals True."""
+    """Whether two values are equal as JSON; unlike in Python, 1 is not true."""
     return as_bytes(one, ordered=True) == as_bytes(other, ordered=True)
 
 
 def value_at(document: JSON, *path: str) -> JSON:
-    """The value at `path`, in which list indexes are texts; None if there is none."""
+    """The value at `path`, with list indexes as strings; None if there is none."""
     here = document
     for segment in path:
         if isinstance(here, dict):
@@ -71,17 +64,15 @@ def value_at(document: JSON, *path: str) -> JSON:
 
 
 def fields_of(value: JSON) -> JSONObject:
-    """`value` if it is an object, else {}."""
     return value if isinstance(value, dict) else {}
 
 
 def items_of(value: JSON) -> list[JSONObject]:
-    """The objects in `value` if it is a list, else []."""
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
 class Key(NamedTuple):
-    """Namespace and name of an object. The namespace of a cluster-scoped one is ""."""
+    """An object's namespace and name. The namespace of a cluster-scoped object is ""."""
 
     namespace: str
     name: str
@@ -91,7 +82,7 @@ class Key(NamedTuple):
 
 
 class Ref(Value):
-    """An object as it was seen: enough to write to it with a precondition."""
+    """An object as it was read: enough for a write with a precondition."""
 
     namespace: str
     name: str
@@ -104,13 +95,10 @@ class Ref(Value):
 
 
 class NamespacedObject(Value):
-    """A namespaced object as it is cached."""
-
     namespace: str
     name: str
     uid: str
     version: str
-    """The resourceVersion."""
 
     @property
     def key(self) -> Key:
@@ -134,7 +122,7 @@ class OwnerReference(View):
 
 
 class ObjectMeta(View):
-    """The metadata that is read. Times are RFC 3339; see `epoch`."""
+    """Metadata that is read. Times are RFC 3339; see `epoch`."""
 
     name: str = ""
     namespace: str = ""
@@ -164,13 +152,13 @@ class Ownership(Value):
     """The Advanced DaemonSet that controls an object."""
 
     uid: str
-    """Empty: the object has no controller."""
+    """Empty if the object has no controller."""
     index: int
-    """The index of the controller in `metadata.ownerReferences`; their number if there is none."""
+    """Index in `metadata.ownerReferences`; their number without a controller."""
 
 
 def ownership_of(meta: ObjectMeta) -> Ownership | None:
-    """The controller of an object, by group, kind and uid. None: it is of another kind."""
+    """Returns None if the controller is of another kind."""
     references = meta.owner_references or ()
     for index, owner in enumerate(references):
         if owner.controller:
@@ -180,12 +168,10 @@ def ownership_of(meta: ObjectMeta) -> Ownership | None:
 
 
 _LAST_MOMENT = 253_402_300_799
-"""9999-12-31T23:59:59Z: four digits of year are all that RFC 3339 has."""
 
 
 def epoch(stamp: str | None) -> float | None:
-    """An RFC 3339 time in seconds since 1970; None for None and for any other text. Its time zone may move it beyond
-    the years that `rfc3339` can write."""
+    """An RFC 3339 time in seconds since 1970, or None. A UTC offset may move it beyond the years of `rfc3339`."""
     try:
         found = datetime.fromisoformat(stamp or "")
         return found.timestamp() if found.tzinfo is not None else None
@@ -194,42 +180,40 @@ def epoch(stamp: str | None) -> float | None:
 
 
 def rfc3339(moment: float) -> str:
-    """`moment` (seconds since 1970) as metav1.Time: UTC, whole seconds, at least 1970 and at most 9999."""
+    """Seconds since 1970 as metav1.Time: UTC, whole seconds, clamped to the years 1970 to 9999."""
     within = min(max(int(moment), 0), _LAST_MOMENT)
     return datetime.fromtimestamp(within, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 OURS = "kruise-ds"
-"""The field manager of our writes: the name in the User-Agent."""
+"""The field manager of our writes, taken from the User-Agent."""
 COUNTS = ("f:numberReady", "f:numberAvailable", "f:observedGeneration", "f:desiredNumberScheduled")
-"""Fields of a status that only a controller writes; conditions may have any writer."""
+"""Status fields that only a controller writes; conditions may have any writer."""
 
 
 class StatusWriters(Value):
-    """The last writes of a status by us and by another controller, in seconds since 1970; 0: never."""
+    """When we and another controller last wrote a status, in seconds since 1970; 0 means never."""
 
     ours: float = 0.0
     theirs: float = 0.0
     other: str = ""
-    """The field manager of the other controller; empty: none."""
 
     def other_controller_since(self, before: StatusWriters) -> str:
-        """The other controller, if it has written since `before` and the status was ours then; else "".
-
-        A changed entry counts, not which time is later: two controllers that react to the same event write in the
-        same second. An entry with an earlier time remains when our write takes over the fields of a later one.
-        """
+        """The other controller if it has written since `before`, when the status was ours; else "". Its entry must
+        have changed to a time not earlier: an earlier one only remains after our write took over the fields of a
+        later one. Comparing with our time would fail, as controllers that react to one event write in the same
+        second."""
         changed = (self.theirs, self.other) != (before.theirs, before.other)
         return self.other if before.ours and changed and self.theirs >= before.theirs else ""
 
     @property
     def other_controller_wrote(self) -> float:
-        """When another controller wrote after us, if no `before` is known (seconds since 1970); 0: none did."""
+        """Without a `before`: when another controller wrote after us, in seconds since 1970; 0 if none did."""
         return self.theirs if 0 < self.ours < self.theirs else 0.0
 
 
 def status_writers(entries: Iterable[ManagedFields]) -> StatusWriters:
-    """The last writers of a status by `metadata.managedFields`. kubectl counts as no controller."""
+    """The last writers of a status by `metadata.managedFields`. kubectl is not a controller."""
     ours, theirs, other = 0.0, 0.0, ""
     for one in entries:
         if one.subresource != "status":

@@ -1,8 +1,6 @@
-"""JSON Patches (RFC 6902), the only kind of patch that we send.
-
-A guard is a `replace` of the version or the uid, never a `test`. The server answers an outdated version with a clean
-409, and another uid with a 422 whose cause names `metadata.uid`; a failed `test` looks like any bad patch.
-"""
+"""JSON Patches (RFC 6902), the only kind of patch sent. A guard replaces the version or uid instead of testing it:
+the server answers an outdated version with 409, and another uid with a 422 whose cause names `metadata.uid`, but a
+failed `test` looks like any malformed patch."""
 
 from __future__ import annotations
 
@@ -20,22 +18,21 @@ def add(value: JSON, *path: str) -> JSONObject:
 
 
 def replace(value: JSON, *path: str) -> JSONObject:
-    """Sets a field or an item of a list that exists."""
     return {"op": "replace", "path": pointer(*path), "value": value}
 
 
 def remove(*path: str) -> JSONObject:
-    """Removes a field. If it does not exist, the server refuses the whole patch (422)."""
+    """Removes a field; if it does not exist, the server refuses the whole patch (422)."""
     return {"op": "remove", "path": pointer(*path)}
 
 
 def pointer(*segments: str) -> str:
-    """The JSON pointer of a path; `/` and `~` inside a segment (label keys) are escaped."""
+    """A JSON Pointer (RFC 6901), with `/` and `~` escaped in each segment."""
     return "".join("/" + segment.replace("~", "~0").replace("/", "~1") for segment in segments)
 
 
 def merged(field: str, changes: Mapping[str, str | None], have: Mapping[str, str] | None) -> JsonPatch:
-    """Changes labels or annotations of an object that has `have`; a value of None removes the key."""
+    """Operations that change labels or annotations of an object that has `have`; None removes a key."""
     if have is None:
         given: JSONObject = {key: value for key, value in changes.items() if value is not None}
         return (add(given, "metadata", field),) if given else ()
@@ -47,12 +44,12 @@ def merged(field: str, changes: Mapping[str, str | None], have: Mapping[str, str
 
 
 def guarded_by_version(version: str, *operations: JSONObject) -> JsonPatch:
-    """`operations`, refused with 409 Conflict unless the object is still at `version`."""
+    """`operations`, refused with 409 unless the object is still at `version`."""
     return (replace(version, "metadata", "resourceVersion"), *operations)
 
 
 def guarded_by_uid(uid: str, *operations: JSONObject) -> JsonPatch:
-    """`operations`, refused for another object of the same name."""
+    """`operations`, refused if the object of this name has another uid."""
     return (replace(uid, "metadata", "uid"), *operations)
 
 

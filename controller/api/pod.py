@@ -1,7 +1,4 @@
-"""Pods: the view that is decoded, and the record that is cached.
-
-A record has only the fields that decisions need, because memory grows with each; other fields are read by a GET.
-"""
+"""Pods, decoded and cached. Memory grows with each cached field, so fields that no decision needs are read by GET."""
 
 from __future__ import annotations
 
@@ -69,88 +66,80 @@ class PodStatusView(View):
 
 
 class PodView(View):
-    """A pod as the API server sends it."""
-
     metadata: ObjectMeta
     spec: PodSpecView = PodSpecView()
     status: PodStatusView = PodStatusView()
 
 
 class ManagedPodView(PodView):
-    """A pod with the managers of its fields."""
-
     metadata: ManagedMeta
 
 
 class Pod(NamespacedObject):
-    """A pod as it is cached: one of an Advanced DaemonSet, or one without a controller."""
+    """A cached pod, controlled by an Advanced DaemonSet or by nothing."""
 
     owner_uid: str
-    """The uid of the Advanced DaemonSet that controls it; empty: it has no controller."""
     owner_index: int
-    """The index of that owner in `metadata.ownerReferences`; their number if there is no controller."""
     labels: Mapping[str, str]
     finalizers: tuple[str, ...]
     created: float
     node: str
-    """The node that it is bound to or can only run on; empty: neither is known."""
+    """The node to which it is bound, or the only one it can run on; empty if not known."""
     bound: bool
     phase: str
     terminating: bool
     ready: bool
-    """Whether its Ready condition and our readiness gates are True, and no container is being restarted by an update
-    in place: without a readiness probe, the kubelet calls a pod ready while its program is gone."""
+    """Whether Ready and our readiness gates are True and no in-place update is restarting a container: without a
+    readiness probe, the kubelet reports a pod as ready while its program is gone."""
     ready_since: float | None
-    """Since when it is ready (seconds since 1970), by its Ready condition or the start of its last container,
-    whichever is later; None: not ready, or not known."""
+    """Its Ready transition or last container start, the later one (seconds since 1970); None if not ready or
+    unknown."""
     problem: PodProblem | None = None
     """Why it will not become ready by itself, as far as its status shows."""
     failure_message: str = ""
-    """The message about a container that cannot start or that ends, during an update in place; else empty."""
+    """During an in-place update: why a container cannot start or has failed."""
     gates: tuple[ReadinessGate, ...] = ()
     in_progress: UpdateInProgress | None = None
-    """The unfinished part of an update in place."""
     restarted_at: float | None = None
-    """When the last container without readiness probe restarted (seconds since 1970, clock of the node)."""
+    """When a container without readiness probe last restarted, in seconds since 1970 by the node's clock."""
     updated_in_place: bool = False
-    """Whether an update in place of it has ever begun."""
+    """Whether an in-place update has ever begun."""
     has_node_agent: bool = False
-    """Whether the node agent of OpenKruise takes care of its containers."""
+    """Whether the OpenKruise node agent manages its containers."""
     drained: bool = False
-    """Whether it would be ready if it were not prepared for its deletion."""
+    """Whether only its preparation for deletion keeps it from being ready."""
     drained_for_update: bool = False
-    """Whether it would be ready if it were not drained for an update in place, which has not begun."""
+    """Whether only an in-place update that has not begun keeps it from being ready."""
     held_since: float | None = None
-    """When it was prepared for its deletion (seconds since 1970); None: it is not, or the time is not recorded."""
+    """When it was prepared for deletion (seconds since 1970); None if it was not, or the time is not recorded."""
 
     @property
     def hash(self) -> str:
-        """The hash of its revision; empty: another client created it."""
+        """The revision hash; empty if another client created the pod."""
         return self.labels.get(HASH_LABEL, "")
 
     @property
     def ended(self) -> bool:
-        """Whether it is Failed or Succeeded. Its Ready condition may still be True."""
+        """Whether it is Failed or Succeeded; its Ready condition may still be True."""
         return self.phase in ("Failed", "Succeeded")
 
     @property
     def adoptable(self) -> bool:
-        """Whether a DaemonSet whose selector matches it may adopt it."""
+        """Whether a DaemonSet whose selector matches may adopt it."""
         return not (self.owner_uid or self.terminating or self.ended)
 
     @property
     def held_by_hook(self) -> bool:
-        """Whether it is prepared for its deletion: the preDelete hook was asked to release it."""
+        """Whether it is prepared for deletion and the preDelete hook was asked to release it."""
         return self.labels.get(LIFECYCLE_STATE_LABEL) == PREPARING_DELETE
 
     @property
     def marked_not_ready(self) -> bool:
-        """Whether it was made not ready for its deletion."""
         return any(gate.marked_not_ready for gate in self.gates)
 
     @property
     def draining(self) -> bool:
-        """Whether it was made not ready for an update in place, begun or to come."""
+        """Whether it was marked not ready for an in-place update, begun or not."""
         return any(gate.draining for gate in self.gates)
 
     @property
@@ -159,12 +148,11 @@ class Pod(NamespacedObject):
 
     @property
     def ready_ignoring_hook(self) -> bool:
-        """Whether it is ready, or would be if it were not prepared for its deletion."""
         return self.ready or self.drained
 
 
 def project(view: PodView) -> Pod | None:
-    """The record of a pod; None: another kind of controller owns it."""
+    """Returns None if another kind of controller owns the pod."""
     meta = view.metadata
     owner = ownership_of(meta)
     if owner is None:
@@ -220,7 +208,7 @@ def project(view: PodView) -> Pod | None:
 def unfinished_update_of(
     view: PodView, state: InPlaceState, *, observed: bool | None = None
 ) -> UpdateInProgress | None:
-    """The part of an update in place that is not done. `observed`: whether the kubelet has seen this generation."""
+    """The unfinished part of an in-place update. `observed` is whether the kubelet has seen this generation."""
     meta, status = view.metadata, view.status
     return unfinished_update(
         state,
@@ -234,7 +222,7 @@ def unfinished_update_of(
 
 
 def target_node(spec: PodSpecView) -> str:
-    """The node of a bound pod, else the only node that its required affinity names, else ""."""
+    """The node to which a pod is bound, or else the only one that its required affinity names, or ""."""
     if spec.node_name:
         return spec.node_name
     affinity = spec.affinity and spec.affinity.node_affinity
@@ -249,7 +237,7 @@ def target_node(spec: PodSpecView) -> str:
 
 @lru_cache(maxsize=20_000)  # a cluster has one set for each revision
 def _shared(labels: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
-    """One dict for each distinct set of labels, to save memory."""
+    """One dict per distinct set of labels, to save memory."""
     return dict(labels)
 
 
@@ -262,7 +250,6 @@ def _is_drained_for_update(closed: Sequence[ReadinessGate]) -> bool:
 
 
 def _latest(since: str | None, statuses: Sequence[ContainerStatusView]) -> float | None:
-    """`since`, or the start of a container that started later."""
     latest = epoch(since)
     for one in statuses:
         started = epoch(one.running.started_at) if one.running is not None else None
@@ -281,7 +268,7 @@ def _restarted_at(view: PodView) -> float | None:
 
 
 def _problem(status: PodStatusView, replaced: Collection[str], *, ready: bool) -> PodProblem | None:
-    """The problem of a pod, if any. Succeeded is one like Failed: a daemon should not end."""
+    """Succeeded is a problem like Failed, as a daemon should not end."""
     if status.phase in ("Failed", "Succeeded"):
         return PodProblem.EVICTED if status.reason == "Evicted" else PodProblem.OTHER
     if ready:

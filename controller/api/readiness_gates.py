@@ -1,10 +1,5 @@
-"""Our readiness gates: conditions without which the kubelet does not call a pod ready.
-
-Reads their state, and makes the JSON Patch operations that change it.
-
-KruisePodReady has several writers. As in OpenKruise, its message lists those that keep it False, and it is True only
-when the list is empty.
-"""
+"""Our readiness gates, and the JSON Patch operations that change their conditions. As in OpenKruise, the message of
+KruisePodReady lists the entries of all writers that keep it False; it is True only when that list is empty."""
 
 from __future__ import annotations
 
@@ -19,8 +14,7 @@ from controller.api.objects import JSONObject, Value, View, as_bytes, epoch
 
 OURS = (IN_PLACE_UPDATE_READY, KRUISE_POD_READY)
 PRE_DELETE: Final[JSONObject] = {"userAgent": "Lifecycle", "key": "preDeleteHook"}
-"""Our entry in the message of KruisePodReady while a pod is prepared for its deletion. OpenKruise writes the same, so
-that each controller can remove the other's."""
+"""Our KruisePodReady entry for a pod held for deletion. OpenKruise writes the same, so that either can remove it."""
 
 
 class ReadinessGateView(View):
@@ -36,29 +30,22 @@ class PodCondition(View):
 
 
 class ReadinessGate(Value):
-    """A readiness gate of `OURS`, with the state of its condition."""
-
     type: str
     open: bool
-    """Whether the condition is True."""
     present: bool
-    """Whether the condition exists."""
     index: int
-    """Its index in `status.conditions`; their number if it is missing."""
+    """Index in `status.conditions`; their number if it is missing."""
     since: float | None = None
-    """The lastTransitionTime (seconds since 1970); None: not known."""
+    """The lastTransitionTime in seconds since 1970; None if not known."""
     draining: bool = False
-    """Whether it was closed for an update in place."""
     marked_not_ready: bool = False
-    """Whether it has our entry, for the deletion of the pod."""
+    """Has our entry, as the pod is to be deleted."""
     held_by_others: bool = False
-    """Whether another writer keeps it closed."""
     unlisted: bool = False
-    """Whether the message of another writer is no list, so that our entry cannot be added."""
+    """The message is another writer's and not a list, so that our entry cannot be added."""
 
     @property
     def to_open(self) -> bool:
-        """Whether it is closed although no writer keeps it closed."""
         return not (self.open or self.marked_not_ready or self.held_by_others)
 
 
@@ -88,13 +75,13 @@ def _gate(type_: str, conditions: Sequence[PodCondition]) -> ReadinessGate:
 
 
 def opened(gates: Sequence[ReadinessGate], stamp: str) -> tuple[JSONObject, ...]:
-    """Operations that set these conditions True. `stamp`: the time in RFC 3339."""
+    """Operations that set these conditions True. `stamp` is RFC 3339."""
     wanted = [(gate.index if gate.present else None, _condition(gate.type, "True", stamp)) for gate in gates]
     return _written(wanted, max((gate.index for gate in gates), default=0))
 
 
 def closed(conditions: Sequence[PodCondition], type_: str, reason: str, stamp: str) -> tuple[JSONObject, ...]:
-    """Operations that set this condition False, and with it Ready, as the kubelet does a moment later."""
+    """Operations that set this condition and Ready to False; the kubelet would set Ready only a moment later."""
     index = _index(conditions, type_)
     done = index is not None and (conditions[index].status, conditions[index].reason) == ("False", reason)
     wanted = [] if done else [(index, _condition(type_, "False", stamp, reason=reason))]
@@ -102,8 +89,7 @@ def closed(conditions: Sequence[PodCondition], type_: str, reason: str, stamp: s
 
 
 def with_our_entry(conditions: Sequence[PodCondition], stamp: str) -> tuple[JSONObject, ...]:
-    """Operations that set KruisePodReady False with our entry beside those of others, and with it Ready. A message of
-    another writer that is no list stays."""
+    """Operations that add our entry and set KruisePodReady and Ready to False. Any message but a list is kept."""
     index, entries = _entries(conditions)
     done = index is not None and conditions[index].status == "False"
     done = done and (entries is None or any(map(is_ours, entries)))
@@ -112,7 +98,7 @@ def with_our_entry(conditions: Sequence[PodCondition], stamp: str) -> tuple[JSON
 
 
 def without_our_entry(conditions: Sequence[PodCondition], stamp: str) -> tuple[JSONObject, ...]:
-    """Operations that remove our entry, and set KruisePodReady True if no other is left; none without our entry."""
+    """Operations that remove our entry, and set KruisePodReady True if it was the last."""
     index, entries = _entries(conditions)
     if not any(map(is_ours, entries or ())):
         return ()
@@ -120,7 +106,7 @@ def without_our_entry(conditions: Sequence[PodCondition], stamp: str) -> tuple[J
 
 
 def writers(message: str) -> tuple[JSONObject, ...] | None:
-    """The entries in the message of a condition that is not True. None: the message is no such list."""
+    """The entries in the message of a condition that is not True; None if it is not a list of entries."""
     if not message:
         return ()
     try:
@@ -134,7 +120,7 @@ def is_ours(entry: JSONObject) -> bool:
 
 
 def message_of(entries: Iterable[JSONObject], *, ours: bool) -> str:
-    """The message with these entries, with or without ours, sorted as by all writers; empty for none."""
+    """The message with these entries, with or without ours, sorted as by all writers; "" if there are none."""
     found = [*(one for one in entries if not is_ours(one)), *([PRE_DELETE] if ours else [])]
     found.sort(key=lambda one: (str(one.get("userAgent", "")), str(one.get("key", ""))))
     return as_bytes(found).decode() if found else ""
@@ -145,7 +131,6 @@ def _index(conditions: Sequence[PodCondition], type_: str) -> int | None:
 
 
 def _entries(conditions: Sequence[PodCondition]) -> tuple[int | None, tuple[JSONObject, ...] | None]:
-    """The index of KruisePodReady, and the entries that keep it False; see `writers`."""
     index = _index(conditions, KRUISE_POD_READY)
     is_closed = index is not None and conditions[index].status != "True"
     return index, writers(conditions[index].message) if index is not None and is_closed else ()
@@ -154,7 +139,7 @@ def _entries(conditions: Sequence[PodCondition]) -> tuple[int | None, tuple[JSON
 def _listing(
     conditions: Sequence[PodCondition], index: int | None, message: str, stamp: str
 ) -> tuple[JSONObject, ...]:
-    """Operations that write this list of entries. The time of the condition changes only with its status."""
+    """Operations that write this list of entries. lastTransitionTime changes only with the status."""
     status = "False" if message else "True"
     same = index is not None and conditions[index].status == status
     since = conditions[index].last_transition_time if index is not None and same else None
@@ -168,7 +153,6 @@ def _condition(type_: str, status: str, stamp: str, *, reason: str = "", message
 
 
 def _written(conditions: Iterable[tuple[int | None, JSONObject]], total: int) -> tuple[JSONObject, ...]:
-    """Operations that replace the conditions with an index, and append the others. `total`: how many the pod has."""
     wanted = list(conditions)
     missing: list[JSONObject] = [one for index, one in wanted if index is None]
     replaced = [patch.replace(one, "status", "conditions", str(index)) for index, one in wanted if index is not None]
@@ -178,7 +162,6 @@ def _written(conditions: Iterable[tuple[int | None, JSONObject]], total: int) ->
 
 
 def _unready(conditions: Sequence[PodCondition], type_: str, stamp: str) -> tuple[JSONObject, ...]:
-    """Operations that set Ready False because of this gate; none if it is not True."""
     index = _index(conditions, "Ready")
     if index is None or conditions[index].status != "True":
         return ()

@@ -1,4 +1,4 @@
-"""Label selectors and requirements of node affinity: parsed once, into functions that match many sets of labels."""
+"""Label selectors and node affinity requirements, parsed once into functions that match labels."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _WHOLE = re.compile(r"[+-]?[0-9]{1,19}")
-"""Stricter than int(), which also accepts `1_000`: a valid label value, but no number for Kubernetes."""
+"""Stricter than int(), which accepts `1_000`: a valid label value, but not a number in Kubernetes."""
 
 
 class Requirement(Part, omit_defaults=True):
@@ -30,7 +30,6 @@ class LabelSelector(Part, omit_defaults=True):
 
     @property
     def empty(self) -> bool:
-        """Whether it selects everything."""
         return not self.match_labels and not self.match_expressions
 
 
@@ -44,20 +43,18 @@ def is_label_value(value: str) -> bool:
 
 
 def is_label(name: str) -> bool:
-    """Whether `name` is a DNS label (RFC 1123), like the name of a namespace."""
+    """Whether `name` is a DNS label (RFC 1123), such as a namespace."""
     return len(name) <= 63 and _LABEL.fullmatch(name) is not None
 
 
 def is_subdomain(name: str) -> bool:
-    """Whether `name` is a DNS subdomain (RFC 1123), like the name of a node."""
+    """Whether `name` is a DNS subdomain (RFC 1123), such as a node name."""
     return len(name) <= 253 and _SUBDOMAIN.fullmatch(name) is not None
 
 
 def requirement(one: Requirement) -> Matcher:
-    """A matcher of one requirement, which may be of node affinity (Gt, Lt).
-
-    Raises ValueError, which names key and operator, for a requirement that the API server refuses.
-    """
+    """A matcher of one requirement, including Gt and Lt of node affinity. Raises ValueError, naming key and operator,
+    for a requirement that the API server refuses."""
     key, values = one.key, frozenset(one.values or ())
     if not is_label_key(key):
         raise ValueError(f"{key!r} is not a label key")
@@ -98,8 +95,7 @@ def _comparison(one: Requirement) -> Matcher:
 
 
 def parse(selector: LabelSelector) -> Matcher:
-    """A matcher of a label selector; the empty one matches everything. Raises ValueError for a malformed requirement,
-    and for Gt and Lt."""
+    """Returns a matcher; the empty selector matches everything. Raises ValueError if malformed, or for Gt or Lt."""
     wanted = tuple((selector.match_labels or {}).items())
     for key, _ in wanted:
         if not is_label_key(key):
@@ -119,7 +115,7 @@ def parse(selector: LabelSelector) -> Matcher:
 
 
 def as_text(selector: LabelSelector) -> str:
-    """The selector as kubectl prints it: `app=demo,tier in (a,b)`; `<none>` if empty."""
+    """The selector as kubectl prints it: `app=demo,tier in (a,b)`, or `<none>`."""
     parts = [f"{key}={value}" for key, value in sorted((selector.match_labels or {}).items())]
     for one in selector.match_expressions or ():
         values = ",".join(sorted(one.values or ()))

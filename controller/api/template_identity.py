@@ -1,12 +1,7 @@
-"""Decides whether two pod templates mean the same. Why: docs/design/decisions.md#the-api.
-
-Templates come in many spellings: as a user wrote them, as the Go controller encoded them, as the API server completed
-them for a native DaemonSet. `identity` reduces a template to its *meaning*, so that none of these differences
-restarts a pod. It is only compared; pods are made from the template as it was written.
-
-Rules: null is absent; empty maps, lists and strings are absent, except where Kubernetes distinguishes them; fields
-with the default value of the API server are absent; quantities have one spelling; `$patch` is ignored.
-"""
+"""Decides whether two pod templates mean the same (docs/design/decisions.md#the-api). `identity` ignores how a
+template is written, encoded by the Go controller, or defaulted for a native DaemonSet, so that no such difference
+restarts a pod. It drops null, defaults, `$patch`, and empty maps, lists and strings unless Kubernetes distinguishes
+them, and normalizes quantities. Pods are still created from the template as written."""
 
 from __future__ import annotations
 
@@ -41,7 +36,7 @@ _DEFAULTS: Final[dict[str, JSON]] = {
     "nodeAffinityPolicy": "Honor",
     "nodeTaintsPolicy": "Ignore",
 }
-"""Values that the API server fills in (k8s.io/kubernetes pkg/apis/core/v1/defaults.go) or that mean "not set"."""
+"""API server defaults (k8s.io/kubernetes pkg/apis/core/v1/defaults.go), and values that mean "not set"."""
 
 _DEFAULTS_OF: Final[dict[str, dict[str, JSON]]] = {
     "spec": {
@@ -66,7 +61,7 @@ _DEFAULTS_OF: Final[dict[str, dict[str, JSON]]] = {
     "rbd": {"keyring": "/etc/ceph/keyring", "pool": "rbd", "user": "admin"},
     "scaleIO": {"fsType": "xfs", "sslEnabled": False, "storageMode": "ThinProvisioned"},
 }
-"""The same, where the field has another default, or none, in other objects; by the field that has the object."""
+"""Defaults by the field that holds the object, for fields whose default differs between objects."""
 
 _ZERO_IS_UNSET: Final = {
     "ports": frozenset({"hostPort"}),
@@ -77,26 +72,23 @@ _ZERO_IS_UNSET: Final = {
         frozenset({"initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"}),
     ),
 }
-"""Numbers for which the API server takes 0 as absent, by the field that has the object."""
+"""Numbers for which the API server treats 0 as absent, by the field that holds the object."""
 
 _MEANINGFUL_EMPTY: Final = frozenset({"labelSelector", "namespaceSelector", "selector", "storageClassName"})
-"""An empty selector selects everything, a missing one nothing; an empty storage class means "none"."""
+"""An empty selector selects everything and a missing one nothing; an empty storage class means "none"."""
 
 _FREE_TEXT: Final = frozenset(
     {"labels", "annotations", "nodeSelector", "matchLabels", "volumeAttributes", "options"}  # of CSI, of flexVolume
 )
-"""Maps whose keys are the user's: nothing in them is a default."""
+"""Maps with user-defined keys, to which no defaults apply."""
 
 MOST_VALUES: Final = 20_000
-"""The most values that a template may have. The largest templates in use have a few thousand; a much larger one could
-block the event loop."""
+"""The largest templates in use have a few thousand values; a much larger one could block the event loop."""
 
 
 def identity(template: JSONObject) -> str:
-    """A digest that is equal for two templates exactly if they mean the same pod.
-
-    Raises ValueError for more than `MOST_VALUES` values, and RecursionError for too deep a nesting.
-    """
+    """Equal for two templates exactly if they mean the same pod. Raises ValueError if too large, RecursionError if
+    deep."""
     if _counts_beyond(template, MOST_VALUES):
         raise ValueError(f"the pod template has more than {MOST_VALUES:,} values")
     meaning = canonical(template)
@@ -104,7 +96,7 @@ def identity(template: JSONObject) -> str:
 
 
 def without_restart(template: JSONObject) -> str:
-    """The same for two templates that differ in nothing but a restart that was asked for."""
+    """The identity apart from `kubectl rollout restart`."""
     metadata = fields_of(template.get("metadata"))
     notes = {key: text for key, text in fields_of(metadata.get("annotations")).items() if key != RESTARTED_AT}
     return identity({**template, "metadata": {**metadata, "annotations": notes}})
@@ -115,7 +107,6 @@ def canonical(template: JSONObject) -> JSON:
 
 
 def _counts_beyond(template: JSON, most: int) -> bool:
-    """Whether `template` has more than `most` values, not counting the maps of the user, which are only copied."""
     waiting: list[JSON] = [template]
     seen = 0
     while waiting and seen <= most:
@@ -168,7 +159,7 @@ def _object(fields: JSONObject, name: str) -> JSONObject:
 
 
 def _on_host_network(container: JSON) -> JSON:
-    """`container` without host ports that are the container's own, which every pod on the host network has."""
+    """`container` without host ports equal to the container port, which every pod on the host network has."""
     if not isinstance(container, dict) or not isinstance(ports := container.get("ports"), list):
         return container
     return {**container, "ports": [_own_port(one) for one in ports]}
@@ -198,8 +189,7 @@ def _is_default(key: str, value: JSON, fields: JSONObject, name: str) -> bool:
 
 
 def default_pull_policy(image: JSON) -> str:
-    """The pull policy that an image implies: Always for the tag `latest` or no tag, IfNotPresent otherwise. An image
-    with a digest and no tag has no implied tag."""
+    """Always for the tag `latest` or no tag, else IfNotPresent. A digest without a tag implies no tag."""
     name, _, digest = (image if isinstance(image, str) else "").partition("@")
     _, colon, tag = name.rpartition("/")[2].partition(":")
     return "Always" if tag == "latest" or not (colon or digest) else "IfNotPresent"
