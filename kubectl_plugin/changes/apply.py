@@ -1,5 +1,4 @@
-"""Turns a manifest, and the server's answer to its dry run, into an edit; field ownership is that of
-`metadata.managedFields`."""
+"""Turns a manifest, and the server's dry-run result, into an edit; decides on field ownership (`managedFields`)."""
 
 from __future__ import annotations
 
@@ -36,7 +35,6 @@ def entries(document: JSONObject) -> list[JSONObject]:
 
 
 def applied_fields(document: JSONObject, manager: str) -> JSONObject:
-    """The fields `manager` has applied, without the annotations in `NOTES`."""
     mine = (fields_of(one.get("fieldsV1")) for one in entries(document) if _is_applied(one, manager))
     return _without(next(mine, {}), _ABOUT)
 
@@ -47,9 +45,9 @@ def client_side_managers(document: JSONObject) -> frozenset[str]:
 
 
 def taken_from_client_side(document: JSONObject, manager: str) -> list[JSON]:
-    """The managedFields after `manager` takes over all fields applied on the client side, as kubectl does before the
-    first server-side apply: otherwise a field dropped from the manifest would stay. kubectl's copy of the manifest is
-    kept under a manager of its own."""
+    """The managedFields after `manager` takes over all client-side fields, as kubectl does before the first
+    server-side apply: otherwise a field dropped from the manifest would stay. kubectl's copy of the manifest gets its
+    own manager."""
     kept, tree = list[JSON](), dict[str, JSON]()
     first = next(one for one in entries(document) if _is_client_side(one))
     for one in entries(document):
@@ -204,10 +202,8 @@ def apply(
     taken_over: Sequence[str] = (),
     show_values: bool,
 ) -> Edit:
-    """The edit that turns the live document into `expected`, the server's result of `application`.
-
-    `snapshot.document` has no uid if the object does not exist yet; `taken_over` lists fields taken from other
-    managers."""
+    """The edit that turns the live document, which has no uid if it does not exist yet, into `expected`, the server's
+    result of `application`. `taken_over` lists fields taken from other managers."""
     live, is_new = snapshot.document, value_at(snapshot.document, "metadata", "uid") is None
     operations = _operations(live, expected)
     if not operations and not is_new:
@@ -228,8 +224,7 @@ def apply(
 def _change_of_managers(
     snapshot: Snapshot, application: Application, expected: JSONObject, hold: IntOrPercent | None
 ) -> Edit:
-    """The edit when only field managers change, or nothing does. Writing it lets a later apply remove fields that the
-    manifest drops."""
+    """At most field managers change: without that, the next apply would not remove fields that the manifest drops."""
     live, manager = snapshot.document, application.manager
     before, after = (applied_fields(one, manager) for one in (live, expected))
     held = hold is None or applied_fields(live, HOLDS)
@@ -245,8 +240,7 @@ def _change_of_managers(
 
 
 def _first_pods(rollout: RolloutState) -> str:
-    """The result line of a new object. A partition keeps no old pods there, but partitionedScaling may hold nodes
-    back."""
+    """For a new object: a partition keeps no old pods there, but partitionedScaling may hold nodes back."""
     desired = rollout.budget.desired
     first = len(planned_moves(rollout).starting) if rollout.world.daemonset.partitioned_scaling else desired
     return f"{counted(first, 'node', 'gets', of=desired)} a first pod"

@@ -1,5 +1,4 @@
-"""A change of one DaemonSet: JSON Patch operations, their result in words, and the annotations that record the
-change."""
+"""A change of one DaemonSet: JSON Patch operations, their result in words, and the annotations that record it."""
 
 from __future__ import annotations
 
@@ -20,10 +19,8 @@ from kubectl_plugin.wording import command
 
 
 class Draft:
-    """A copy of a document, and the JSON Patch operations that repeat its edits on the original.
-
-    Missing parents are created, and a value that is already as wanted adds no operation. In a path, a list index is a
-    string."""
+    """A copy of a document, and JSON Patch operations that repeat its edits on the original. Missing parents are
+    created; unchanged values add no operation. In a path, a list index is a string."""
 
     def __init__(self, document: JSONObject) -> None:
         self._document = copy.deepcopy(document)
@@ -61,9 +58,7 @@ class Draft:
 
 
 def with_operations(document: JSONObject, operations: Iterable[JSONObject]) -> JSONObject:
-    """A copy of `document` after `add`, `replace` and `remove` operations.
-
-    Raises LookupError where the server would refuse: the parent, or the value to replace or remove, is missing."""
+    """Applies `add`, `replace` and `remove` to a copy. Raises LookupError where the server would refuse."""
     whole: JSONObject = {"": copy.deepcopy(document)}
     for operation in operations:
         _apply(whole, operation)
@@ -103,8 +98,6 @@ ROLLING: Final = ("spec", "updateStrategy", "rollingUpdate")
 
 
 class Caution(Value):
-    """A warning about a change that is made anyway."""
-
     text: str
     hints: tuple[str, ...] = ()
 
@@ -116,7 +109,7 @@ class Application(Value):
     body: JSONObject
     """The manifest, and annotations that are not part of it."""
     manifest: JSONObject
-    """Empty if the fields do not come from a manifest."""
+    """Empty for a field set beside a manifest."""
 
 
 class Edit(Value):
@@ -129,13 +122,11 @@ class Edit(Value):
     applications: tuple[Application, ...] = ()
     """Server-side applies, made in this order instead of the operations, which then only describe the change."""
     details: tuple[str, ...] = ()
-    """Lines printed below the result."""
     warnings: tuple[Caution, ...] = ()
 
 
 def settings_of(snapshot: Snapshot, doing: str) -> RollingUpdate:
-    """The live rolling update settings. Raises CommandError (exit code 6) for OnDelete; `doing` is the verb in its
-    message."""
+    """Raises CommandError (exit code 6) for OnDelete; `doing` is the verb in its message."""
     daemonset = snapshot.daemonset
     rolling = daemonset.rolling_update
     if rolling is None:
@@ -148,7 +139,6 @@ def settings_of(snapshot: Snapshot, doing: str) -> RollingUpdate:
 
 
 ROLLBACK: Final = "rollback"
-"""`LastAction.verb` of a rollback."""
 
 _CAUSE: Final = ("metadata", "annotations", CHANGE_CAUSE)
 _TEMPLATE: Final = "/spec/template"
@@ -158,7 +148,6 @@ def action_operations(
     document: JSONObject, change: tuple[JSONObject, ...], done: LastAction
 ) -> tuple[JSONObject, ...]:
     """Operations, in addition to `change`, that record `done` as the last action, and its reason as the change cause.
-
     A rollback also records the template it restores. A pause stays recorded until the DaemonSet is resumed."""
     draft = Draft(with_operations(document, change))
     if done.verb == ROLLBACK:
@@ -188,6 +177,5 @@ def template_gone_back_to(snapshot: Snapshot) -> str:
 
 
 def _new_template(change: tuple[JSONObject, ...]) -> str:
-    """Identity of the template that `change` writes as a whole; empty if it does not."""
     written = (one.get("value") for one in change if one["path"] == _TEMPLATE)
     return next((template_identity.identity(one) for one in written if isinstance(one, dict)), "")

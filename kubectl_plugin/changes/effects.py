@@ -54,7 +54,6 @@ def revision_of(snapshot: Snapshot, rollout: RolloutState) -> str:
 
 
 def course_words(snapshot: Snapshot, rollout: RolloutState) -> tuple[str, ...]:
-    """Which nodes get the current revision, in which order, and which do not, and why."""
     moves = planned_moves(rollout)
     revision, desired = revision_of(snapshot, rollout), rollout.budget.desired
     moving, waiting = moves.moving, moves.held.get(Blocker.PAUSED, ())
@@ -100,7 +99,6 @@ def edit_of(
     *warnings: Caution | None,
     details: Sequence[str] = (),
 ) -> Edit:
-    """The edit of `draft`; `details` precede the lines about the nodes."""
     rollout = rollout_after(snapshot, draft.operations)
     return Edit(
         result=result,
@@ -111,7 +109,6 @@ def edit_of(
 
 
 def cautions(snapshot: Snapshot, *others: Caution | None) -> tuple[Caution, ...]:
-    """Cautions that apply to any change of this object, then `others`."""
     terminating = Caution(text=f"{snapshot.key.name} is being deleted") if snapshot.daemonset.terminating else None
     return tuple(one for one in (terminating, *others) if one is not None)
 

@@ -19,8 +19,7 @@ _FIELDS: Final = ("initContainers", "containers")
 
 
 def parse_images(words: Sequence[str]) -> dict[str, str]:
-    """Images by container, from `agent=agent:1.9.1`; `*=IMAGE` stands alone, for all containers. Raises
-    UsageError."""
+    """Images by container, from `agent=agent:1.9.1`; `*=IMAGE` stands alone, for all. Raises UsageError."""
     images: dict[str, str] = {}
     for word in words:
         container, _, image = word.partition("=")
@@ -62,7 +61,6 @@ def set_images(snapshot: Snapshot, images: Mapping[str, str], hold_at: IntOrPerc
 
 
 def images_by_container(document: JSON) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """The name of each container, and its path in the document."""
     for field in _FIELDS:
         containers = value_at(document, "spec", "template", "spec", field)
         for index, one in enumerate(containers if isinstance(containers, list) else ()):

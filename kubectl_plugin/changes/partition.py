@@ -1,5 +1,4 @@
-"""Sets the partition (how many pods stay old), described by the nodes that may be updated, and promotes to the next
-step."""
+"""Sets the partition (how many pods stay old) by the nodes that may be updated; promotes to the next step."""
 
 from __future__ import annotations
 
@@ -37,11 +36,8 @@ def set_partition(snapshot: Snapshot, value: IntOrPercent) -> Edit:
 
 
 def partition_for_nodes(snapshot: Snapshot, updated: IntOrPercent) -> IntOrPercent:
-    """The partition that allows `updated` nodes to be updated; for a percentage, the rest of 100%, so that it still
-    holds when nodes join.
-
-    Raises CommandError (exit code 6) for a number if the count of nodes is unknown or 0: a partition computed from 0
-    nodes would allow all nodes that join later."""
+    """The partition that allows `updated` nodes. Raises CommandError (exit code 6) for a number if the count of nodes
+    is unknown or 0: a partition computed from 0 nodes would allow all nodes that join later."""
     if isinstance(updated, str):
         return f"{100 - int(updated.removesuffix('%'))}%"
     desired = known_desired(snapshot)
@@ -72,8 +68,7 @@ def known_desired(snapshot: Snapshot) -> int:
 
 
 def desired_of(snapshot: Snapshot) -> int | None:
-    """How many nodes should run a pod. Without the right to list nodes, the controller's count for this spec; else
-    None."""
+    """How many nodes should run a pod; without the right to list nodes, the controller's count for this spec."""
     daemonset, status = snapshot.daemonset, snapshot.daemonset.status
     if snapshot.nodes is not None and (rollout := rollout_after(snapshot)) is not None:
         return rollout.budget.desired
@@ -113,13 +108,12 @@ def partition_words(snapshot: Snapshot, value: IntOrPercent) -> str:
 
 
 def skipped_steps(snapshot: Snapshot, value: IntOrPercent) -> tuple[IntOrPercent, ...]:
-    """The steps between the present partition and a smaller `value`; if the number of nodes is unknown, those that
-    may be."""
+    """The steps between the present partition and a smaller `value`; possible ones if `desired_of` is None."""
     present, desired = partition_of(snapshot), desired_of(snapshot)
     try:
         steps = steps_of(snapshot.daemonset.annotations, present, desired or 0)
     except CommandError:
-        return ()  # an invalid list of steps is not for this verb to complain about
+        return ()  # `promote` reports an invalid list
     values = steps.values if steps is not None else ()
     return tuple(step for step in values if keeps_fewer(step, present, desired) and keeps_fewer(value, step, desired))
 
@@ -172,7 +166,6 @@ class Goal(Value):
 
     @property
     def is_full(self) -> bool:
-        """Whether all nodes were requested, not just the next step."""
         return self.words == _FULLY
 
 
@@ -183,9 +176,8 @@ def steps_for_promotion(snapshot: Snapshot, desired: int) -> Steps | None:
 
 
 def goal_of(snapshot: Snapshot, steps: Steps | None, desired: int, *, to: IntOrPercent | None) -> Goal | None:
-    """The next step, or partition `to`; None if the partition is already 0.
-
-    Raises CommandError (exit code 6) if there are neither steps nor `to`, or if `to` would raise the partition."""
+    """The next step, or partition `to`; None if the partition is already 0. Raises CommandError (exit code 6) if
+    there are neither steps nor `to`, or if `to` would raise the partition."""
     present = settings_of(snapshot, "promote").partition or 0
     if to is not None:
         return _goal_of_partition(snapshot, steps, desired, to)
@@ -219,7 +211,7 @@ def _goal_of_partition(snapshot: Snapshot, steps: Steps | None, desired: int, to
 
 
 def _step_goal(steps: Steps, value: IntOrPercent, desired: int) -> Goal:
-    """The goal for partition `value`; of steps that keep the same number of nodes, the last one counts."""
+    """Of steps that keep the same number of nodes, the last one counts."""
     passed = [formats.scaled(one, desired, round_up=False) for one in steps.values]
     kept = formats.scaled(value, desired, round_up=False)
     if kept not in passed:

@@ -1,5 +1,4 @@
-"""The edits of pause, resume and restart. Restart changes an annotation of the template, as `kubectl rollout restart`
-does."""
+"""The edits of pause, resume and restart (a template annotation, as with `kubectl rollout restart`)."""
 
 from __future__ import annotations
 
@@ -59,7 +58,6 @@ def what_stops(snapshot: Snapshot, operations: tuple[JSONObject, ...] = ()) -> t
 
 
 def _nodes_going_on(snapshot: Snapshot, rollout: RolloutState) -> Iterator[str]:
-    """Nodes that get a pod despite the pause (lost pods, new nodes), and its revision."""
     updating = [row.node for row in survey(snapshot).rows_in(NodeState.UPDATING)]
     if updating:
         yield f"{between(updating)} (already updating)"

@@ -15,9 +15,8 @@ from controller.api.selector import is_label_key, is_label_value, is_subdomain
 from kubectl_plugin.errors import CommandError, UsageError
 
 TTL_SECONDS: Final = 600
-"""Seconds after which the finished job is deleted."""
 _MOST: Final = 1024
-"""Maximum length of an image name, in characters."""
+"""Maximum characters of an image name."""
 _HOST: Final = re.compile(r"([A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:]+\])(:[0-9]+)?")
 _PATH: Final = re.compile(r"[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*(/[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*)*")
 _TAG: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
@@ -64,7 +63,7 @@ def pull_job(
 
 
 def node_selector(text: str) -> JSONObject:
-    """The label selector for text such as `pool=gpu,zone in (a, b),!spot`."""
+    """Parses a selector such as `pool=gpu,zone in (a, b),!spot`."""
     labels: JSONObject = {}
     expressions: list[JSON] = []
     end = 0

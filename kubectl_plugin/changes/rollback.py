@@ -30,8 +30,6 @@ from kubectl_plugin.wording import command
 
 
 class RollbackWish(Value):
-    """The flags of a rollback."""
-
     to_revision: int | None = None
     """Revision number; None for the choice of `target_of`."""
     keep_partition: bool = False
@@ -40,11 +38,9 @@ class RollbackWish(Value):
 
 
 def target_of(snapshot: Snapshot, to_revision: int | None) -> RevisionDetail:
-    """Revision `to_revision`; without a number, the last one the controller recorded as rolled out completely, or the
-    one before if that is live.
-
-    Raises CommandError if the revision is not kept; with exit code 6, listing the candidates, if the target is
-    unknown: it is never inferred from numbers or from the pods' revisions."""
+    """Revision `to_revision`, else the last one the controller recorded as rolled out completely, or its predecessor
+    if that is live. Raises CommandError if the revision is not kept; with exit code 6, listing the candidates, if the
+    target is unknown: it is never inferred from numbers or pods."""
     daemonset, kept, others = snapshot.daemonset, kept_revisions(snapshot), _different_ones(snapshot)
     if to_revision is not None:
         found = next((one for one in kept if one.revision.number == to_revision), None)
@@ -119,8 +115,7 @@ def choice_explained(snapshot: Snapshot, target: RevisionDetail) -> str:
 
 
 def already_back(snapshot: Snapshot) -> RevisionDetail | None:
-    """The live revision if the last change was a rollback to it. A repeated rollback, perhaps after a lost answer,
-    must not restore the abandoned revision."""
+    """The live revision if the last change rolled back to it; another rollback would restore the abandoned one."""
     return live_revision(snapshot) if template_gone_back_to(snapshot) == snapshot.daemonset.identity else None
 
 
@@ -136,7 +131,6 @@ def nodes_going_forward(snapshot: Snapshot, target: RevisionDetail) -> frozenset
 
 
 def _eligible_slots(snapshot: Snapshot) -> Sequence[NodeInfo]:
-    """Nodes that should have a pod; empty if unknown."""
     rollout = rollout_after(snapshot)
     return rollout.eligible if rollout is not None else ()
 
@@ -201,7 +195,6 @@ def _not_kept(daemonset: DaemonSet, number: int, kept: list[RevisionDetail]) -> 
 
 _LABEL: Final = 12
 _NAMED: Final = 12
-"""Maximum number of nodes listed by name."""
 _BREAKABLE, _FAST = " ", "\N{NO-BREAK SPACE}"
 """Lines may break between waves, but not within one."""
 
@@ -273,7 +266,6 @@ def kept_cautions(snapshot: Snapshot, target: RevisionDetail) -> tuple[Caution, 
 
 
 def _moving_rows(moves: Moves, forward: Collection[str]) -> Iterator[tuple[str, str]]:
-    """`forward`: see `nodes_going_forward`."""
     on = [node for node in moves.moving if node in forward]
     if on and len(on) == len(moves.moving):
         yield "go forward", f"{_node_count(on)} from an older revision{_order_words(moves)}"
@@ -335,7 +327,6 @@ def _word(value: JSON) -> str:
 
 
 def _moves_without(snapshot: Snapshot, target: RevisionDetail, wish: RollbackWish, moves: Moves) -> str:
-    """Which nodes would move with `wish`; empty if it makes no difference."""
     rollout = rollout_after(snapshot, roll_back(snapshot, target, wish).operations)
     moving = planned_moves(rollout).moving if rollout is not None else moves.moving
     if len(moving) == len(moves.moving):

@@ -1,5 +1,4 @@
-"""The differences between two pod templates or DaemonSets, and the lines that show them, with a mark for security
-fields.
+"""The differences between two pod templates or DaemonSets, and the lines that show them.
 
 Templates differ exactly when the controller sees different revisions: server defaults are ignored, `1000m` equals
 `1`, and the order of containers counts. List members are matched by name."""
@@ -42,7 +41,6 @@ _NAMED_BY: Final[Mapping[str, str]] = {
 """The field that identifies a list member; members of other lists are identified by index."""
 
 _MAPS: Final = frozenset({"labels", "annotations", "nodeSelector", "matchLabels"})
-"""Maps with user-defined keys."""
 _WORD: Final = re.compile(r"\w+")
 
 
@@ -51,9 +49,7 @@ class PlaceKind(StrEnum):
     ENTRY = "entry"
     """An entry of a map with user-defined keys."""
     MEMBER = "member"
-    """A list member identified by name."""
     POSITION = "position"
-    """A list member identified by index."""
 
 
 class PathStep(Value):
@@ -77,7 +73,6 @@ def text_of(path: Path) -> str:
 
 
 def holder_of(path: Path) -> str:
-    """The text of the object, list or map that holds the last step."""
     last = path[-1]
     return text_of(path[:-1] if last.kind is PlaceKind.FIELD else (*path[:-1], PathStep(field=last.field)))
 
@@ -140,7 +135,7 @@ _NOTES: Final = (LAST_APPLIED, LAST_ACTION)
 
 
 _SHOWN_EMPTY: Final = frozenset({"emptyDir"})
-"""Defaults that are shown: a volume without a source is an emptyDir."""
+"""Defaults that are shown if written: an explicit `emptyDir: {}`."""
 
 
 class ChangeKind(StrEnum):
@@ -168,7 +163,6 @@ class Difference(Value):
 
 class _Side(NamedTuple):
     meaning: JSON
-    """The value that is compared."""
     written: JSON
     """The value that is shown; it may contain more, such as defaults."""
 
@@ -188,13 +182,12 @@ def object_differences(old: JSONObject, new: JSONObject, *, show_values: bool = 
 
 
 def image_only(found: Sequence[Difference]) -> bool:
-    """Whether OpenKruise can make all changes in a running pod: images of containers (not init containers), labels
-    and annotations. False if there are none."""
+    """Whether OpenKruise can make all changes in place: images (not of init containers), labels and annotations."""
     return bool(found) and all(_is_image(one) or one.path[len(_TEMPLATE)].field == "metadata" for one in found)
 
 
 def verdict(found: Sequence[Difference], *, how: str, on_delete: bool) -> str:
-    """One line about the effect on running pods. `how` says how pods get the change."""
+    """`how` says how pods get the change."""
     if not found:
         return "no difference"
     count = counted(len(found), "change")
@@ -219,7 +212,6 @@ def _told_part(document: JSONObject) -> JSONObject:
 
 
 def _walk(path: Path, old: _Side | None, new: _Side | None) -> Iterator[Difference]:
-    """Yields at least one difference unless both sides are equivalent."""
     old, new = _opened(path, old, new), _opened(path, new, old)
     if old is None or new is None:
         change = ChangeKind.ADDED if old is None else ChangeKind.REMOVED
@@ -252,8 +244,7 @@ def _objects(path: Path, old: _Side, new: _Side) -> Iterator[Difference]:
 
 
 def _is_default_beside_another(key: str, old: _Side, new: _Side) -> bool:
-    """Whether both sides have the same value, a default on only one of them because it depends on another field, as
-    imagePullPolicy depends on the image."""
+    """Whether the same value is a default on only one side, as imagePullPolicy depends on the image."""
     if (key in _fields(old)) == (key in _fields(new)):
         return False
     before, after = _record(old.written), _record(new.written)
@@ -291,7 +282,6 @@ def _changed(path: Path, old: _Side, new: _Side) -> Difference:
 
 
 def _shown(side: _Side) -> JSON:
-    """The side as written, without defaults."""
     match side.meaning:
         case dict():
             fields, written = _fields(side), _record(side.written)
@@ -326,8 +316,6 @@ _Mark: TypeAlias = Callable[[Sequence[str]], str]
 
 
 class _FlowDumper(Dumper):
-    """Keeps the line breaks of multi-line strings."""
-
     def text(self, value: str, style: str | None = None) -> yaml.ScalarNode:
         return super().text(value, "|" if "\n" in value else style)
 
@@ -378,7 +366,6 @@ def _side(one: Difference, value: JSON, mark: _Mark, only_ascii: bool) -> Iterat
 
 
 def _block(value: JSON, fields: tuple[str, ...], mark: _Mark, only_ascii: bool) -> Iterator[str]:
-    """`value` as YAML lines below `fields`; `mark` returns what follows the lines of a field."""
     if isinstance(value, dict):
         for field, inner in value.items():
             nested = inner if isinstance(inner, dict | list) and inner else None

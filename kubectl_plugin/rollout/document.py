@@ -31,7 +31,6 @@ class Strategy(Value, rename="camel"):
     partition: int
     paused: bool
     selector: JSON
-    """As written in the spec."""
 
 
 class BudgetUse(Value, rename="camel"):
@@ -41,7 +40,6 @@ class BudgetUse(Value, rename="camel"):
     used: int | None
     """None if it is unknown without the pods."""
     by: tuple[str, ...]
-    """The nodes that use it, in update order."""
 
 
 class Problem(Value, rename="camel", kw_only=True):
@@ -100,12 +98,11 @@ class RolloutDocument(Value, rename="camel", kw_only=True):
     generation: int
     phase: Phase
     since: str | None
-    """When the phase began."""
+    """When the phase began, in RFC 3339."""
     reason: str
     message: str
     revision: RevisionNumbers
     images: Mapping[str, ImageChange]
-    """Changed images by container."""
     strategy: Strategy
     nodes: NodeCounts
     budget: BudgetUse
@@ -123,7 +120,6 @@ class RolloutDocument(Value, rename="camel", kw_only=True):
     images_ahead: PullCounts | None
     """How many nodes have the images pulled ahead of the update; None if none are pulled."""
     unreadable: tuple[str, ...]
-    """What could not be read and is missing here."""
 
     @property
     def as_json(self) -> JSONObject:
@@ -143,8 +139,5 @@ class OverviewLine(Value):
     partition: IntOrPercent
     revision: int | None
     images: tuple[str, ...]
-    """Short image names."""
     since: str | None
-    """When the phase began, in RFC 3339."""
     why: str
-    """Why the rollout waits; empty if it does not."""

@@ -21,17 +21,15 @@ from kubectl_plugin.units import short_duration
 
 
 class Release(Value):
-    """The nodes that get the new revision when the partition is lowered."""
+    """The nodes freed by a lower partition, in update order."""
 
     before: int
-    """The present partition, in nodes, as is `keeps`."""
+    """In nodes, as is `keeps`."""
     keeps: int
     after: IntOrPercent
     """The lower partition as written."""
     is_step: bool
-    """Whether it is the next step, which `promote` takes."""
     nodes: tuple[str, ...]
-    """In update order."""
 
 
 def release_of(survey: Survey, steps: Steps | None) -> Release | None:
@@ -57,7 +55,6 @@ def with_partition(daemonset: DaemonSet, partition: IntOrPercent) -> DaemonSet:
 
 
 _NAMED: Final = 3
-"""Maximum number of failing nodes listed by name."""
 
 
 class PromotionBlockReason(StrEnum):
@@ -72,15 +69,12 @@ class PromotionBlockReason(StrEnum):
 
 
 class PromotionBlock(Value):
-    """The first condition that is not met."""
-
     why: PromotionBlockReason
     text: str
 
 
 def why_blocked(seen: Survey, steps: Steps | None, *, soak: float) -> PromotionBlock | None:
-    """Why the next step may not be taken, also if a required object is unreadable; None if it may. `soak` is the
-    required quiet time in seconds."""
+    """None if the next step may be taken; unreadable objects block it. `soak`: quiet time required, in seconds."""
     name, counts, done = seen.snapshot.key.name, seen.counts, seen.standing.done
     step = f"step {steps.index}" if steps is not None and steps.index else "the update"
     nodes, failing = f"{counted(done, 'node', of=counts.target)} updated", _failing(seen)
@@ -121,8 +115,7 @@ def _missing(seen: Survey) -> str:
 
 
 def quiet_since(seen: Survey) -> float:
-    """Unix time of the last progress, or when an updated pod last became ready, if later: a pod that restarts makes
-    no progress, but ends the quiet time."""
+    """Unix time of the last progress or, if later, of an updated pod becoming ready, even after a restart."""
     progress = epoch(seen.record.last_progress_time) or 0.0
     ready = (one.current.ready_since for one in seen.rollout.nodes if one.current is not None)
     return max(progress, *(moment or 0.0 for moment in ready), 0.0)

@@ -33,14 +33,11 @@ class _Manager(Value):
     text: str
     """`Argo CD app "agents"`."""
     risk: str
-    """What the manager may do to a manual change."""
     where: str
-    """Where else to make the change."""
 
 
 def caution_of(name: str, document: JSONObject, owners: Iterable[OwnerReference]) -> str | None:
-    """A warning that names the manager, the risk, and where else to make a change; None if no manager is
-    recognized."""
+    """A warning that names the manager, the risk, and where else to make the change; None without a manager."""
     manager = _manager(document, owners)
     if manager is None:
         return None
@@ -91,22 +88,18 @@ def _git(labels: Mapping[str, str], annotations: Mapping[str, str], managed_fiel
 
 
 def texts_in(value: JSON) -> dict[str, str]:
-    """Labels or annotations."""
     return {key: one for key, one in fields_of(value).items() if isinstance(one, str)}
 
 
 LAST_ACTION: Final = "kruise-ds/last-action"
 """Annotation with a `LastAction` as compact JSON: the newest, with the pause still in force."""
 PAUSE: Final = "pause"
-"""`LastAction.verb` of a pause."""
 LATE: Final = 30.0
 """Maximum delay in seconds between the recorded time and the write, which may be retried."""
 _PAUSED: Final = ("f:spec", "f:updateStrategy", "f:rollingUpdate", "f:paused")
 
 
 class LastAction(Value, kw_only=True, omit_defaults=True):
-    """A change made by this plugin."""
-
     verb: str
     by: str = ""
     """The user name according to the server; empty if unknown."""
@@ -114,9 +107,8 @@ class LastAction(Value, kw_only=True, omit_defaults=True):
     """RFC 3339."""
     reason: str = ""
     client: str
-    """Program and version."""
     template: str = ""
-    """After a rollback, the identity (`template_identity.identity`) of the restored template."""
+    """After a rollback, the identity of the restored template."""
     pause: LastAction | None = None
     """The earlier pause that is still in force."""
 
@@ -141,10 +133,8 @@ def pause_of(snapshot: Snapshot) -> LastAction | None:
 
 
 def noted_pause(document: JSONObject) -> LastAction | None:
-    """Like `pause_of`, for a DaemonSet known to be paused.
-
-    A record outlives a resume by other means, such as kubectl edit; if the DaemonSet is paused again later, the
-    record is ignored."""
+    """Like `pause_of`, for a DaemonSet known to be paused. A record is ignored if it is older than the present pause:
+    it outlives a resume by other means, such as kubectl edit."""
     meta = fields_of(document.get("metadata"))
     last = last_action(texts_in(meta.get("annotations")))
     if last is None or _pause_written(meta) > (epoch(last.at) or 0.0) + LATE:
@@ -153,8 +143,7 @@ def noted_pause(document: JSONObject) -> LastAction | None:
 
 
 def _pause_written(meta: JSONObject) -> float:
-    """Latest Unix time at which `paused` was written: the last write by a manager that owns the field; 0 without
-    one."""
+    """Unix time of the last write by a manager that owns `paused`; 0 without one."""
     try:
         entries = msgspec.convert(meta.get("managedFields") or (), tuple[ManagedFields, ...])
         owners = (one for one in entries if value_at(one.fields_v1, *_PAUSED) is not None)

@@ -46,7 +46,7 @@ _NOUNS: Final[Mapping[str, str]] = {
     "envFrom": "env from",
 }
 _LONGEST: Final = 24
-"""Maximum length, in characters, of a value that is shown."""
+"""Maximum characters of a value that is shown."""
 
 
 def summary(found: Sequence[Difference], *, only_ascii: bool = False) -> str:
@@ -129,11 +129,9 @@ class RevisionRow(Value):
     created: float
     """Unix time."""
     live: bool
-    """Whether it is the DaemonSet's present template."""
     nodes: int | None
     """Nodes with a pod of it that is not being deleted; None if pods are unreadable."""
     images: dict[str, str]
-    """By container."""
     differing: tuple[str, ...]
     """Containers whose image differs between kept revisions; all if none does."""
     changes: tuple[Difference, ...]
@@ -142,9 +140,7 @@ class RevisionRow(Value):
     """How pods of the live template would get it; None for the live revision and without in-place updates."""
     oldest: bool
     limit: int
-    """revisionHistoryLimit."""
     cause: str
-    """The change-cause annotation."""
 
     def change(self, *, only_ascii: bool = False) -> str:
         if self.oldest:
@@ -183,7 +179,6 @@ def revision_document(namespace: str, name: str, row: RevisionRow, *, show_value
 
 
 def history(snapshot: Snapshot, *, show_values: bool = False) -> tuple[RevisionRow, ...]:
-    """A row for each kept revision, newest first."""
     kept = kept_revisions(snapshot)
     templates = [one.revision.template for one in kept]
     changes = [differences(old, new, show_values=show_values) for new, old in pairwise(templates)]
@@ -239,7 +234,6 @@ class ComparedSide(Value):
     live: bool = False
     revision: RevisionDetail | None = None
     nodes: int | None = None
-    """Nodes with a pod of that revision; None if unknown."""
     unstored: bool = False
     """Whether the controller has yet to store a revision for it."""
     file: str = ""
@@ -270,7 +264,6 @@ class Comparison(Value):
     new: ComparedSide
     changes: tuple[Difference, ...]
     verdict: str
-    """The effect on running pods."""
 
     def document(self, namespace: str) -> JSONObject:
         """The output of `diff -o json`."""
@@ -300,7 +293,6 @@ def compare(snapshot: Snapshot, old: ComparedSide, new: ComparedSide, *, show_va
 
 
 def live_side(snapshot: Snapshot) -> ComparedSide:
-    """The live template, and its stored revision if there is one."""
     revision = live_revision(snapshot)
     if revision is None:
         return ComparedSide(

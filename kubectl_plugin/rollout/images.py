@@ -11,8 +11,7 @@ _DIGITS: Final = 7
 
 
 def images_of(template: JSONObject) -> dict[str, str]:
-    """Image by container name, in template order, init containers last. Names are unique in a pod; incomplete entries
-    are omitted."""
+    """Image by container name, in template order, init containers last. Incomplete entries are omitted."""
     spec = fields_of(template.get("spec"))
     containers = (one for field in ("containers", "initContainers") for one in items_of(spec.get(field)))
     named = ((one.get("name"), one.get("image")) for one in containers)
@@ -21,14 +20,13 @@ def images_of(template: JSONObject) -> dict[str, str]:
 
 def short_image(image: str) -> str:
     """`agent:1.9.0` for `registry.example.com:5000/team/agent:1.9.0`; `agent@4f5c1a2` for a digest."""
-    name, _, digest = " ".join(image.split()).partition("@")  # the server takes line breaks, too
+    name, _, digest = " ".join(image.split()).partition("@")  # the server accepts line breaks
     last = name.rpartition("/")[2]
     return f"{last}@{_digits(digest)}" if digest else last
 
 
 def change(old: str, new: str) -> tuple[str, str]:
-    """The shortest names that distinguish the images: tags or digests, else short names; full names if the
-    repositories differ."""
+    """Tags or digests that distinguish the images, else short names; full names if repositories differ."""
     (home, before), (other_home, after) = _split(old), _split(new)
     if home == other_home and before and after and before != after:
         return before, after
@@ -42,7 +40,6 @@ def short_beside(image: str, other: str) -> str:
 
 
 def _split(image: str) -> tuple[str, str]:
-    """The repository, and its tag or digest."""
     name, _, digest = image.partition("@")
     folder, slash, last = name.rpartition("/")
     last, _, tag = last.partition(":")

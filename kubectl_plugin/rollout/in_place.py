@@ -1,5 +1,4 @@
-"""What another template does to each node: which are updated, in which order, and whether in place. The controller's
-planner decides, given the changed DaemonSet."""
+"""What another template does to each node, and in which order, according to the controller's planner."""
 
 from __future__ import annotations
 
@@ -42,7 +41,6 @@ class Ways(Value):
 
 
 def ways_of(rollout: RolloutState, concerns: Callable[[NodeInfo], bool] = bool) -> Ways:
-    """How old pods get the new revision on the nodes that satisfy `concerns`."""
     details: Counter[str] = Counter()
     hindrances: Counter[str] = Counter()
     for node in rollout.outdated if rollout.in_place else ():
@@ -74,8 +72,7 @@ def unasked_words(snapshot: Snapshot) -> Iterator[str]:
 
 
 def way_between(daemonset: DaemonSet, old: JSONObject, new: JSONObject) -> InPlaceChange | NotPossible | None:
-    """How pods of template `old` get `new`; None without in-place updates. Assumes that the controller's feature gate
-    for cpu and memory, which the plugin cannot see, is on."""
+    """None without in-place updates. Assumes that the controller's feature gate for cpu and memory is on."""
     return change_between(old, new, resizable=True) if daemonset.in_place else None
 
 
@@ -100,13 +97,11 @@ class Moves(Value):
     staying: tuple[str, ...]
     """Nodes with a pod of the wanted revision."""
     held: dict[Blocker, tuple[str, ...]]
-    """Nodes that are not updated, by blocker."""
     spent_by: tuple[str, ...]
     """Nodes without an available pod that are not updated, but count against maxUnavailable."""
     surging: bool
 
     in_place: bool
-    """Whether pods are updated in place if possible; see `ways_of`."""
 
     @property
     def how(self) -> str:

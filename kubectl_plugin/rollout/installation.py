@@ -1,5 +1,4 @@
-"""The facts about an installation, and the checks of `doctor`: FAIL if rollouts stop, a warning for what is
-inconvenient or unreadable."""
+"""The facts about an installation, and the checks of `doctor`. FAIL means that rollouts stop."""
 
 from __future__ import annotations
 
@@ -19,8 +18,7 @@ _PROXY: Final = "kube-proxy"
 
 
 def network_sign(document: JSONObject) -> str:
-    """Why it looks like a network plugin or kube-proxy, such as `mounts /etc/cni/net.d as a network plugin does`, or
-    empty."""
+    """`mounts /etc/cni/net.d as a network plugin does` or `looks like kube-proxy`; empty for other objects."""
     template = fields_of(value_at(document, "spec", "template"))
     pod, meta = fields_of(template.get("spec")), fields_of(document.get("metadata"))
     mounted = (str(value_at(one, "hostPath", "path") or "") for one in items_of(pod.get("volumes")))
@@ -56,8 +54,6 @@ class OurDaemonSet:
 
 @dataclass(frozen=True)
 class Right:
-    """One verb on one resource, in kubectl's notation."""
-
     verb: str
     resource: str
     allowed: bool | NoAnswer
@@ -99,7 +95,7 @@ class Machine:
     """Files on the PATH, empty if missing."""
 
     kubectl: str | NoAnswer
-    """kubectl's version."""
+    """Its version."""
     plugin: str
     completion: str
     shadow: str
@@ -120,11 +116,9 @@ class Facts:
     """None if there is no Lease."""
     pods: tuple[ControllerPod, ...] | NoAnswer
     controller: str | NoAnswer
-    """The controller's version."""
     rights: tuple[Right, ...]
     rival: Rival | NoAnswer
     daemons: tuple[OurDaemonSet, ...] | NoAnswer
-    """The Advanced DaemonSets of all namespaces."""
 
 
 OLDEST_CLUSTER: Final = (1, 30)

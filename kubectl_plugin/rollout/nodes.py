@@ -84,7 +84,6 @@ class Trouble(Value, rename="camel"):
     restarts: int = 0
     exit_code: int | None = None
     message: str = ""
-    """The words of the container or the cluster."""
 
     @property
     def brief(self) -> str:
@@ -143,12 +142,10 @@ class NodeRow(Value):
     how: str
     """`in place`, `re-create` or `surge`; empty if no update is due."""
     why: str
-    """Empty if the state needs no reason."""
     trouble: Trouble | None
     image: NodePull | None = None
     """The pull of the new image ahead of the update."""
     preparing: tuple[Preparing, ...] = ()
-    """Its pods that the preDelete hook holds."""
 
     @property
     def document(self) -> JSONObject:
@@ -258,7 +255,6 @@ class RowReader:
         return self._waits(one, detail, f"; {trouble.brief}" if trouble else "")
 
     def _waits(self, one: Explanation, detail: PodDetail | None, ails: str) -> str:
-        """`ails` describes the trouble of its old pod."""
         node, blocker = one.node, one.blocker
         if blocker is Blocker.HOOK:
             return self._held(node, detail)
@@ -314,8 +310,7 @@ class RowReader:
 
 
 class _Exclusions:
-    """Why a node must not run the pod, found by applying the planner's rules one field at a time. Raises the errors
-    of `Rules`."""
+    """Why a node must not run the pod, by the planner's rules, one field at a time. Raises the errors of `Rules`."""
 
     def __init__(self, template: JSONObject) -> None:
         fields = fields_of(template.get("spec"))

@@ -106,8 +106,7 @@ def refused_writes_words(daemonset: DaemonSet) -> str:
 
 
 def awaited_nodes_words(snapshot: Snapshot, survey: Survey | None = None) -> str:
-    """`waits for 3 unreachable nodes: c-02, c-01, c-00` if a rollout in progress waits only for them; if nodes are
-    unreadable, the controller's words."""
+    """`waits for 3 unreachable nodes: c-02, c-01, c-00` or empty; the controller's words if nodes are unreadable."""
     if survey is not None and snapshot.nodes is not None:
         names = survey.standing.awaited if survey.phase is Phase.PROGRESSING else ()
         return awaiting(names) if names else ""
@@ -136,23 +135,19 @@ def waits_for_words(survey: Survey) -> str:
 
 
 def selector_hold_words(kept: int) -> str:
-    """For a rollout that no lower partition would move."""
     return Blocker.SELECTOR.text.of_planned.format(who=f"{kept} old ones")
 
 
 def partition_hold_words(partition: int, kept: int) -> str:
-    """`kept` is the number of old pods."""
     return Blocker.PARTITION.text.of_edited.format(partition=partition, who=kept)
 
 
 def new_pods_words(survey: Survey) -> str:
-    """Which revision new pods get during a pause."""
     words = f"lost pods come back as they were; new nodes get revision {survey.rollout.fallback.usual.number}"
     return "; ".join(filter(None, (words, staying_empty(survey.rollout))))
 
 
 def nodes_without_available_pod(survey: Survey) -> list[str]:
-    """In update order."""
     return [node.name for node in reversed(survey.rollout.eligible) if not node.available]
 
 
@@ -162,7 +157,7 @@ def failing_words(rows: Sequence[NodeRow]) -> str:
 
 
 def _plain_reason(phase: _PlainPhase, daemonset: DaemonSet, left: int) -> PhaseReason:
-    """`left` is the number of nodes still to be updated."""
+    """`left` is the number of nodes to update."""
     match phase:
         case Phase.TERMINATING:
             return PhaseReason(word="Deleting", text="it is being deleted")
@@ -181,8 +176,7 @@ def _plain_reason(phase: _PlainPhase, daemonset: DaemonSet, left: int) -> PhaseR
 
 
 def _rival_reason(daemonset: DaemonSet) -> PhaseReason | None:
-    """The reason if another controller has written the status: this one then leaves the DaemonSet alone for
-    minutes."""
+    """After another controller has written the status, this one leaves the DaemonSet alone for minutes."""
     if not daemonset.status_writers.other_controller_wrote:
         return None
     text = f"waiting for {daemonset.status_writers.other} to stop writing the status"

@@ -49,7 +49,6 @@ def is_marked(fields: Sequence[str]) -> bool:
 
 
 def origin_of(reference: JSON) -> str:
-    """Registry and owner of an image."""
     return containers.canonical(str(reference)).partition("@")[0].rpartition("/")[0]
 
 
@@ -129,7 +128,6 @@ def without_secrets(*documents: JSONObject) -> tuple[JSONObject, ...]:
     """Copies with each possible secret replaced by its length and a short digest, which is longer if another value
     shares it. Field names and structure are kept."""
     digests = defaultdict[str, set[str]](set)
-    """Digests by their first digits."""
 
     def collect(value: JSON) -> JSON:
         digest = _digest(value)

@@ -43,14 +43,14 @@ class PullProgress(Value, gc=True):
 
     job: ImagePullJob
     nodes: Sequence[str]
-    """The nodes to pull to, in order."""
+    """In the order in which they get the image."""
     pullers: tuple[Puller, ...] = ()
     having: Collection[str] = ()
     """Nodes known to have the image."""
     joined: Collection[str] = ()
     """Nodes younger than the job, which its status may not count yet."""
     words: Mapping[str, str] = {}
-    """The last error of each node with a failed attempt."""
+    """The last error of each node."""
 
     @property
     def status(self) -> ImagePullJobStatus:
@@ -182,7 +182,6 @@ class PodDetail(Value):
 
     @property
     def document(self) -> JSONObject:
-        """The pod in `nodes -o json`."""
         return {
             "name": self.pod.name,
             "ready": self.pod.ready,
@@ -215,10 +214,7 @@ class RevisionDetail(Value):
 
 
 class Unread(Value):
-    """A kind of object that could not be listed."""
-
     what: str
-    """Plural name of the kind."""
     why: str = ""
     """The error; empty if the right to list the kind is missing."""
 
@@ -235,13 +231,10 @@ class Unread(Value):
 class Snapshot(Value):
     daemonset: DaemonSet
     document: JSONObject
-    """The whole DaemonSet as sent by the server."""
     owners: tuple[OwnerReference, ...]
-    """Owners of the DaemonSet, such as an operator's object."""
     revisions: tuple[RevisionDetail, ...]
     """Revisions the DaemonSet controls, highest number first."""
     pods: tuple[PodDetail, ...]
-    """Pods the DaemonSet controls."""
     nodes: tuple[Node, ...] | None
     """All nodes, by name; None if unreadable."""
     now: float
@@ -252,7 +245,7 @@ class Snapshot(Value):
     unmapped: Mapping[str, str] = {}
     """By pod uid: why the previewed update in place would undo an admission change."""
     unasked: frozenset[str] = frozenset()
-    """uids of pods changed at admission for which the server did not report whether an update in place undoes it."""
+    """uids of pods changed at admission if the server did not say whether that would be undone."""
 
     @property
     def pods_readable(self) -> bool:

@@ -43,7 +43,6 @@ from kubectl_plugin.rollout.steps import Steps, steps_of
 from kubectl_plugin.rollout.survey import Survey, UnreadableSpecError, phase_in, record_of, refusal_of, survey
 
 MOST_LOGS: Final = 3
-"""Maximum number of problems completed from logs."""
 _KUBELET: Final = "back-off "
 """Prefix of the kubelet's message for a waiting container, which does not say why it ended."""
 _DONE: Final = (NodeState.UPDATED, NodeState.UNPLANNED)
@@ -53,8 +52,7 @@ Run: TypeAlias = tuple[Key, str, int]
 
 
 class RolloutStatus(Value, dict=True, gc=True):
-    """The state of a rollout, from its nodes or, if they cannot be listed, from the DaemonSet's status. Built by
-    `status_at`."""
+    """The state of a rollout from its nodes, or from the DaemonSet's status if they are unreadable (`status_at`)."""
 
     snapshot: Snapshot
     survey: Survey | None = None
@@ -81,7 +79,6 @@ class RolloutStatus(Value, dict=True, gc=True):
 
     @property
     def done(self) -> int:
-        """Nodes done, of `counts.target`."""
         return self.record.done
 
     @cached_property
@@ -105,7 +102,6 @@ class RolloutStatus(Value, dict=True, gc=True):
 
     @cached_property
     def why(self) -> str:
-        """Why the rollout waits, in one line, or empty."""
         if self.survey is None:
             return brief_reason(self.snapshot)
         paused = paused_words(self.snapshot)
@@ -122,7 +118,6 @@ class RolloutStatus(Value, dict=True, gc=True):
 
     @property
     def failing(self) -> str:
-        """Nodes that will not become ready by themselves."""
         return failing_words(self.survey.rows_in(NodeState.FAILING)) if self.survey is not None else ""
 
     @property
@@ -141,7 +136,6 @@ class RolloutStatus(Value, dict=True, gc=True):
 
     @property
     def certain(self) -> bool:
-        """Whether the phase Stalled, if it applies, is certain."""
         return self.survey is None or self.survey.certain
 
     @property
@@ -151,8 +145,7 @@ class RolloutStatus(Value, dict=True, gc=True):
 
     @property
     def line(self) -> str:
-        """`Progressing 4/8 updated, 1 updating, 1 failing (c-04 CrashLoopBackOff)`. Without ages, so that it changes
-        only when something happens."""
+        """`Progressing 4/8 updated, 1 updating, 1 failing (c-04 CrashLoopBackOff)`; no ages, which always change."""
         counts, parts = self.counts, [self.progress]
         if self.survey is None:
             parts += [f"{counts.updating} updating"] if counts.updating else []
@@ -176,7 +169,6 @@ class RolloutStatus(Value, dict=True, gc=True):
 
     @cached_property
     def _problems(self) -> tuple[Problem, ...]:
-        """Problems with the server's messages."""
         if self.survey is None:
             return ()
         troubled = [(row, row.trouble) for row in self.survey.in_update_order if row.trouble is not None]
@@ -335,7 +327,6 @@ def _told(snapshot: Snapshot, problem: Problem, logs: Mapping[Run, str] | None) 
 
 
 def _groups(survey: Survey) -> tuple[Group, ...]:
-    """Groups by key, without nodes that should not run the pod."""
     updated: dict[str, list[bool]] = {}
     for row in survey.rows:
         if row.state is not NodeState.EXCLUDED:
@@ -365,7 +356,6 @@ def _steps(daemonset: DaemonSet, desired: int) -> Steps | None:
 
 
 def _paused(snapshot: Snapshot, rollout: Rollout) -> PauseNote | None:
-    """`rollout` is the controller's record."""
     if not snapshot.daemonset.paused:
         return None
     if (action := pause_of(snapshot)) is not None:

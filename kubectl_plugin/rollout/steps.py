@@ -30,8 +30,8 @@ class Steps(Value, rename="camel"):
 
 def steps_of(annotations: Mapping[str, str], partition: IntOrPercent | None, desired: int) -> Steps | None:
     """None without the annotation. Percentages are of `desired` nodes. A partition between two steps counts as the
-    earlier one; steps that keep equal numbers of pods are passed together. Raises CommandError (exit code 6) for an
-    invalid annotation."""
+    earlier one; steps that keep the same number of pods are passed together. Raises CommandError (exit code 6) if the
+    list is invalid."""
     text = annotations.get(STEPS_ANNOTATION)
     if text is None:
         return None

@@ -46,8 +46,7 @@ def record_of(daemonset: DaemonSet) -> Rollout:
 
 
 def phase_in(rollout: Rollout) -> Phase:
-    """The phase of the record. An unknown phase, from a later controller, counts as Progressing, so that waits go
-    on."""
+    """An unknown phase, from a later controller, counts as Progressing, so that waits go on."""
     return next((one for one in Phase if one == rollout.phase), Phase.PROGRESSING)
 
 
@@ -70,8 +69,7 @@ def _standing(daemonset: DaemonSet, status: DaemonSetStatus) -> Standing:
 
 
 def _target(daemonset: DaemonSet, status: DaemonSetStatus) -> int:
-    """Number of nodes to update. The partition applies only to old pods: if there are none and nodes lack their pod,
-    all nodes count."""
+    """Nodes to update. The partition applies only to old pods: if none exist and nodes lack pods, all nodes count."""
     desired, rolling = status.desired_number_scheduled, daemonset.rolling_update
     if rolling is None or status.updated_number_scheduled >= status.current_number_scheduled < desired:
         return desired
@@ -103,7 +101,6 @@ def is_unusable(daemonset: DaemonSet) -> bool:
 
 
 def condition(daemonset: DaemonSet, kind: str) -> StatedCondition:
-    """Empty if there is no condition of type `kind`."""
     found: JSONObject = next((one for one in daemonset.conditions if one.get("type") == kind), {})
     return StatedCondition(
         status=_text(found.get("status")),
@@ -126,8 +123,6 @@ GRACE: Final = 60.0
 
 
 class Survey(Value, dict=True, gc=True):
-    """The state of a rollout by its nodes and pods; built by `survey`."""
-
     snapshot: Snapshot
     explainer: Explainer
     standing: Standing
@@ -224,7 +219,6 @@ class Survey(Value, dict=True, gc=True):
         return (*(row for row in reversed(self.rows) if row.state is not NodeState.EXCLUDED), *excluded)
 
     def rows_in(self, *states: NodeState) -> list[NodeRow]:
-        """In update order."""
         return [row for row in self.in_update_order if row.state in states]
 
 

@@ -56,7 +56,6 @@ def deleted_ending(name: str) -> Ending:
 
 
 def no_controller_ending(name: str, absence: str) -> Ending:
-    """`absence` says why no controller is active."""
     words = f"nothing happens to daemonset.apps.kruise.io/{name}: {absence}"
     return _failed_ending(ExitCode.STUCK, words, command("doctor"))
 
@@ -139,7 +138,6 @@ def _other_revision_ending(status: RolloutStatus, wanted: Awaited) -> Ending | N
 
 
 def _finished_ending(status: RolloutStatus) -> Ending:
-    """Warns if the rollout has no nodes."""
     nowhere = f"no node is eligible for daemonset.apps.kruise.io/{status.daemonset.name}: it runs nowhere"
     return Ending(code=ExitCode.DONE, warning="" if status.counts.desired else nowhere)
 
