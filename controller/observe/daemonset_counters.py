@@ -1,7 +1,4 @@
-"""The counters of every DaemonSet: rollouts that ended, requests about pods, and how long updates of nodes took.
-
-Only the leader counts; the counts are dropped with their DaemonSet.
-"""
+"""Counters of each DaemonSet: ended rollouts, pod requests, durations of node updates. Only the leader counts."""
 
 from __future__ import annotations
 
@@ -29,7 +26,7 @@ LabelValues: TypeAlias = tuple[str, ...]
 
 ROLLOUTS = (30, 60, 120, 300, 600, 1200, 2400, 3600, 7200, 14400, 28800, 86400)
 NODES = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800)
-"""Buckets of the histograms of rollouts and of updates of nodes, in seconds."""
+"""Histogram buckets in seconds, for rollouts and for updates of nodes."""
 
 
 class CounterFamily(NamedTuple):
@@ -37,9 +34,9 @@ class CounterFamily(NamedTuple):
     meaning: str
     labels: tuple[str, ...]
     series: tuple[LabelValues, ...]
-    """The label values with a series from the start, for every DaemonSet."""
+    """Label values whose series exist from the start for every DaemonSet."""
     in_place_series: tuple[LabelValues, ...]
-    """The same, only for DaemonSets that use, or used, updates in place."""
+    """The same, only for DaemonSets that use or used updates in place."""
 
 
 OF_ROLLOUTS = "kruise_daemonset_rollouts"
@@ -72,7 +69,7 @@ FAMILIES = (
 
 
 class DaemonSetCounters(Collector):
-    """Counts by DaemonSet uid, shown for those that `current` yields (none on a standby), each from 0."""
+    """Counts by DaemonSet uid, shown from 0 for the DaemonSets that `current` yields (none on a standby)."""
 
     def __init__(self, registry: Registry) -> None:
         self._counts: dict[str, Count[LabelValues]] = {}
@@ -101,19 +98,18 @@ class DaemonSetCounters(Collector):
         self.updates = NodeUpdates(lambda method, seconds: nodes.labels(method).observe(seconds))
 
     def show(self, current: Callable[[], Iterable[DaemonSet]], clock: Callable[[], float]) -> None:
-        """Show these DaemonSets. `clock` is that of the updates of nodes."""
+        """`clock` is that of the updates of nodes."""
         self._current, self._clock = current, clock
 
     def count(self, uid: str, family: str, *labels: str) -> None:
-        """Add one to the family (`OF_…`) with these label values."""
+        """Adds one to the family (`OF_…`) with these label values."""
         self._counts.setdefault(uid, Count())[family, *labels] += 1
 
     def revision_created(self, uid: str, revision_hash: str) -> None:
-        """Note a new ControllerRevision: a rollout to it does not count as a rollback."""
+        """A rollout to a new ControllerRevision does not count as a rollback."""
         self._new_revisions[uid] = revision_hash
 
     def status_written(self, uid: str, before: DaemonSetStatus | None, after: DaemonSetStatus) -> None:
-        """Note a successful write of a status by us."""
         is_new = self._new_revisions.get(uid) == after.update_revision
         if is_new:
             del self._new_revisions[uid]  # it is new only once: a later return to it is a rollback
@@ -125,7 +121,6 @@ class DaemonSetCounters(Collector):
             self._waits.labels(end.result).observe(end.waited)
 
     def forget(self, uid: str) -> None:
-        """Forget a DaemonSet that is gone."""
         for known in (self._counts, self._rollouts, self._new_revisions):
             known.pop(uid, None)
         self.updates.forget(uid)
@@ -142,7 +137,7 @@ class DaemonSetCounters(Collector):
             yield metric
 
     def settle(self) -> None:
-        """End updates of nodes that have finished since the last scrape; called before each scrape."""
+        """Ends updates that have finished since the last scrape; called before each scrape."""
         self.updates.settle(self._clock())
 
 
@@ -150,37 +145,33 @@ class _Update(msgspec.Struct):
     method: Method
     began: float
     pod: tuple[str, str] = ("", "")
-    """Name and revision hash of the new pod; empty: it is not created yet."""
+    """Name and revision hash of the new pod; empty until it is created."""
     available_at: float | None = None
-    """When the pod will have been ready for minReadySeconds; None: it is not ready."""
+    """When the pod will have been ready for minReadySeconds; None while it is not ready."""
 
 
 class NodeUpdates:
-    """How long the update of each node takes: from the decision until its new or changed pod is available.
-
-    Holds the updates in progress, by DaemonSet uid and node. All times are seconds of one clock.
-    """
+    """Durations of node updates, from the decision until the pod is available, in seconds of one clock."""
 
     def __init__(self, on_end: Callable[[Method, float], None]) -> None:
-        """`on_end` is called once for each finished update, with its method and its seconds."""
+        """`on_end` is called once per finished update with its method and seconds."""
         self._on_end = on_end
         self._open: dict[str, dict[str, _Update]] = {}
-        """By node, then by uid, because thousands of nodes may be removed at once."""
+        """By node, then uid, because thousands of nodes may be removed at once."""
 
     def began(self, uid: str, node: str, method: Method, now: float) -> None:
-        """Begin an update: the old pod was deleted, or a pod was created beside it. A later one replaces it."""
+        """The old pod was deleted, or a pod was created beside it. Replaces an unfinished update."""
         self._settle(uid, node, now)
         self._open.setdefault(node, {})[uid] = _Update(method, now)
 
     def created(self, uid: str, node: str, pod: str, revision_hash: str) -> None:
-        """Note the new pod, created or changed to this revision."""
         if (update := self._get(uid, node)) is not None:
             update.pod = pod, revision_hash
 
     def pod_seen(
         self, uid: str, node: str, pod: str, revision_hash: str, *, ready: bool, wait: float, now: float
     ) -> None:
-        """Note a pod in the cache; most belong to no update. `wait`: seconds until it counts as available."""
+        """Any pod in the cache; most belong to no update. `wait`: seconds until it counts as available."""
         self._settle(uid, node, now)
         update = self._get(uid, node)
         if update is None or update.pod != (pod, revision_hash):
@@ -191,7 +182,6 @@ class NodeUpdates:
             update.available_at = now + wait
 
     def settle(self, now: float) -> None:
-        """End all updates whose pod is available by now."""
         for node, updates in tuple(self._open.items()):
             for uid in tuple(updates):
                 self._settle(uid, node, now)
@@ -203,7 +193,6 @@ class NodeUpdates:
             self._open.pop(node, None)
 
     def forget_node(self, node: str) -> None:
-        """Forget a node that is gone."""
         self._open.pop(node, None)
 
     def forget(self, uid: str) -> None:
@@ -214,7 +203,6 @@ class NodeUpdates:
         return self._open.get(node, {}).get(uid)
 
     def _settle(self, uid: str, node: str, now: float) -> None:
-        """End the update if its pod is available by now, whatever happens later."""
         update = self._get(uid, node)
         if update is not None and update.available_at is not None and update.available_at <= now:
             self.drop(uid, node)
@@ -226,20 +214,17 @@ WAITING = (Phase.PAUSED, Phase.HELD)
 
 
 class RolloutEnd(Value):
-    """A rollout ends once: `completed` when every node has the revision (Healthy), or when a new revision follows
-    after all nodes that partition and selector allow had it; `superseded` when a new revision comes before that;
-    `rolled_back` when an earlier revision comes back before it was Healthy, held or not."""
+    """A rollout ends `completed` once every node has the revision (Healthy), or all that partition and selector allow
+    before a new one; else `superseded` by a new revision or, if never Healthy, `rolled_back` to an earlier one."""
 
     result: RolloutResult
     seconds: float
-    """Seconds from the start, pauses included."""
+    """Since the start, pauses included."""
     waited: float
-    """Of these, seconds in `WAITING`."""
+    """Seconds of these in `WAITING`."""
 
 
 class RolloutRecord(Value):
-    """What is remembered of a rollout from status to status."""
-
     start: str = ""
     ended: bool = False
     waited: float = 0.0
@@ -253,8 +238,7 @@ class RolloutRecord(Value):
 def follow_rollout(
     record: RolloutRecord, before: DaemonSetStatus | None, after: DaemonSetStatus, *, is_new: bool, now: float
 ) -> tuple[RolloutRecord, RolloutEnd | None]:
-    """The record after this write of the status, and the end of a rollout; None if none has ended. `is_new`: the
-    revision of `after` did not exist before."""
+    """The record after this status write, and the end of a rollout, if any. `is_new`: the revision is new."""
     last = (before.rollout if before is not None else None) or Rollout()
     this = after.rollout or Rollout()
     if record.start != last.start_time:
@@ -270,8 +254,7 @@ def follow_rollout(
 
 
 def _is_over(status: DaemonSetStatus | None, rollout: Rollout) -> bool:
-    """Whether a former leader has counted the end of this rollout already. A complete rollout that is Degraded now
-    was counted only if its target was every node; otherwise it was held."""
+    """Whether a former leader has counted this end; if Degraded, only if its target was every node."""
     if status is None or rollout.completion_time is None:
         return False
     everywhere = rollout.target == status.desired_number_scheduled

@@ -1,10 +1,8 @@
-"""The gauges of every DaemonSet. They are read at each scrape, and cost nothing in between.
+"""The gauges of each DaemonSet, read at each scrape.
 
-Names are those of kruise-state-metrics if it has the metric. Two of its series have their number in a label; ours
-have it in the value. An enumeration has one series for each of its values, 0 or 1.
-
-Values from the status are there at once. Values that only a pass knows (limits as numbers, failures, blocks, zones)
-appear with the first pass of this process, and disappear while a spec is unusable or the DaemonSet is being deleted.
+Metrics of kruise-state-metrics keep their names; two of them have a number in a label there and in the value here. An
+enumeration has one series per value, 0 or 1. Values that only a pass knows (numeric limits, failures, blocks, zones)
+appear with this process's first pass, and are absent while the spec is unusable or the DaemonSet is being deleted.
 """
 
 from __future__ import annotations
@@ -25,23 +23,21 @@ from controller.reconcile.state import DaemonSetState, DaemonSetStates
 
 OF_DAEMONSET = ("namespace", "daemonset")
 WITHOUT_ZONE = "none"
-"""The zone under which nodes without a zone label are counted."""
+"""Zone of nodes without a zone label."""
 
 SHOWN_BY_INFO = (METRIC_LABELS[WaitReason.ON_DELETE],)
-"""Block reasons that are not shown, because `info` has them: the type of the strategy."""
+"""Block reasons not shown, because `info` has the type of the strategy."""
 
 Samples: TypeAlias = Iterable[tuple[tuple[str, ...], float]]
 """Values of the labels after `OF_DAEMONSET`, and the number."""
 
 
 class DaemonSetSample(Value):
-    """One DaemonSet at the moment of a scrape: the object, and what only a pass over it knows."""
-
     daemonset: DaemonSet
     summary: Summary | None = None
-    """None: no pass has seen it yet, or its spec is unusable."""
+    """None if no pass has seen it yet or its spec is unusable."""
     paused_since: float = 0.0
-    """Since when it is paused (seconds since 1970); 0: it is not."""
+    """Seconds since 1970; 0 if it is not paused."""
 
     @property
     def status(self) -> DaemonSetStatus:
@@ -53,7 +49,7 @@ class DaemonSetSample(Value):
 
 
 def sample_daemonsets(caches: Caches, states: DaemonSetStates, now: float) -> Iterator[DaemonSetSample]:
-    """Every DaemonSet with its state; `now` is in seconds since 1970. Call it between passes, on their event loop."""
+    """`now` is in seconds since 1970. Call between passes, on their event loop."""
     for daemonset in caches.daemonsets.values():
         state = states.of(daemonset.uid)
         summary = state.summary.at(now) if state.summary is not None and not daemonset.terminating else None
@@ -61,9 +57,8 @@ def sample_daemonsets(caches: Caches, states: DaemonSetStates, now: float) -> It
 
 
 def paused_since(daemonset: DaemonSet, state: DaemonSetState) -> float:
-    """Since when it is paused (seconds since 1970); 0: it is not, or not known. The status records the pause of an
-    unfinished rollout, so it is known after a restart; a pause without anything to roll out is known only to this
-    process."""
+    """Seconds since 1970; 0 if not paused or unknown. The status keeps the pause of an unfinished rollout across
+    restarts; any other pause is known only to this process."""
     if not daemonset.paused:
         return 0.0
     record = daemonset.status.rollout if daemonset.status is not None else None
@@ -72,10 +67,8 @@ def paused_since(daemonset: DaemonSet, state: DaemonSetState) -> float:
 
 
 class Family(NamedTuple):
-    """One metric: its name, its labels, and how its values are read."""
-
     name: str
-    """The name without the prefix `kruise_daemonset_` that all have."""
+    """Without the common prefix `kruise_daemonset_`."""
     meaning: str
     read: Callable[[DaemonSetSample], Samples]
     labels: tuple[str, ...] = ()
@@ -88,13 +81,12 @@ def _gauge(name: str, path: str, meaning: str) -> Family:
 
 
 def _time(name: str, path: str, meaning: str) -> Family:
-    """The time at this attribute, in seconds since 1970; 0: none."""
+    """The time at this attribute in seconds since 1970; 0 if none."""
     stamp = attrgetter(path)
     return Family(name, meaning, lambda sample: [((), epoch(stamp(sample)) or 0.0)])
 
 
 def _of_pass(name: str, path: str, meaning: str) -> Family:
-    """The number at this attribute of the Summary, which only a pass knows."""
     number = attrgetter(path)
     return _series_of_pass(name, meaning, lambda summary: [((), number(summary))])
 
@@ -114,7 +106,7 @@ def _info(sample: DaemonSetSample) -> Samples:
 
 
 def _phases(sample: DaemonSetSample) -> Samples:
-    """The phase as it was written; no status says that a DaemonSet is being deleted, or was never handled."""
+    """The phase as written, or one that no status shows: Terminating, or Pending if never handled."""
     now = Phase.TERMINATING if sample.daemonset.terminating else sample.rollout.phase or Phase.PENDING
     return [((phase.value,), float(phase == now)) for phase in Phase]
 
@@ -224,7 +216,7 @@ ZONES = _series_of_pass(
 
 class DaemonSetCollector(Collector):
     def __init__(self, current: Callable[[], Iterable[DaemonSetSample]], *, zones: bool = True) -> None:
-        """`current` yields the DaemonSets to show: none on a standby."""
+        """`current` yields the DaemonSets to show, none on a standby."""
         self._current, self._families = current, (*STATE, ZONES) if zones else STATE
 
     def collect(self) -> Iterator[Metric]:

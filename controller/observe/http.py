@@ -1,7 +1,6 @@
-"""The HTTP servers of the process: probes, and metrics for Prometheus.
+"""HTTP servers for probes and metrics, as `aiohttp.web` applications with a bounded number of connections.
 
-Each is an application of `aiohttp.web` with a bounded number of connections. /metrics may use TLS, with a certificate
-that is renewed in place, and may require a bearer token that the API server accepts.
+/metrics may use TLS, with a certificate renewed in place, and may require a bearer token that the API server accepts.
 """
 
 from __future__ import annotations
@@ -26,23 +25,23 @@ from controller.kube.typed import Reviewed
 from controller.settings import Address
 
 MAX_IDLE = 50
-"""Connections of one server that may wait for a request, or for their client to read an answer."""
+"""Connections of one server that wait for a request or for their client to read an answer."""
 IDLE_SECONDS = 150.0
-"""Seconds that an idle connection is kept: longer than the time between two scrapes."""
+"""Seconds that an idle connection is kept, more than the interval between scrapes."""
 SHUTDOWN_SECONDS = 1.0
 MAX_WAITING = 50
-"""Scrapes that may wait at once. They share one page per second, but it has to be sent to each."""
+"""Scrapes that may wait at once: they share one page per second, but each needs its own transfer."""
 COMPRESS_FROM = 1024
-"""Bytes. Larger pages are compressed for clients that accept it."""
+"""Bytes from which pages are compressed for clients that accept it."""
 COMPRESS_IN_THREAD_FROM = 16 * 1024
-"""Bytes. Larger pages are compressed in a thread, not on the event loop."""
+"""Bytes from which pages are compressed in a thread, not on the event loop."""
 
 Check: TypeAlias = Callable[[], str]
-"""Returns "" if all is well; otherwise what is wrong, on one line."""
+"""Returns "" if all is well, else one line about what is wrong."""
 
 
 class CannotListen(Exception):
-    """The address is in use or belongs to another host. The text names the option with this address."""
+    """The address is in use or belongs to another host. The text names the option."""
 
 
 @asynccontextmanager
@@ -54,10 +53,8 @@ async def serving(
     tls: ssl.SSLContext | None = None,
     middlewares: Sequence[Middleware] = (),
 ) -> AsyncIterator[int | None]:
-    """Serve `pages` (by path) to GET and HEAD while the block runs; yields the port, or None if `address` is None.
-
-    Raises `CannotListen`, which names `option`, for example `--metrics-bind-address`.
-    """
+    """Serves GET and HEAD for `pages`, by path, inside the block; yields the port, or None without an address. Raises
+    CannotListen, which names `option`, such as `--metrics-bind-address`."""
     if address is None:
         yield None
         return
@@ -82,17 +79,13 @@ async def serving(
 
 
 class _Connections:
-    """Bounds the idle connections of one server: a further one closes the oldest. So no client can keep a probe or a
-    scraper out by holding connections.
-
-    Requests that wait for an answer are not bounded here: a page that waits has to bound them itself.
-    """
+    """Closes the oldest idle connection of a server over the limit, so that no client can block probes or scrapes.
+    Pages must bound requests that wait for an answer themselves."""
 
     def __init__(self) -> None:
         self._answering: set[asyncio.BaseProtocol] = set()
 
     def accept(self, server: web.Server) -> RequestHandler:
-        """The protocol of a new connection."""
         idle = [one for one in server.connections if one not in self._answering]
         for connection in idle[: len(idle) - MAX_IDLE + 1]:
             if connection.transport is not None:
@@ -124,10 +117,7 @@ def _accepts_gzip(request: web.Request) -> bool:
 
 
 def probe(name: str, checks: Mapping[str, Check]) -> Handler:
-    """The page `name` (healthz, readyz): 200 if all checks are well, else 503.
-
-    It lists the checks with `?verbose` and if one fails, in the format of the API server.
-    """
+    """The page healthz or readyz: 200 or 503. Lists the checks, like the API server, for `?verbose` or on failure."""
 
     async def page(request: web.Request) -> web.Response:
         results = {check: is_well() for check, is_well in checks.items()}
@@ -161,12 +151,8 @@ def scrape(exposition: Callable[[str], Awaitable[tuple[bytes, str]]]) -> Handler
 
 
 def server_tls(chain: Path, key: Path) -> ssl.SSLContext:
-    """The TLS context of a server with this certificate chain and its key, both PEM.
-
-    The files are checked for each connection, because cert-manager renews them in place; while the two do not match,
-    as in the middle of a renewal, the last matching ones are used. Raises OSError or `ssl.SSLError` (a kind of it) if
-    there are none.
-    """
+    """A server's TLS context from PEM files, checked on each connection, because cert-manager renews them in place;
+    while they do not match, the last matching ones are used. Raises OSError or `ssl.SSLError` if there are none."""
 
     def load() -> ssl.SSLContext:
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
@@ -189,12 +175,10 @@ def _no_password() -> str:
 CACHE_SECONDS = 60.0
 """Seconds that an answer is kept: a scraper costs two reviews a minute."""
 CACHE_SIZE = 100
-"""Answers that are kept of each kind, acceptances and refusals; when there are more, the oldest is dropped."""
+"""Maximum of kept acceptances, and of kept refusals; the oldest is dropped."""
 
 
 class Reviewer(Protocol):
-    """The part of `controller.kube.typed.Reviews` that is needed."""
-
     async def user_of(self, token: str) -> Reviewed | None: ...
 
     async def may_get(self, user: Reviewed, path: str) -> bool: ...
@@ -211,21 +195,17 @@ class _Answer(NamedTuple):
 
 
 class DelegatedAuth:
-    """Serves pages only to bearer tokens that the API server accepts (TokenReview) and that may `get` the path
-    (SubjectAccessReview). Answers are kept for `CACHE_SECONDS`: a revoked right still counts for that long.
+    """Serves pages only for bearer tokens that the API server accepts (TokenReview) and that may `get` the path
+    (SubjectAccessReview). Answers are kept, by digest of the token, for `CACHE_SECONDS`, even if a right is revoked.
 
-    Callers that were accepted last time are reviewed by `known`, all others by `unknown`, whose rate is bounded
-    (`Busy`). So a flood of made-up tokens gets 429, and never delays a known scraper. A scraper with a new token
-    counts as unknown, and succeeds when it tries again.
-
-    Only digests of tokens are kept. `on_failure` is called with the error of a failed review, which the caller does
-    not see.
+    `known` reviews callers accepted last time, `unknown` all others at a bounded rate: a flood of invalid tokens gets
+    429 and delays no known scraper; one with a new token retries. `on_failure` gets the error of a failed review,
+    which the caller does not see.
     """
 
     def __init__(self, known: Reviewer, unknown: Reviewer, on_failure: Callable[[ApiError], None]) -> None:
         self._known, self._unknown, self._on_failure = known, unknown, on_failure
         self._accepted: dict[tuple[bytes, str], _Answer] = {}
-        """By the digest of the token and the path."""
         self._refused: dict[tuple[bytes, str], _Answer] = {}
 
     @web.middleware
@@ -238,7 +218,7 @@ class DelegatedAuth:
         return await handler(request)
 
     async def check(self, authorization: str, path: str) -> Refusal | None:
-        """Why a request with this `Authorization` header may not get the path; None: it may."""
+        """Why this `Authorization` header may not get the path; None if it may."""
         scheme, _, token = authorization.partition(" ")
         token = token.strip()
         if scheme.lower() != "bearer" or not token:

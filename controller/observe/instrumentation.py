@@ -1,4 +1,4 @@
-"""Turns what happens in the process into log lines and metrics. Nothing is decided here."""
+"""Turns events in the process into log lines and metrics. No decisions are made here."""
 
 from __future__ import annotations
 
@@ -48,28 +48,26 @@ from controller.runtime.workqueue import WorkItem
 
 INSTALL_COMMAND = "kubectl apply --server-side -k manifests/crds"
 RESULT_OF: Final[Mapping[type[Outcome], str]] = {Done: "success", RequeueAfter: "requeue_after", Retry: "error"}
-"""The results as controller-runtime names them, for the log and the metrics."""
+"""Results for the log and the metrics, named as in controller-runtime."""
 
 NodeAction: TypeAlias = CreatePod | UpdateInPlace | DeletePod
-"""The actions with which the update of a node begins or ends."""
 
 
 _WRITES: ContextVar[Counter[str] | None] = ContextVar("writes of the pass", default=None)
-"""The answered writes so far of a pass, in its task and in those that it starts."""
+"""Answered writes of a pass, by action, in its task and in those that it starts."""
 
 
 class PassLog:
-    """The log line and the metrics of each pass over a key of one queue; a pass is made inside `about` its key."""
+    """The log line and metrics of each pass over a key of one queue, made inside `about`."""
 
     def __init__(self, metrics: Metrics, ids: Iterator[str], queue: str, subject: str) -> None:
-        """`ids` are names of passes, none used twice. `subject` is the key of the object in log lines."""
+        """`ids` are unique names of passes; `subject` is the log key of the object."""
         self._log = structlog.get_logger()
         self._metrics, self._ids, self._queue, self._subject = metrics, ids, queue, subject
 
     @contextmanager
     def about(self, item: WorkItem[Key]) -> Iterator[Callable[[Pass[Key]], None]]:
-        """The context of one pass: all log lines in it have its object, its id and its reason. Yields the function to
-        call with the finished pass."""
+        """Adds object, id and reason to the pass's log lines; yields the function that takes the finished pass."""
         about = {self._subject: str(item.key), "reconcile_id": next(self._ids), "reason": ",".join(item.reasons)}
         if self._queue != CONTROLLER:
             about["queue"] = self._queue
@@ -82,7 +80,6 @@ class PassLog:
 
     @staticmethod
     def count_write(what: str) -> None:
-        """Count an answered write of the pass in whose task this is called."""
         if (writes := _WRITES.get()) is not None:
             writes[what] += 1
 
@@ -114,7 +111,7 @@ class PassLog:
 
 
 class Instrumentation(Observer):
-    """Log, metrics and events of one process. Its caches say which DaemonSets and nodes exist."""
+    """`caches` says which DaemonSets and nodes exist."""
 
     def __init__(
         self,
@@ -127,8 +124,7 @@ class Instrumentation(Observer):
         relist: Callable[[str], None],
         process: str = "",
     ) -> None:
-        """`relist` lists a resource again. `process` is in the id of each pass, so that no other process has the same
-        ids."""
+        """`relist` lists a resource again. `process` makes the ids of passes unique across processes."""
         self._log = structlog.get_logger()
         self._metrics, self._caches, self._recorder = metrics, caches, recorder
         self._leadership, self._clock, self._relist = leadership, clock, relist
@@ -138,11 +134,9 @@ class Instrumentation(Observer):
         self.passes = PassLog(metrics, ids, CONTROLLER, "daemonset")
         self.job_passes = PassLog(metrics, ids, JOB_QUEUE, "image_pull_job")
         self.image_passes = PassLog(metrics, ids, IMAGE_QUEUE, "daemonset")
-        """Passes over the ImagePullJobs that DaemonSets want."""
 
     def connectivity(self, resource: str, now: Connectivity) -> None:
-        """Note whether a reflector reaches the server. A problem with one resource is logged for that resource. That
-        the server cannot be reached, or can be reached again, is logged once for all of them."""
+        """Logs a problem per resource, but loss and return of the server once for all resources."""
         before = self._connectivity.get(resource)
         was_away = self._server_is_away()
         self._connectivity[resource] = now
@@ -163,8 +157,7 @@ class Instrumentation(Observer):
                     self._log.error("API server not reached, retrying", why=now.error)
 
     def _server_is_away(self) -> bool | None:
-        """Whether any reflector cannot reach the server; None before the first contact. A kind that is missing or
-        forbidden is an answer too."""
+        """None before the first contact. A missing or forbidden kind is an answer too."""
         if not self._connectivity:
             return None
         return any(one.state == "unreachable" for one in self._connectivity.values())
@@ -190,7 +183,6 @@ class Instrumentation(Observer):
             self._relist(stale.resource)
 
     def own_writes_unseen(self, stale: Stale) -> None:
-        """Note a pass that waits until the caches show its own writes."""
         self._metrics.stale.inc()
         self._log.debug("own writes not seen yet", waiting_for=stale.waiting_for)
         if stale.overdue:
@@ -234,10 +226,7 @@ class Instrumentation(Observer):
             self._counters.status_written(daemonset.uid, before, after)
 
     def action_done(self, daemonset: DaemonSet, action: Action, error: ApiError | None) -> None:
-        """Note the answer to one action; `error` None: it is done.
-
-        Nothing is counted for a DaemonSet or node that is gone, because nothing would remove the count again.
-        """
+        """`error` is None on success. A deleted DaemonSet or node is not counted: its count would stay forever."""
         name, uid = type(action).__name__, daemonset.uid
         self.passes.count_write(name if error is None else f"{name}_failed")
         about = {"object": action.name, "node": getattr(action, "node", ""), "why": error}
@@ -301,7 +290,6 @@ class Instrumentation(Observer):
         self._counters.updates.pod_seen(daemonset.uid, pod.node, pod.name, pod.hash, ready=ready, wait=wait, now=now)
 
     def review_failed(self, error: ApiError) -> None:
-        """Log that a token for /metrics could not be reviewed."""
         self._log.warning("requests to /metrics cannot be authorized", why=error)
 
     def leadership_changed(self, message: str) -> None:

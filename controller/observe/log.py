@@ -1,4 +1,4 @@
-"""Configures structured logging: one JSON object per line, or readable text; bound context is in every line."""
+"""Structured logging with bound context, one JSON object per line or readable text."""
 
 from __future__ import annotations
 
@@ -17,15 +17,14 @@ from controller.kube.errors import redacted
 from controller.settings import LogFormat, LogLevel
 
 _LITERAL = re.compile(r"[\w ,.'%-]*")
-"""The beginning of a library's message that it has not composed from anything."""
+"""The fixed beginning of a library's message."""
 
 MAX_FRAMES = 40
-"""Frames of a traceback that are logged, the innermost ones: an endless recursion has a thousand."""
+"""Innermost frames of a traceback that are logged: an endless recursion has a thousand."""
 
 
 def configure(level: LogLevel, lines: LogFormat, out: BinaryIO | None = None) -> None:
-    """Send all log lines of this level and above to `out` (default: standard error), also those of libraries. It may
-    be called again."""
+    """Sends log lines from this level, also of libraries, to `out` (default: standard error). Repeatable."""
     stream = sys.stderr.buffer if out is None else out
     if lines == "auto":
         lines = "console" if stream.isatty() else "json"
@@ -48,8 +47,7 @@ def configure(level: LogLevel, lines: LogFormat, out: BinaryIO | None = None) ->
 
 
 def redact_errors(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
-    """Log of each error what `redacted` has of it, and of a traceback the types and frames: the text of an error may
-    quote what a server, a webhook or a kubelet says."""
+    """Redacts errors, which may quote a server, webhook or kubelet; keeps only types and frames of tracebacks."""
     raised = event.pop("exc_info", None)
     error = raised[1] if isinstance(raised, tuple) else sys.exception() if raised is True else raised
     for key, value in event.items():
@@ -61,7 +59,7 @@ def redact_errors(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
 
 
 def _trace(error: BaseException) -> Iterator[str]:
-    """The traceback as Python prints it, but without texts and lines of code."""
+    """Like Python's traceback, without texts and lines of code."""
     if error.__cause__ is not None:
         yield from (*_trace(error.__cause__), "caused:")
     elif error.__context__ is not None and not error.__suppress_context__:
@@ -92,8 +90,7 @@ def _encode(event: EventDict, **_: object) -> bytes:
 
 
 class _LibraryHandler(logging.Handler):
-    """Sends log lines of libraries (asyncio, aiohttp) through structlog, in the form of ours. Of a message only the
-    fixed beginning is logged: the rest may quote an error or bytes of an answer."""
+    """Sends libraries' log lines through structlog, without parts that may quote an error or answer."""
 
     def emit(self, record: logging.LogRecord) -> None:
         found = _LITERAL.match(str(record.msg))

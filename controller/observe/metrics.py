@@ -1,8 +1,7 @@
 """The metrics of one process, and their text for scrapers.
 
-Metrics that other controllers have too use the names that dashboards know (`workqueue_*`, `controller_runtime_*`,
-`rest_client_*`); our own start with `kruise_ds_`. No label has the name of a node, pod or image as its value. Series
-that are known in advance start at 0.
+Metrics shared with other controllers have their usual names (`workqueue_*`, `controller_runtime_*`, `rest_client_*`);
+others start with `kruise_ds_`. No label value is a node, pod or image name. Series known in advance start at 0.
 """
 
 from __future__ import annotations
@@ -45,31 +44,28 @@ from controller.runtime.watch import RestartReason
 from controller.runtime.workqueue import WorkQueue
 
 CONTROLLER = "daemonset"
-"""The controller of DaemonSets. Metrics of passes call each controller like its queue."""
+"""The controller of DaemonSets. Metrics of passes name each controller after its queue."""
 JOB_QUEUE = "imagepulljob"
 IMAGE_QUEUE = "daemonset-images"
-"""The queue of DaemonSets whose ImagePullJobs have to be looked at."""
 
 PASS_RESULTS = ("success", "error", "requeue", "requeue_after")
-"""The results of controller-runtime. `requeue` does not occur: every key comes back with a delay."""
+"""As in controller-runtime. `requeue` does not occur: every key comes back with a delay."""
 METHODS = dict.fromkeys(("get", "list", "watch"), "GET")
 METHODS |= {"create": "POST", "update": "PUT", "patch": "PATCH", "delete": "DELETE"}
 """HTTP methods by verb, for the label that client-go uses."""
 COMMON_RESPONSES = (("200", "GET"), ("201", "POST"), ("200", "PATCH"), ("200", "DELETE"))
 """Status codes and methods whose series exist from the start."""
 RESOURCES = ("daemonsets", "pods", "nodes", "controllerrevisions")
-"""The resources that are always watched."""
+"""Always watched."""
 
 QUEUE_SECONDS = (1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1, 10, 100, 1000)
 PASS_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 LAG_SECONDS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5)
 REQUEST_SECONDS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 30)
-"""Buckets of the histograms, in seconds."""
+"""Histogram buckets in seconds."""
 
 
 class Metrics:
-    """The metrics of one process."""
-
     def __init__(
         self,
         *,
@@ -79,7 +75,7 @@ class Metrics:
         host: str = "",
         resources: Iterable[str] = RESOURCES,
     ) -> None:
-        """`host` is that of the API server, a label of request metrics; `resources` are the watched ones."""
+        """`host` is the API server's, a label of request metrics; `resources` are the watched ones."""
         disable_created_metrics()  # type: ignore[no-untyped-call]  # has no annotations
         registry = self.registry = Registry()
         ProcessCollector(registry=registry)
@@ -202,7 +198,7 @@ class Metrics:
         seconds.observe(answer.seconds)
 
     def watch_queues(self, queues: Mapping[str, WorkQueue[Key]]) -> None:
-        """Show these queues, by name, and the passes over their keys from now on. `CONTROLLER` is one of them."""
+        """Shows these queues, by name, and the passes over their keys. `CONTROLLER` must be one of them."""
         self._active.set_function(lambda: len(queues[CONTROLLER].processing_seconds()))
         for name, result in product(queues, PASS_RESULTS):
             self.passes.labels(name, result)
@@ -212,16 +208,13 @@ class Metrics:
         self.registry.register(Scraped("name", lambda: queues, *QUEUES))
 
     def watch_caches(self, caches: Mapping[str, Cache]) -> None:
-        """Show each resource's cache from now on."""
         self.registry.register(Scraped("resource", lambda: caches, *CACHES))
 
     def watch_daemonsets(self, current: Callable[[], Iterable[DaemonSetSample]], *, zones: bool = True) -> None:
-        """Show every DaemonSet that `current` yields; a standby yields none."""
         self.registry.register(DaemonSetCollector(current, zones=zones))
 
     def count_image_pulls(self, jobs: Callable[[], int], pullers: Callable[[], int]) -> Counter:
-        """Show the metrics of ImagePullJobs, which exist only if these are enabled. `jobs` counts unfinished jobs,
-        `pullers` the existing pods. Returns the counter of attempts, by result."""
+        """Registers the metrics of unfinished `jobs` and existing `pullers`; returns the counter by result."""
         attempts = self.registry.counter(
             "kruise_ds_image_pulls_total",
             "Attempts of ImagePullJobs to get an image onto a node, by result",
@@ -240,23 +233,21 @@ class Metrics:
 
 OPENMETRICS = "application/openmetrics-text"
 ENCODE_IN_THREAD_FROM = 1000
-"""Samples. Larger pages are encoded in a thread, not on the event loop."""
+"""Samples from which a page is encoded in a thread, not on the event loop."""
 Page: TypeAlias = tuple[bytes, str]
-"""The text, and its content type."""
 
 
 class Exposition:
-    """A page shows the state after it was requested. All requests that arrive before a page is begun get that page,
-    and at most one is begun in each second of the loop's clock. Other tasks run between the metrics of a page."""
+    """Makes pages that show the state after their request: one for all requests before it begins, and at most one per
+    second of the loop's clock. Other tasks run between the metrics of a page."""
 
     def __init__(self, families: Callable[[], Iterator[Metric]]) -> None:
         self._families = families
         self._pages: dict[bool, asyncio.Future[Page]] = {}
-        """Pages that are requested and not begun yet; key: whether in the format OpenMetrics."""
+        """Requested pages not begun yet, by whether they are in OpenMetrics format."""
         self._requested = asyncio.Event()
 
     async def __call__(self, accept: str) -> Page:
-        """The page for this `Accept` header."""
         modern = OPENMETRICS in accept
         if modern not in self._pages:
             self._pages[modern] = asyncio.get_running_loop().create_future()
@@ -264,7 +255,6 @@ class Exposition:
         return await asyncio.shield(self._pages[modern])  # others may wait for the same page
 
     async def make(self) -> None:
-        """Make page after page, for all that are requested by then."""
         loop = asyncio.get_running_loop()
         try:
             while True:
@@ -295,7 +285,6 @@ class Exposition:
 
 @asynccontextmanager
 async def exposing(families: Callable[[], Iterator[Metric]]) -> AsyncIterator[Exposition]:
-    """Make pages while the block runs."""
     exposition = Exposition(families)
     async with asyncio.TaskGroup() as group:
         making = group.create_task(exposition.make(), name="pages")
@@ -304,13 +293,13 @@ async def exposing(families: Callable[[], Iterator[Metric]]) -> AsyncIterator[Ex
 
 
 def encoded(families: Sequence[Metric], modern: bool = False) -> Page:
-    """The text and its content type: OpenMetrics if `modern`, else the format of Prometheus."""
+    """OpenMetrics if `modern`, else the Prometheus format."""
     encode, content_type = choose_encoder(OPENMETRICS if modern else "")
     return encode(_Collected(families)), content_type
 
 
 class _Collected:
-    """Metrics in the form of a registry, as the encoders expect."""
+    """The registry interface that encoders expect."""
 
     def __init__(self, families: Iterable[Metric]) -> None:
         self._families = families

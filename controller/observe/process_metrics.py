@@ -1,7 +1,4 @@
-"""The metrics of queues, caches, watches and tasks, and the heartbeat of the event loop.
-
-Metrics are read at each scrape, on the event loop, and cost nothing in between.
-"""
+"""Metrics of queues, caches, watches and tasks, read at each scrape, and the heartbeat of the event loop."""
 
 from __future__ import annotations
 
@@ -28,7 +25,7 @@ T = TypeVar("T")
 M = TypeVar("M", Counter, Gauge, Histogram)
 
 Row: TypeAlias = tuple[str, str, Callable[[T], float]]
-"""One metric: its name, its meaning, and how its value is read."""
+"""Name, meaning, and function that reads the value."""
 Cache: TypeAlias = Store[DaemonSet] | Store[Pod] | Store[Node] | Store[Revision]
 
 QUEUES: tuple[Row[WorkQueue[Key]], ...] = (
@@ -66,7 +63,7 @@ KINDS = ("worker", "reflector", "events", "heartbeat", "lease", "other")
 
 
 class Scraped(Collector, Generic[T]):
-    """Metrics of several things, each under its name, which is the value of `label`."""
+    """Metrics of several things, whose names are the values of `label`."""
 
     def __init__(self, label: str, things: Callable[[], Mapping[str, T]], *rows: Row[T]) -> None:
         self._label, self._things, self._rows = label, things, rows
@@ -82,7 +79,7 @@ class Scraped(Collector, Generic[T]):
 
 
 class Registry(CollectorRegistry):
-    """Makes metrics. `labels` are the labels, each with those values whose series exist from the start, as 0."""
+    """Makes metrics. `labels` are given with the values whose series exist from the start, as 0."""
 
     def counter(self, name: str, meaning: str, /, **labels: Iterable[str]) -> Counter:
         return _from_zero(Counter(name, meaning, tuple(labels), registry=self), labels)
@@ -101,7 +98,7 @@ def _from_zero(metric: M, labels: Mapping[str, Iterable[str]]) -> M:
 
 
 def task_counts() -> Mapping[str, int]:
-    """How many tasks of the running loop have not ended, by kind; all 0 outside of a loop."""
+    """Unfinished tasks of the running loop by kind; all 0 outside of a loop."""
     found = Count(dict.fromkeys(KINDS, 0))
     try:
         tasks = asyncio.all_tasks()
@@ -115,32 +112,30 @@ def task_counts() -> Mapping[str, int]:
 
 HEARTBEAT_SECONDS = 0.1
 BLOCKED_SECONDS = 10.0
-"""Seconds; a leader that was blocked for so long has lost its Lease (`Timing.renew_deadline`)."""
+"""Seconds; a leader blocked for so long has lost its Lease (`Timing.renew_deadline`)."""
 
 
 class Heartbeat:
-    """When the event loop last ran on time."""
-
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._at = self._loop.time()
 
     def check(self) -> str:
-        """A `Check`: fails if the loop was blocked for longer than `BLOCKED_SECONDS` and has not recovered since."""
+        """A `Check` that fails if the loop was blocked for more than `BLOCKED_SECONDS` and has not recovered."""
         silence = self._loop.time() - self._at
         return f"the event loop was blocked for {silence:.0f} s" if silence > BLOCKED_SECONDS else ""
 
     async def run(self, on_lag: Callable[[float], None]) -> NoReturn:
         while True:
             due = self._loop.time() + HEARTBEAT_SECONDS
-            await asyncio.sleep(HEARTBEAT_SECONDS)  # how late it wakes up is what is sample_daemonsets
+            await asyncio.sleep(HEARTBEAT_SECONDS)  # waking up late is the lag that is reported
             self._at = self._loop.time()
             on_lag(max(0.0, self._at - due))
 
 
 @asynccontextmanager
 async def heartbeat(on_lag: Callable[[float], None]) -> AsyncIterator[Heartbeat]:
-    """Run ten times a second while the block runs, and report how many seconds late each time was."""
+    """Runs every `HEARTBEAT_SECONDS` inside the block and reports how many seconds late each run was."""
     beating = Heartbeat()
     async with asyncio.TaskGroup() as group:
         task = group.create_task(beating.run(on_lag), name="heartbeat")
