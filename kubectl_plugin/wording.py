@@ -1,4 +1,4 @@
-"""Words that several verbs print: commands to type as they stand, kubectl's own verbs, names and numbers of nodes."""
+"""Commands for the user to type, kubectl's verbs, and names and numbers of nodes, as all verbs print them."""
 
 from __future__ import annotations
 
@@ -39,25 +39,24 @@ INSTEAD: Final = {
     "describe": "status",
     "edit": "edit ads",
 }
-"""The verb here, and flags that do the same, for verbs of kubectl; the last one is kubectl's own."""
+"""Equivalents of kubectl's verbs; the one of `edit` is kubectl's own."""
 VERBS: Final = frozenset(words.partition(" ")[0] for words in INSTEAD)
 KINDS: Final = frozenset(
     {"ads", "ds", "daemon", "daemonset", "daemonsets", "daemonset.apps.kruise.io", "daemonsets.apps.kruise.io"}
 )
-"""Words for our kind, in small letters: before `/NAME`, and for kubectl also as a word of their own."""
+"""Names of the kind in lower case: before `/NAME`, or, as kubectl allows, as a separate word."""
 _PATH: Final = r"\.\w+(?:\.\w+|\[(?:\d+|\*)\])*"
 _JSONPATH: Final = re.compile(rf"jsonpath=\{{?\$?({_PATH})\}}?")
 _COLUMNS: Final = re.compile(rf"custom-columns=([^:,]+:{_PATH}(?:,[^:,]+:{_PATH})*)")
 
 
 def visible(text: str) -> str:
-    """`text` with a blank for each invisible character; line breaks and tabs stay."""
+    """`text` with each invisible character replaced by a blank; line breaks and tabs stay."""
     return INVISIBLE.sub(" ", text)
 
 
 def command(verb: str, key: Key | None = None, *more: str, to: str = "", program: str = PROGRAM) -> str:
-    """`kubectl kruise-ds VERB NAME WORDS… -n NAMESPACE FLAGS…`; after `to`, what it is for, and a colon. `more`: the
-    words and flags. When it is printed, `for_cluster` adds the flags that choose the cluster."""
+    """`TO: kubectl kruise-ds VERB NAME WORDS… -n NAMESPACE FLAGS…`. `more`: the words and flags."""
     flags = next((index for index, word in enumerate(more) if word.startswith("-")), len(more))
     words = more if key is None else (key.name, *more[:flags], "-n", key.namespace, *more[flags:])
     typed = f"{program} {verb} {shlex.join(words)}".rstrip()
@@ -65,16 +64,15 @@ def command(verb: str, key: Key | None = None, *more: str, to: str = "", program
 
 
 def for_cluster(text: str, flags: Sequence[str]) -> str:
-    """`text` with `flags` added to each kubectl command in it: a command that a person copies must reach the cluster
-    of this call, even when the kubeconfig's context changes in between.
-    """
+    """`text` with `flags` in each kubectl command, so that a copied command reaches the same cluster even after the
+    kubeconfig's context has changed."""
     words = shlex.join(flags)
     return _COMMAND.sub(lambda found: f"{found[0]} {words}", text) if words else text
 
 
 def instead_of(verb: str, words: Sequence[str], *flags: str) -> tuple[str, str]:
-    """The verb of kubectl that was typed, and the command to type instead. `words` follow `verb`, without those flags
-    that every verb has; `flags` are those of them to type again."""
+    """The kubectl verb that was typed, and the command to use instead. `words` follow `verb`, without the global
+    flags; `flags` are those to repeat."""
     both = " ".join((verb, *words[:1]))
     typed, names = (both, [*words[1:]]) if both in INSTEAD else (verb, [*words])
     here, *more = INSTEAD[typed].split()
@@ -89,7 +87,7 @@ def instead_of(verb: str, words: Sequence[str], *flags: str) -> tuple[str, str]:
 
 
 def in_jq(output: str) -> str:
-    """`-o json | jq …` for a value of `-o` that only kubectl has; without a program for jq where it is not plain."""
+    """`-o json | jq …` for an output format that only kubectl has; with a jq program only if the format is simple."""
     program = ""
     if found := _JSONPATH.fullmatch(output):
         program = found[1]
@@ -101,11 +99,11 @@ def in_jq(output: str) -> str:
 
 
 def new_nodes(partition: IntOrPercent, desired: int) -> str:
-    """`8 of 24 new`: said beside a partition, which counts the old pods although people think of the new ones."""
+    """`8 of 24 new`, shown beside a partition, which counts old pods."""
     new = max(desired - formats.scaled(partition, desired, round_up=False), 0)
     return f"{new} of {desired} new"
 
 
 def between(names: Sequence[str], dots: str = "…") -> str:
-    """Up to three names; of more, the first and the last."""
+    """Up to three names, or the first and the last of more."""
     return ", ".join(names) if len(names) <= 3 else f"{names[0]} {dots} {names[-1]}"

@@ -1,4 +1,4 @@
-"""Errors of the API server in kubectl's words, with hints at what to do."""
+"""API errors in kubectl's words, with hints."""
 
 from __future__ import annotations
 
@@ -38,22 +38,20 @@ ROLES: Final[Mapping[str, Mapping[str, frozenset[str]]]] = {
         f"daemonsets.{GROUP}/status": frozenset({"get"}),
     },
 }
-"""The ClusterRoles of manifests/base/user-roles.yaml that a person may ask for, the smaller one first."""
+"""ClusterRoles of manifests/base/user-roles.yaml to request, the least privileged first."""
 
 _BRINGS: Final = {
     f"daemonsets.{GROUP}": ("kubectl apply --server-side -k manifests/overlays/default",),
     f"imagepulljobs.{GROUP}": ("manifests/components/image-pull brings them: see docs/image-pre-download.md",),
 }
-"""What to install where a kind is missing."""
 _DENIED = re.compile(
     r'cannot (?P<verb>\S+) resource "(?P<resource>[^"/]+)(?P<sub>/[^"]+)?" in API group "(?P<group>[^"]*)" '
     r'(?:in the namespace "(?P<namespace>[^"]+)"|at the cluster scope)'
 )
-"""How RBAC refuses; quotas and admission policies use other words."""
+"""RBAC's refusal; quotas and admission policies use other words."""
 
 
 def explained_error(error: ApiError | ConfigError, session: Session | None = None) -> CommandError:
-    """The error to print in place of `error`. `session`: None if none could be opened."""
     match error:
         case ConfigError():
             return CommandError(str(error), hints=(error.hint,) if error.hint else ())
@@ -76,7 +74,7 @@ def explained_error(error: ApiError | ConfigError, session: Session | None = Non
 
 
 def _from_server(error: ApiError, *hints: str, code: int = 1) -> CommandError:
-    """The server's own words, as kubectl prints them; ours where the server did not answer."""
+    """The server's message as kubectl prints it, or the client's own if the server did not respond."""
     if not error.status:
         return CommandError(str(error), hints=hints, exit_code=code)
     reason = f" ({error.reason})" if error.reason else ""
@@ -108,7 +106,7 @@ def _needed_right(message: str) -> tuple[str, ...]:
 
 
 def _not_served(error: NotFound, session: Session | None) -> CommandError:
-    """For a 404 that names no object: the kind is missing, not one of its objects."""
+    """A 404 without a name: the kind is not served."""
     resource = error.what.split()[0].partition("/")[0]
     words = f"this cluster has no {resource}"
     if session is not None:
@@ -137,6 +135,6 @@ def _hint_for(words: str) -> str:
 
 
 def _address(server: str) -> str:
-    """`host:port`, as the transport's messages begin."""
+    """`host:port`, the prefix of the transport's messages."""
     parts = urlsplit(server)
     return f"{parts.hostname}:{parts.port or (443 if parts.scheme == 'https' else 80)}"

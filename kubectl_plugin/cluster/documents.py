@@ -1,4 +1,4 @@
-"""Requests for whole objects as JSON, whose fields are not checked, for lists, and for several of them at a time."""
+"""Requests for whole objects as unchecked JSON, for lists, and for several of these at a time."""
 
 from __future__ import annotations
 
@@ -40,18 +40,17 @@ T3 = TypeVar("T3")
 T4 = TypeVar("T4")
 T5 = TypeVar("T5")
 AT_ONCE: Final = 20
-"""Reads of `for_each` that run at the same time: fewer than the server answers at once, so none waits for its turn so
-long that it fails."""
+"""Concurrent reads of `for_each`: fewer than the server handles at once, so that none times out in its queue."""
 Read: TypeAlias = Coroutine[object, None, T]
 AnyResource: TypeAlias = Resource[Any, Any]
 SERVER_ENDS = "540"
-"""Seconds after which the server is to end a watch by itself."""
+"""Seconds after which the server ends a watch."""
 _decoder = msgspec.json.Decoder(JSONObject)
 
 
 @asynccontextmanager
 async def scope() -> AsyncIterator[asyncio.TaskGroup]:
-    """A task group that raises one error by itself and not in a group: the block's own, or the first of a task."""
+    """A task group that raises a plain exception: the block's own, or the first of a task."""
     try:
         async with asyncio.TaskGroup() as group:
             yield group
@@ -70,15 +69,14 @@ async def side_by_side(
 @overload
 async def side_by_side(*reads: Read[T]) -> tuple[T, ...]: ...
 async def side_by_side(*reads: Read[object]) -> tuple[object, ...]:
-    """The results of all reads, in the order of the arguments. Raises the error of the first read that fails, after
-    the others were cancelled."""
+    """The results in the order of the arguments. Raises the first error, once the other reads are cancelled."""
     async with scope() as group:
         tasks = [group.create_task(one) for one in reads]
     return tuple(task.result() for task in tasks)
 
 
 async def for_each(items: Iterable[T1], read: Callable[[T1], Read[T]]) -> tuple[T, ...]:
-    """What `read` returns for each of `items`, however many these are, in their order. Raises as `side_by_side`."""
+    """The results of `read` in the order of `items`, at most `AT_ONCE` at a time. Raises as `side_by_side`."""
     turns = asyncio.Semaphore(AT_ONCE)
 
     async def one(item: T1) -> T:
@@ -97,21 +95,14 @@ _event_decoder = msgspec.json.Decoder(_WatchEvent)
 
 
 async def get(session: Session, resource: AnyResource, key: Key) -> JSONObject:
-    """The object as the server has it now.
-
-    Raises ApiError: NotFound with an empty `name` where the whole kind is not served.
-    """
+    """Raises ApiError; NotFound has an empty `name` if the kind is not served."""
     return await ask(session, resource.path(key), resource.describe(key), JSONObject)
 
 
 async def read_items(
     session: Session, resource: AnyResource, namespace: str = "", query: Query = ()
 ) -> dict[Key, JSONObject | None]:
-    """All objects of the kind, or those in one namespace. `query` selects among them.
-
-    None stands for an object that nests too deeply to be decoded here; the server accepts such objects. Raises
-    ApiError.
-    """
+    """All objects of the kind or namespace; None for one nested too deeply to decode here. Raises ApiError."""
     found: dict[Key, JSONObject | None] = {}
     token = ""
     while True:
@@ -133,7 +124,7 @@ async def read_items(
 
 
 async def list_objects(client: Client, resource: Resource[W, T], namespace: str = "", query: Query = ()) -> list[T]:
-    """All objects of the list, decoded, without those that cannot be decoded. Raises ApiError."""
+    """The decodable objects of the list. Raises ApiError."""
     items = [item async for page in client.pages(resource, namespace, query=query) for item in page.items]
     return [item.obj for item in items if isinstance(item, Seen) and item.obj is not None]
 
@@ -141,8 +132,8 @@ async def list_objects(client: Client, resource: Resource[W, T], namespace: str 
 async def watch(
     session: Session, resource: AnyResource, key: Key, version: str
 ) -> AsyncGenerator[tuple[str, JSONObject]]:
-    """The events of one object after `version`, until the server ends the watch: ADDED, MODIFIED, DELETED or
-    BOOKMARK, with the document. The caller has to close the generator. Raises ApiError."""
+    """Yield (ADDED, MODIFIED, DELETED or BOOKMARK, document) after `version` until the server ends the watch. The
+    caller must close the generator. Raises ApiError."""
     call = Call(verb="watch", what=resource.describe(key))
     query = (("watch", "1"), ("fieldSelector", f"metadata.name={key.name}"), *from_version(version))
     path = resource.collection(key.namespace)
@@ -162,15 +153,11 @@ async def watch(
 
 
 def from_version(version: str) -> Query:
-    """The parameters of a watch that goes on from `version`."""
     return (("resourceVersion", version), ("allowWatchBookmarks", "true"), ("timeoutSeconds", SERVER_ENDS))
 
 
 async def ask(session: Session, path: str, what: str, answer: type[T], *, query: Query = (), verb: str = "get") -> T:
-    """The fields of `answer` in the document at `path`, which need not be an object. `what` names it in errors.
-
-    Raises ApiError.
-    """
+    """The document at `path`, decoded as `answer`; `what` names it in errors. Raises ApiError."""
     call = Call(verb=verb, what=what)
     return await session.sender.answer(call, Request(method="GET", path=path, query=query), answer)
 
@@ -185,13 +172,8 @@ async def patch(
     field_manager: str = PROGRAM,
     strict: bool = False,
 ) -> JSONObject:
-    """The object after the patch; with `dry_run`, as it would be. `patch` carries its own guard against other
-    writers.
-
-    `strict`: fields that the kind does not have are refused, as kubectl does; else the server drops them.
-
-    Raises ApiError: Conflict for a stale version or a foreign uid, Unknown where it may or may not have been done.
-    """
+    """The object after the patch, which carries its own precondition. `strict` rejects unknown fields, as kubectl
+    does. Raises Conflict for a stale version or another uid, UnknownOutcome if it may have been applied, ApiError."""
     call = Call(verb="patch", what=resource.describe(key))
     request = Request(
         method="PATCH",
@@ -204,10 +186,8 @@ async def patch(
 
 
 async def apply(session: Session, application: Application, *, dry_run: bool, force: bool) -> JSONObject:
-    """The DaemonSet after server-side apply. What is applied names the version of the API, and may carry the guard.
-
-    `force`: fields of other managers are taken over. Else raises Conflict, which names them; ApiError.
-    """
+    """The DaemonSet after server-side apply. Raises Conflict for fields of other managers, unless `force`;
+    ApiError."""
     body, meta = application.body, fields_of(application.body["metadata"])
     resource = replace(DAEMONSETS, version=str(body.get("apiVersion")).rpartition("/")[2])
     key = Key(str(meta["namespace"]), str(meta["name"]))
@@ -228,10 +208,7 @@ async def create(
     dry_run: bool,
     field_manager: str = PROGRAM,
 ) -> JSONObject:
-    """The new object as the server stores it, with its defaults; with `dry_run` it is checked but not stored.
-
-    `body` is encoded as the server would encode it, because a ControllerRevision's data can never be changed later.
-    """
+    """The new object with defaults. Encodes `body` as the server does: a ControllerRevision's data is immutable."""
     call = Call(verb="create", what=f"{resource.name} in {namespace}")
     path, query = resource.collection(namespace), _query(dry_run, field_manager)
     request = Request(method="POST", path=path, query=query, body=revision.encode(body))

@@ -1,4 +1,4 @@
-"""The Event on the DaemonSet for a change made by hand, and the last line in the log of a failing container."""
+"""Events for changes made by hand, and the last log line of a failing container."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ REASONS: Final = {
     "apply": "Applied",
 }
 _MESSAGE_LENGTH: Final = 1024
-"""Characters that the server accepts in an Event's message."""
+"""The API's limit for an Event's message, in characters."""
 LINE_BYTES: Final = 2000
-"""The most bytes of a line that are read."""
+"""Bytes read of a log line."""
 LOG_SECONDS: Final = 2.0
-"""How long the kubelet is waited for: one that does not answer must not delay the rest of a report."""
+"""Seconds to wait for a kubelet, so that one that is down does not delay the report."""
 
 
 class _InvolvedView(View):
@@ -44,10 +44,8 @@ class EventView(View):
 
 
 class EventMessage(NamedTuple):
-    """The part of an Event that is read."""
-
     uid: str
-    """UID of the object that the Event is about."""
+    """UID of the involved object."""
     message: str
 
 
@@ -59,7 +57,7 @@ EVENTS: Final[Resource[EventView, EventMessage]] = Resource(
 
 
 async def record_event(session: Session, snapshot: Snapshot, result: str, done: LastAction) -> None:
-    """Best effort: most people may not create Events, and their change has been made all the same."""
+    """Best effort: most users may not create Events, and their change has been made anyway."""
     try:
         await session.client.create(EVENTS, snapshot.key.namespace, _event(snapshot, result, done))
     except ApiError:
@@ -97,10 +95,7 @@ def _message(result: str, done: LastAction) -> str:
 
 
 async def last_log_line(session: Session, pod: Key, container: str) -> str:
-    """The last line that the previous run of `container` wrote; empty if there is none or it cannot be read.
-
-    `container`: may be empty for the only one of the pod.
-    """
+    """The last line of the container's previous run; empty if unavailable. A pod's only container may be ""."""
     named = (("container", container),) if container else ()
     query = (("previous", "true"), ("tailLines", "1"), ("limitBytes", str(LINE_BYTES)), *named)
     call = Call(verb="get", what=f"pods/log {pod}")
@@ -114,14 +109,14 @@ async def last_log_line(session: Session, pod: Key, container: str) -> str:
 
 
 class LastLogLines:
-    """Keeps the last lines, so that each is asked for once per run of a container, however often a report is made."""
+    """Reads each line once per run of a container, however often a report is made."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._known: dict[tuple[Key, str, int], str] = {}
 
     async def of(self, asked: list[tuple[Key, str, int]]) -> dict[tuple[Key, str, int], str]:
-        """The last line for each pod, container and number of restarts in `asked`."""
+        """Last lines by pod, container and restart count."""
         new = [one for one in asked if one not in self._known]
         said = await side_by_side(*(last_log_line(self._session, pod, container) for pod, container, _ in new))
         known = self._known | dict(zip(new, said, strict=True))

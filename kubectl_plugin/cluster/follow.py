@@ -1,7 +1,7 @@
-"""Keeps DaemonSets up to date by watches: on each object, on its pods, and on the jobs that pull its images ahead.
+"""Keeps DaemonSets, their pods and their ImagePullJobs up to date by watches.
 
-Nodes are listed once a minute, and revisions when there may be a new one. What may not be watched is read every other
-second instead. A watch whose connection breaks is begun again.
+Nodes are listed once a minute, and revisions when there may be a new one. Without the right to watch, objects are
+read every two seconds instead. A broken watch is restarted.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from kubectl_plugin.cluster.watches import (
 from kubectl_plugin.rollout.snapshot import PodDetail, PullProgress, Snapshot, Unread
 
 NODES_EVERY: Final = 60.0
-"""Seconds between two lists of the nodes."""
+"""Seconds between lists of nodes."""
 NODES_AGAIN: Final = 5.0
-"""Seconds until nodes are listed again where the controller counts another number of them."""
+"""Seconds until nodes are listed again if the controller counts another number of them."""
 
 
 class Following(WatchSet):
-    """The present state of some DaemonSets; `following` makes one and keeps it up to date."""
+    """The current state of some DaemonSets; see `following`."""
 
     def __init__(self, invocation: Invocation, first: Sequence[Snapshot]) -> None:
         super().__init__()
@@ -52,19 +52,19 @@ class Following(WatchSet):
         self._pods = [self._pods_of(one.daemonset) for one in first]
 
     def snapshots(self) -> tuple[Snapshot | None, ...]:
-        """A snapshot of each DaemonSet, in the order of `first`; None for one that was deleted."""
+        """Snapshots in the order of `first`; None for a deleted DaemonSet."""
         return tuple(
             None if one.over else self._snapshot(one, pods)
             for one, pods in zip(self._objects, self._pods, strict=True)
         )
 
     def mark_nodes_stale(self) -> None:
-        """Tell that the controller counts another number of nodes: they are listed again within seconds."""
+        """List the nodes again within seconds: the controller counts another number of them."""
         self._listing.mark_stale()
 
     @asynccontextmanager
     async def begun(self) -> AsyncIterator[Following]:
-        """Images that are pulled ahead are not waited for: nothing can be drawn without pods and nodes only."""
+        """Waits for pods and nodes, without which nothing can be drawn, but not for image pulls."""
         for one in (self._listing, *self._pods):
             await one.begin(self._invocation.terminal.note)
         watched = (self._listing, self._looking, *self._objects, *self._pods, *self._ahead.watched)
@@ -91,7 +91,7 @@ class Following(WatchSet):
         self._news.set()
 
     def _pods_of(self, daemonset: DaemonSet) -> WatchedObjects[PodDetail]:
-        """The pods that the DaemonSet controls. The API selects by label only, so that others may come with them."""
+        """The pods that the DaemonSet controls. The API selects by label only, so others are filtered here."""
         return WatchedObjects(
             self._invocation.session.client,
             PODS,
@@ -116,17 +116,13 @@ class Following(WatchSet):
 
 
 def following(invocation: Invocation, first: Sequence[Snapshot]) -> AbstractAsyncContextManager[Following]:
-    """Keep the DaemonSets of `first` up to date while the block runs. The pods and nodes of `first` are not used.
-
-    Pods and nodes are read before the block begins. Raises ApiError where trying again does not help, also in the
-    block.
-    """
+    """Keep the DaemonSets of `first` up to date while the block runs; reads their pods and nodes before it begins.
+    Raises ApiError for permanent errors, also in the block."""
     return Following(invocation, first).begun()
 
 
 class _WatchedDaemonSet(Watched):
-    """One DaemonSet. `snapshot` has its newest document and its revisions, which are listed again when there may be
-    another one."""
+    """The latest document of one DaemonSet, and its revisions, listed again when there may be another one."""
 
     current = True
 
@@ -163,7 +159,7 @@ class _WatchedDaemonSet(Watched):
                     return
 
     async def _see(self, document: JSONObject) -> None:
-        """Take over the newer `document`. One with another uid is another object: the followed one was deleted."""
+        """Store the newer `document`. Another uid means that the followed object was deleted."""
         made = reads.with_document(self.snapshot, document)
         if made.daemonset.uid != self.snapshot.daemonset.uid:
             self._note_deletion()
@@ -174,11 +170,8 @@ class _WatchedDaemonSet(Watched):
         await self._read_revisions()
 
     async def _read_revisions(self) -> None:
-        """List the revisions again, if the DaemonSet has changed in a way that may have made or renumbered one.
-
-        Without the right to list them they are none, and `unread` says so. Raises ApiError for any other failure; the
-        next call then tries again.
-        """
+        """List the revisions if the DaemonSet changed in a way that may have created or renumbered one. Without the
+        right to list them they are empty and `unread`. Raises ApiError for other failures; the next call retries."""
         daemonset = self.snapshot.daemonset
         revised = _revision_marks(daemonset)
         if revised == self._revised:
@@ -199,8 +192,6 @@ class _WatchedDaemonSet(Watched):
 
 
 def _revision_marks(daemonset: DaemonSet) -> tuple[object, ...]:
-    """The fields of the DaemonSet that change whenever a revision is created or renumbered. While they stay the same,
-    the revisions that were listed are up to date.
-    """
+    """Fields of the DaemonSet that change whenever a revision is created or renumbered."""
     status = daemonset.status
     return (daemonset.generation, status and status.update_revision, status and status.observed_generation)

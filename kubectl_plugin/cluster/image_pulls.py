@@ -1,6 +1,6 @@
-"""Image pre-download: the ImagePullJobs of a rollout or of a user, their pullers, and why pulling failed on a node.
+"""Image pre-download: ImagePullJobs of a rollout or a user, their pullers, and why pulling failed on a node.
 
-Where the kind is not installed, or something cannot or may not be read, less is shown: nothing else depends on it.
+If the kind is not installed, or something cannot be read, less is shown and nothing fails.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from kubectl_plugin.rollout.snapshot import PullProgress, Snapshot
 
 T = TypeVar("T")
 IMAGES_EVERY: Final = 30.0
-"""Seconds until the nodes are read again for the images they have: kubelets report no more often."""
+"""Seconds until nodes are read again for their images; kubelets report no more often."""
 OF_JOBS: Final = (("fieldSelector", f"involvedObject.kind={JOB_KIND}"),)
-"""Selects the Events about ImagePullJobs."""
+"""Selects Events about ImagePullJobs."""
 READ_SECONDS: Final = 5.0
-"""Seconds after which a verb that looks only once goes on without the image pulls."""
+"""Seconds after which a one-time report goes on without the image pulls."""
 
 
 async def nodes_with_images(session: Session) -> tuple[Node, ...] | None:
@@ -42,7 +42,7 @@ async def nodes_with_images(session: Session) -> tuple[Node, ...] | None:
 
 
 class PullFollowing(WatchSet):
-    """The present state of a job; `following_pull` makes one and keeps it up to date."""
+    """The current state of a job; see `following_pull`."""
 
     bunch = MIN_INTERVAL
 
@@ -56,7 +56,7 @@ class PullFollowing(WatchSet):
         self.pullers = WatchedObjects(client, only, made.namespace, (), self._learn, dispensable=True)
 
     def pull(self) -> PullProgress | None:
-        """The progress of the job; None after it was deleted."""
+        """The progress of the job; None once it is deleted."""
         job = self.job.found.get(self._made.key)
         if job is None or job.uid != self._made.uid:
             return None
@@ -69,7 +69,7 @@ class PullFollowing(WatchSet):
         )
 
     def _learn(self) -> None:
-        """Note what the pullers report, because each is deleted soon afterwards."""
+        """Keep what pullers report, because each is deleted soon after."""
         for puller in self.pullers.found.values():
             if puller.state is PullState.SUCCEEDED:
                 self._having.add(puller.node)
@@ -82,10 +82,8 @@ class PullFollowing(WatchSet):
 async def following_pull(
     invocation: Invocation, made: ImagePullJob, nodes: Iterable[Node]
 ) -> AsyncIterator[PullFollowing]:
-    """Keep the job up to date while the block runs. `nodes`: all nodes; empty if they may not be listed.
-
-    Raises ApiError where trying again does not help, also in the block.
-    """
+    """Keep the job up to date while the block runs. `nodes` is empty if they may not be listed. Raises ApiError for
+    permanent errors, also in the block."""
     follow = PullFollowing(invocation, made, nodes)
     for one in (follow.job, follow.pullers):
         await one.begin(invocation.terminal.note)
@@ -94,13 +92,12 @@ async def following_pull(
 
 
 class _ReadOnDemand(WatchedObjects[T]):
-    """Objects that are read on first use and watched from then on. Without the right to see them there are simply
-    none."""
+    """Objects read on first use and watched from then on; empty without the right to see them."""
 
     current = True
 
     async def read(self) -> list[T]:
-        """The objects in the order of their names. Raises ApiError."""
+        """Sorted by key. Raises ApiError."""
         if not self.is_read.is_set():
             await self.refresh()
         return [self.found[key] for key in sorted(self.found)]
@@ -119,7 +116,7 @@ class _ReadOnDemand(WatchedObjects[T]):
 
 
 class ImagesAhead:
-    """Caches what takes long to read. A verb that reports more than once keeps the `watched` caches up to date."""
+    """Caches slow reads; a verb that reports repeatedly keeps `watched` up to date."""
 
     def __init__(
         self, session: Session, namespaces: Iterable[str], on_news: Callable[[], None] = lambda: None
@@ -132,15 +129,14 @@ class ImagesAhead:
         self._nodes: tuple[Node, ...] = ()
         self._listed = -inf
         self._words: dict[str, dict[str, str]] = {}
-        """Why pulling failed, in words: by the job's uid, then by node."""
+        """Why pulling failed, by the job's uid and node."""
 
     @property
     def watched(self) -> tuple[Watched, ...]:
         return (*self._jobs.values(), *self._pullers.values(), *self._events.values())
 
     async def pulls_of(self, snapshot: Snapshot) -> tuple[PullProgress, ...]:
-        """The progress of the ImagePullJobs for the revision that is rolled out; empty if nothing is. Raises
-        ApiError."""
+        """Progress of the ImagePullJobs for the revision being rolled out; empty if none is. Raises ApiError."""
         if not _rolls_out(snapshot):
             return ()
         identity = snapshot.daemonset.identity
@@ -172,8 +168,7 @@ class ImagesAhead:
         return self._nodes
 
     async def _failure_words(self, pull: PullProgress) -> dict[str, str]:
-        """Why pulling failed, by node. The controller sends an Event `node: words` for each failure; the job's status
-        has room for one only."""
+        """Why pulling failed, by node. Read from Events, one for each failure, as the job's status holds only one."""
         known = self._words.setdefault(pull.job.uid, {})
         if not set(pull.status.failed_nodes or ()) <= known.keys():
             for uid, message in await self._events[pull.job.namespace].read():
@@ -184,8 +179,7 @@ class ImagesAhead:
 
 
 async def with_pulls(invocation: Invocation, seen: Sequence[Snapshot]) -> tuple[Snapshot, ...]:
-    """The snapshots with their image pulls; where these cannot be read they are left as they are,
-    and a note says so."""
+    """The snapshots with their image pulls; if these cannot be read, unchanged and with a note."""
     ahead = ImagesAhead(invocation.session, [one.key.namespace for one in seen])
     try:
         async with asyncio.timeout(READ_SECONDS):

@@ -1,6 +1,6 @@
-"""What the API server and the controllers in the cluster are, and what we may do there.
+"""The API server and controllers of the cluster, and the user's rights in it.
 
-Few users may read everything: a question without an answer yields `NoAnswer`, with the reason, instead of an error.
+Few users may read everything, so a question without an answer yields `NoAnswer` instead of an error.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ RIVAL_NAMESPACE: Final = "kruise-system"
 RIVAL_LEASE: Final = "kruise-manager"
 RIVAL_DEPLOYMENT: Final = "kruise-controller-manager"
 LEADING_SECONDS: Final = 10.0
-"""How long `coming_leader` waits for a holder of the Lease."""
+"""Seconds that `coming_leader` waits for a holder of the Lease."""
 _RELEASE = re.compile(r"v?\d+\.\d+\.\d+(?:[-+][\w.+-]+)?")
 
 
 async def controller_leader(session: Session) -> Leader | None:
-    """The holder of the controller's Lease; None if there is no such Lease. Raises ApiError."""
+    """The holder of the controller's Lease; None if there is no Lease. Raises ApiError."""
     return await lease_holder(session, Key(session.controller_namespace, LEASE_NAME))
 
 
 async def lease_holder(session: Session, lease: Key) -> Leader | None:
-    """The holder of `lease`; None if there is no such Lease. Raises ApiError."""
+    """The holder of the Lease; None if there is no Lease. Raises ApiError."""
     call = Call(verb="get", what=f"leases.coordination.k8s.io {lease}")
     found = await _if_there(
         typed(
@@ -69,10 +69,7 @@ async def lease_holder(session: Session, lease: Key) -> Leader | None:
 
 
 async def why_no_controller(session: Session, now: float) -> str | None:
-    """Why no controller seems to be active, in words; None when one is, and when the Lease cannot or may not be read.
-
-    `now`: seconds since 1970, by the API server's clock, which may differ from that of the Lease's holder.
-    """
+    """Why no controller seems to be active; None if one is or the Lease is unreadable. `now`: the server's time."""
     try:
         found = await controller_leader(session)
     except ApiError:
@@ -112,17 +109,14 @@ class _Definition(View):
 
 
 async def server_version(session: Session) -> str:
-    """Such as `v1.34.1`; empty if the server does not tell. Raises ApiError."""
+    """Such as `v1.34.1`; empty if the server does not report it. Raises ApiError."""
     call = Call(verb="get", what="version")
     answer = await typed(session.sender, call, lambda k8s, api: k8s.VersionApi(api).get_code())
     return str(answer.git_version)
 
 
 async def served_versions(session: Session) -> tuple[str, ...]:
-    """The versions in which the server serves Advanced DaemonSets; empty if it does not. Raises ApiError.
-
-    Each version of the group is asked for its kinds, because the group may be served for other kinds alone.
-    """
+    """The served versions of Advanced DaemonSets; the group may serve only other kinds in one. Raises ApiError."""
     group = await _if_there(ask(session, f"/apis/{GROUP}", GROUP, _Group))
     names = [one.version for one in (group.versions if group is not None else None) or ()]
     lists = await side_by_side(
@@ -138,14 +132,14 @@ async def served_versions(session: Session) -> tuple[str, ...]:
 
 
 async def stored_version(session: Session) -> str:
-    """The version in which etcd stores them. Raises NotFound where the kind does not come from a CRD; ApiError."""
+    """The version in which etcd stores Advanced DaemonSets. Raises NotFound if there is no CRD, ApiError."""
     path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{DAEMONSETS.name}"
     definition = await ask(session, path, f"customresourcedefinitions {DAEMONSETS.name}", _Definition)
     return next(one.name for one in definition.spec.versions if one.storage)
 
 
 async def _if_there(answer: Awaitable[T]) -> T | None:
-    """The answer; None if the server has no such object, or nothing at that path."""
+    """The answer; None if the object or path does not exist."""
     try:
         return await answer
     except NotFound:
@@ -162,7 +156,7 @@ class _DeploymentView(View):
 
 
 async def answer_or_reason(answer: Awaitable[T]) -> T | NoAnswer:
-    """The answer, or why there is none. Raises Unreachable, because then no other question has an answer either."""
+    """The answer, or why there is none. Raises Unreachable, as no other request would be answered either."""
     try:
         return await answer
     except Unreachable:
@@ -174,11 +168,8 @@ async def answer_or_reason(answer: Awaitable[T]) -> T | NoAnswer:
 
 
 async def coming_leader(session: Session) -> Leader | None:
-    """The controller's Lease and its holder; None if there is no Lease. Raises ApiError.
-
-    While nobody holds it, it is read again for up to `LEADING_SECONDS`: replicas are ready, and `kubectl rollout
-    status` is done, shortly before one of them becomes the leader.
-    """
+    """The controller's Lease; None if there is none. Waits up to `LEADING_SECONDS` for a holder, because pods are
+    ready shortly before one of them leads. Raises ApiError."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + LEADING_SECONDS
     while True:
@@ -189,12 +180,11 @@ async def coming_leader(session: Session) -> Leader | None:
 
 
 async def controller_pods(session: Session) -> tuple[ControllerPod, ...]:
-    """The controller's pods in its namespace. Raises ApiError."""
     return tuple(await list_objects(session.client, CONTROLLER_PODS, session.controller_namespace))
 
 
 async def our_daemonsets(session: Session) -> tuple[OurDaemonSet, ...]:
-    """The Advanced DaemonSets of all namespaces, but those that nest too deeply to be decoded. Raises ApiError."""
+    """Advanced DaemonSets of all namespaces, except those nested too deeply to decode. Raises ApiError."""
     found = await read_items(session, DAEMONSETS)
     return tuple(
         OurDaemonSet(name=str(key), network=network_sign(one)) for key, one in found.items() if one is not None
@@ -202,10 +192,7 @@ async def our_daemonsets(session: Session) -> tuple[OurDaemonSet, ...]:
 
 
 async def rival(session: Session) -> Rival:
-    """What the user may read of OpenKruise's own manager: its Lease, its Deployment, or both.
-
-    Raises Forbidden where neither can be read; Unreachable.
-    """
+    """OpenKruise's Lease and Deployment, as far as readable. Raises Forbidden if neither is; Unreachable."""
     deployment = session.client.get(DEPLOYMENTS, Key(RIVAL_NAMESPACE, RIVAL_DEPLOYMENT))
     found, replicas = await side_by_side(
         answer_or_reason(lease_holder(session, Key(RIVAL_NAMESPACE, RIVAL_LEASE))),
@@ -222,7 +209,7 @@ async def rival(session: Session) -> Rival:
 def version_of_leader(
     session: Session, found: Leader | NoAnswer | None, pods: tuple[ControllerPod, ...] | NoAnswer
 ) -> str | NoAnswer:
-    """The version of the pod that holds the Lease; where that is not among `pods`, the one that all of them have."""
+    """The version of the pod that holds the Lease; if that is not in `pods`, the version they all share."""
     if isinstance(pods, NoAnswer):
         return pods
     if not pods:
@@ -246,7 +233,7 @@ def _controller_pod(pod: PodView) -> ControllerPod:
 
 
 def _version(pod: PodView) -> str | NoAnswer:
-    """The version in the pod's label, else in its image's tag; no answer where the tag is no version, as `latest`."""
+    """From the pod's label, else its image tag; NoAnswer if that is not a version, as `latest`."""
     if label := (pod.metadata.labels or {}).get(VERSION_LABEL):
         return label.removeprefix("v")
     image = (pod.spec.containers or (ContainerView(),))[0].image
@@ -264,12 +251,11 @@ DEPLOYMENTS: Resource[_DeploymentView, int] = Resource(
     wire=_DeploymentView,
     project=lambda deployment: deployment.status.ready_replicas,
 )
-"""Deployments, each read as its number of ready replicas."""
+"""Ready replicas of Deployments."""
 
 
 async def who_am_i(session: Session) -> str:
-    """The user name that the server knows us by. Empty if it does not say so within a few seconds (not allowed,
-    slow, older than 1.28): a pause must not wait for it."""
+    """The caller's user name. Empty if forbidden, slow or older than 1.28: a pause must not wait for it."""
     try:
         async with asyncio.timeout(reads.HURRY):
             answer = await typed(
@@ -286,7 +272,7 @@ async def who_am_i(session: Session) -> str:
 
 
 async def review_right(session: Session, verb: str, group: str, resource: str, namespace: str) -> Right:
-    """Whether we have the right, by the server's answer. `namespace`: "" for kinds without namespaces."""
+    """Whether the user has the right. `namespace` is empty for cluster-scoped kinds."""
 
     async def review(k8s: ModuleType, api: Any) -> Any:
         attributes = k8s.V1ResourceAttributes(

@@ -1,6 +1,4 @@
-"""The Advanced DaemonSets in manifests: files, folders, URLs, standard input, kustomizations. The API server is not
-asked.
-"""
+"""Advanced DaemonSets in files, folders, URLs, standard input and kustomizations, without asking the API server."""
 
 from __future__ import annotations
 
@@ -27,13 +25,13 @@ from kubectl_plugin.wording import command
 
 MOST_BYTES: Final = 16 * 1024 * 1024
 SECONDS: Final = 30.0
-"""Seconds for one manifest, all attempts included."""
+"""Seconds for one manifest, including all attempts."""
 ATTEMPTS: Final = 3
-"""As kubectl makes them: after no answer, and after 5xx."""
+"""As in kubectl: after no response, and after 5xx."""
 PAUSE: Final = 1.0
 """Seconds between two attempts."""
 SUFFIXES: Final = (".json", ".yaml", ".yml")
-"""Files in a folder are read if they end so, as kubectl does; a file that is named itself may be called anything."""
+"""Suffixes of files read from a folder, as in kubectl; a file that is given itself may have any name."""
 STDIN: Final = "-"
 _VERSIONS: Final = (API_VERSION, f"{GROUP}/v1alpha1")
 _MOST_VALUES: Final = 1_000_000
@@ -47,8 +45,7 @@ def is_url(source: str) -> bool:
 async def downloaded(
     url: str, environ: Mapping[str, str], *, seconds: float = SECONDS, pause: float = PAUSE, most: int = MOST_BYTES
 ) -> str:
-    """The text at `url`. Nothing of the kubeconfig is sent there. Raises CommandError where it cannot be read, and
-    ConfigError for a proxy of `environ` that cannot be used."""
+    """The text at `url`; sends no credentials. Raises CommandError; ConfigError for an invalid proxy."""
     if not is_http_url(url):
         raise UsageError(f'"{url}" is no URL')
     proxy, failed = proxy_for(url, environ), ""
@@ -89,22 +86,19 @@ async def _text(session: ClientSession, url: str, proxy: str, most: int) -> str:
 
 
 class Manifest(Value):
-    """One Advanced DaemonSet as somebody wrote it, without the server's defaults."""
+    """An Advanced DaemonSet as written, without the server's defaults."""
 
     source: str
     """Where it was read from, for messages."""
     namespace: str
-    """Empty if the manifest names none."""
+    """Empty if not set."""
     name: str
     document: JSONObject
 
 
 async def read_manifests(asked: ManifestOptions, host: Host) -> tuple[tuple[Manifest, ...], tuple[JSONObject, ...]]:
-    """The Advanced DaemonSets in the order of the files, an object perhaps twice; and the objects of other kinds.
-
-    Runs `kubectl kustomize` for a kustomization. Raises CommandError for what cannot be read, and where there is no
-    Advanced DaemonSet.
-    """
+    """The Advanced DaemonSets in the order of the files, perhaps with duplicates, and the other objects. Runs
+    `kubectl kustomize` for a kustomization. Raises CommandError for an unreadable source and if none is found."""
     files, kustomize = asked.files, asked.kustomize
     texts = [(await text_of(one, host), one) for one in _sources_in(files, recursive=asked.recursive)]
     texts += [(await _kustomized(kustomize, host), kustomize)] if kustomize is not None else []
@@ -124,10 +118,8 @@ async def read_manifests(asked: ManifestOptions, host: Host) -> tuple[tuple[Mani
 
 
 def manifests_in(text: str, source: str) -> tuple[list[Manifest], list[JSONObject]]:
-    """The Advanced DaemonSets and the other objects in `text`: YAML or JSON, any number of documents, Lists too.
-
-    Raises CommandError for text that is neither, and for an Advanced DaemonSet without a name.
-    """
+    """The Advanced DaemonSets and other objects in `text`: YAML or JSON, several documents, Lists. Raises
+    CommandError, also for an Advanced DaemonSet without a name."""
     ours: list[Manifest] = []
     others: list[JSONObject] = []
     for document in objects_in(text, source):
@@ -139,8 +131,7 @@ def manifests_in(text: str, source: str) -> tuple[list[Manifest], list[JSONObjec
 
 
 def objects_in(text: str, source: str) -> list[JSONObject]:
-    """The objects of any kind in `text`, Lists taken apart. Raises CommandError for text that is neither YAML nor
-    JSON."""
+    """All objects in `text`, with Lists expanded. Raises CommandError if it is neither YAML nor JSON."""
     return list(_objects(_documents(text, source)))
 
 
@@ -172,8 +163,7 @@ def _objects(documents: Iterable[JSON]) -> Iterator[JSONObject]:
 
 
 def _documents(text: str, source: str) -> list[JSON]:
-    """As kubectl guesses: text that begins with a brace is JSON if it parses as such, else YAML.
-    Raises CommandError."""
+    """As in kubectl, text that begins with a brace is JSON if it parses as such, else YAML. Raises CommandError."""
     try:
         if text.lstrip().startswith("{"):
             with suppress(ValueError):
@@ -190,11 +180,7 @@ def _documents(text: str, source: str) -> list[JSON]:
 
 
 def _with_text_keys(value: object, values: Iterator[int]) -> JSON:
-    """`value` with text for keys, as JSON has no others and YAML's `1:` and `true:` are meant as text.
-
-    Raises YAMLError, also for more than `_MOST_VALUES` values: aliases of aliases could stand for more than fits into
-    memory.
-    """
+    """`value` with string keys. Raises YAMLError, also above `_MOST_VALUES`, because nested aliases multiply."""
     if next(values) > _MOST_VALUES:
         raise yaml.YAMLError(f"holds more than {_MOST_VALUES:,} values")
     match value:
@@ -209,14 +195,13 @@ def _with_text_keys(value: object, values: Iterator[int]) -> JSON:
 
 
 def _key(key: object) -> str:
-    """The key as text. Raises YAMLError for one that kubectl does not accept, or would change to another number."""
+    """The key as text. Raises YAMLError if kubectl rejects it, or would change it to another number."""
     if key is None or (isinstance(key, float) and f"{key:.7g}" != str(key)):
         raise yaml.YAMLError(f"the key {'null' if key is None else key} is no text: put it in quotes")
     return str(key).lower() if isinstance(key, bool) else str(key)
 
 
 def _sources_in(named: Sequence[str], *, recursive: bool) -> Iterator[str]:
-    """What is named, with the files of a folder in its place."""
     for one in named:
         path = Path(one)
         if one == STDIN or is_url(one) or not path.is_dir():
@@ -227,7 +212,7 @@ def _sources_in(named: Sequence[str], *, recursive: bool) -> Iterator[str]:
 
 
 async def text_of(source: str, host: Host) -> str:
-    """The text of one file, of a URL, or of standard input for `-`. Raises CommandError where it cannot be read."""
+    """The text of a file, a URL, or standard input for `-`. Raises CommandError."""
     return await downloaded(source, host.environ) if is_url(source) else _text_here(source, host.stdin)
 
 
@@ -244,8 +229,7 @@ def _text_here(source: str, stdin: TextIO) -> str:
 
 
 async def _kustomized(folder: str, host: Host) -> str:
-    """What `kubectl kustomize` builds from `folder`, which may be a URL. $KUBECTL may name another program than
-    kubectl."""
+    """The output of `kubectl kustomize`. `folder` may be a URL; $KUBECTL may replace kubectl. Raises CommandError."""
     program = host.environ.get("KUBECTL") or "kubectl"
     try:
         code, out, err = await host.run_program(program, "kustomize", folder)

@@ -1,4 +1,4 @@
-"""Reads the state of a migration from the cluster, and writes its steps."""
+"""Reads the state of a migration and writes its steps."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from kubectl_plugin.migrate.steps import ChangeObject, CreateObject, Delete
 
 GENERATION_LABEL: Final = "pod-template-generation"
 LABEL_DIGITS: Final = 19
-"""A label with this many digits or more is not read: it may exceed the largest integer of the API."""
+"""A label with this many digits or more is ignored: it may exceed the API's largest integer."""
 _RESOURCES: dict[Kind, AnyResource] = {
     Kind.NATIVE: NATIVE,
     Kind.OURS: DAEMONSETS,
@@ -33,7 +33,7 @@ _RESOURCES: dict[Kind, AnyResource] = {
 
 
 def _daemon(view: pod.PodView) -> Daemon | None:
-    """The pod as a migration sees it; None for one that has ended."""
+    """None for a pod that has ended."""
     meta = view.metadata
     record = pod.project(replace(view, metadata=replace(meta, owner_references=None)))
     if record is None or record.ended:
@@ -53,12 +53,12 @@ def _daemon(view: pod.PodView) -> Daemon | None:
 
 
 def _number(label: str) -> int:
-    """The template generation in `label`; 0 where it is no number that the native controller writes."""
+    """The template generation in `label`; 0 if the native controller would not write it."""
     return int(label) if label.isdecimal() and len(label) < LABEL_DIGITS else 0
 
 
 def _record(view: revision.RevisionView) -> RevisionRecord | None:
-    """The revision as a migration sees it; None for one without a template."""
+    """None for a revision without a template."""
     meta, template = view.metadata, revision.template_of(view.data)
     if template is None:
         return None
@@ -84,12 +84,8 @@ _RECORDS = read_as(REVISIONS, revision.RevisionView, _record)
 
 
 async def observe(invocation: Invocation, key: Key, *, as_native: bool) -> Observed:
-    """Read both DaemonSets, and after that their pods and revisions, so that these are at least as recent. Raises
-    ApiError.
-
-    `as_native`: while only ours exists, a dry run also asks the server for its template as a native one, with the
-    defaults of that kind.
-    """
+    """Read both DaemonSets, then their pods and revisions, which are thus at least as recent. `as_native`: if only
+    the Advanced one exists, a dry run gets its template with the defaults of a native one. Raises ApiError."""
     session = invocation.session
     native, ours = await _side(session, NATIVE, key), await _side(session, DAEMONSETS, key)
     either = ours or native
@@ -130,7 +126,7 @@ async def _side(session: Session, resource: AnyResource, key: Key) -> MigrationS
 
 
 async def carry_out(session: Session, key: Key, step: CreateObject | ChangeObject | Delete) -> bool:
-    """Write the step. Returns whether it was done; False where the object has changed meanwhile. Raises ApiError."""
+    """Write the step; returns False if the object has changed meanwhile. Raises ApiError."""
     resource = _RESOURCES[step.kind]
     where = Key(key.namespace, step.name)
     try:

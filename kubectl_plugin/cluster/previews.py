@@ -1,4 +1,4 @@
-"""What the server would answer: dry runs of DaemonSets and of their pods. Nothing is stored."""
+"""Dry runs of DaemonSets and of their pods."""
 
 from __future__ import annotations
 
@@ -44,18 +44,15 @@ from kubectl_plugin.rollout.snapshot import Snapshot
 from kubectl_plugin.rollout.world_of import world_of
 
 NO_RIGHT: Final = ("cannot create resource", "cannot set blockOwnerDeletion")
-"""How the server refuses for want of RBAC rights; an admission policy's refusal is about the pod itself."""
+"""RBAC's refusals; a refusal by an admission policy is about the pod itself."""
 ADMISSION_SECONDS: Final = 5.0
-"""Seconds for all answers; without them a verb goes on, and says less."""
+"""Seconds for all answers; without them a verb goes on and reports less."""
 MOST_DIFFERENCES: Final = 20
-"""Differences that are asked about. One pod stands for all that differ in the same way."""
+"""Maximum number of differences to ask about; one pod stands for all that differ in the same way."""
 
 
 async def dry_run_of_change(session: Session, live: JSONObject, wanted: JSONObject) -> JSONObject | None:
-    """The object `live` as it would be after the change, checked and with defaults. None without the right to do it.
-
-    Raises ApiError where the server refuses the change.
-    """
+    """The object after the change, with defaults; None without the right to make it. Raises ApiError."""
     operations = [patch.add(wanted.get("spec"), "spec")]
     for field in ("labels", "annotations"):
         before, after = (value_at(one, "metadata", field) for one in (live, wanted))
@@ -70,10 +67,8 @@ async def dry_run_of_change(session: Session, live: JSONObject, wanted: JSONObje
 
 
 async def dry_run_of_apply(session: Session, live: JSONObject, wanted: Application, *, force: bool) -> JSONObject:
-    """The object as it would be once it is applied, checked and with defaults. `live`: empty for a new one.
-
-    Raises ApiError where the server refuses it: Conflict for fields of other managers, unless `force`.
-    """
+    """The object after apply, validated and with defaults. `live` is empty for a new one. Raises ApiError if the
+    server rejects it: Conflict for fields of other managers, unless `force`."""
     expected = await documents.apply(session, wanted, dry_run=True, force=force)
     if not (wanted.manifest and client_side_managers(live)):
         return expected
@@ -83,11 +78,8 @@ async def dry_run_of_apply(session: Session, live: JSONObject, wanted: Applicati
 
 
 async def dry_run_of_pod(session: Session, daemonset: DaemonSet, probe: ProbeTemplate) -> DryRunAnswer:
-    """Whether the server would accept the pod that the controller would create. Raises ApiError where its answer is
-    neither.
-
-    Without an existing DaemonSet as owner it refuses every pod, but names unknown fields before.
-    """
+    """Whether the server would accept the controller's pod. Before the DaemonSet exists it rejects every pod, but
+    names unknown fields first. Raises ApiError for an inconclusive answer."""
     renderer, name, create = PodRenderer(daemonset, probe.revision), probe.name, session.client.create
     try:
         body = (renderer.whole if probe.strict else renderer.body)(name, probe.node)
@@ -108,9 +100,8 @@ async def dry_run_of_pod(session: Session, daemonset: DaemonSet, probe: ProbeTem
 
 
 async def unknown_fields(session: Session, snapshot: Snapshot, operations: Iterable[JSONObject]) -> str:
-    """Why the controller would create no pod once `operations` are written: the template is new, and the server does
-    not know these fields of it. Empty if it knows them all, or does not say.
-    """
+    """Why the controller would create no pod after `operations`: the server does not know fields of the new template.
+    Empty if it knows them all or does not answer."""
     if not snapshot.pods_readable or not snapshot.revisions_readable:
         return ""
     try:
@@ -129,8 +120,7 @@ async def unknown_fields(session: Session, snapshot: Snapshot, operations: Itera
 
 
 async def with_admission(invocation: Invocation, snapshot: Snapshot, after: DaemonSet) -> Snapshot:
-    """`snapshot` with the pods whose update in place to `after` would undo what admission did, and those of which
-    this is not known."""
+    """`snapshot` with the pods whose update in place would undo changes by admission, or might do so."""
     changes, revision = _changes(snapshot, after)
     if revision is None or not changes:
         return snapshot
@@ -153,7 +143,7 @@ async def with_admission(invocation: Invocation, snapshot: Snapshot, after: Daem
 
 
 def _changes(snapshot: Snapshot, after: DaemonSet) -> tuple[Mapping[str, InPlaceChange], Revision | None]:
-    """The changes in place of images and resources, by uid of the pod, and the revision that they lead to."""
+    """The changes of images and resources in place, by pod uid, and the revision they lead to."""
     if not (after.in_place and snapshot.pods_readable and snapshot.revisions_readable):
         return {}, None
     try:
@@ -168,7 +158,7 @@ def _changes(snapshot: Snapshot, after: DaemonSet) -> tuple[Mapping[str, InPlace
 
 
 def _alike(pods: Iterable[ManagedPodView], changes: Mapping[str, InPlaceChange]) -> Sequence[list[ManagedPodView]]:
-    """The pods that admission has changed, by revision and by what differs."""
+    """The pods that admission has changed, grouped by revision and difference."""
     groups: dict[object, list[ManagedPodView]] = {}
     for pod in pods:
         change = changes.get(pod.metadata.uid)
@@ -185,7 +175,7 @@ def _uids(pods: Iterable[ManagedPodView]) -> set[str]:
 async def _why(
     client: Client, pod: ManagedPodView, revision: Revision, change: InPlaceChange, now: float
 ) -> str | None:
-    """Why the controller would replace the pod; empty: it would not. None: the server does not say."""
+    """Why the controller would replace the pod; empty if it would not; None if the server does not answer."""
     meta, found = pod.metadata, by_admission(pod, change)
     ref = Ref(namespace=meta.namespace, name=meta.name, uid=meta.uid, version=meta.resource_version)
     if found.missing:

@@ -1,4 +1,4 @@
-"""Reads what a report is made from: a DaemonSet, its revisions, its pods and the nodes, all at about one time."""
+"""Reads DaemonSets with their revisions, pods and nodes, at about the same time."""
 
 from __future__ import annotations
 
@@ -28,17 +28,15 @@ from kubectl_plugin.rollout.snapshot import CHANGE_CAUSE, Container, PodDetail, 
 from kubectl_plugin.wording import KINDS, command
 
 NATIVE = replace(requests.DAEMONSETS, group="apps", version="v1", custom=False)
-"""Read as JSON documents only; its view is never decoded."""
+"""Read as JSON only; never decoded with the view."""
 _SHOWN = 3
 HURRY: Final = 1.0
-"""Seconds for optional reads before a write that has to be fast."""
+"""Seconds for optional reads before an urgent write."""
 PREVIEW: Final = 5.0
-"""Seconds for optional reads where a person confirms the change before it is written."""
+"""Seconds for optional reads before the user confirms a change."""
 
 
 class MetaView(View):
-    """Any object."""
-
     metadata: ObjectMeta
 
 
@@ -92,20 +90,18 @@ def _revision_detail(view: revision.RevisionView) -> RevisionDetail | None:
 
 
 def read_as(resource: Resource[Any, Any], wire: type[W], project: Callable[[W], T | None]) -> Resource[W, T]:
-    """`resource`, decoded as `wire` and converted by `project`."""
     return replace(resource, wire=wire, project=project)
 
 
 PODS = read_as(requests.PODS, pod.PodView, _pod_detail)
 REVISIONS = read_as(requests.REVISIONS, revision.RevisionView, _revision_detail)
 VERSIONS = read_as(requests.DAEMONSETS, MetaView, lambda view: view.metadata.resource_version)
-"""Of DaemonSets: whether one has changed."""
+"""The resourceVersions of DaemonSets."""
 
 
 async def not_found_error(session: Session, key: Key, error: NotFound) -> Exception:
-    """The error to raise in place of `error`: itself where the whole kind is not served. Else it names a native
-    DaemonSet of that name, similar names, or the namespaces that have the name, as far as the rights allow to look.
-    """
+    """The error to raise in place of `error`. If the kind is served, it names a native DaemonSet of that name,
+    similar names, or namespaces that have the name, as far as the user may read them."""
     if not error.name:
         return error
     with suppress(ApiError):
@@ -139,10 +135,7 @@ async def _similar_names(session: Session, key: Key) -> tuple[str, ...]:
 
 
 def name_of(text: str) -> str:
-    """The name `x` in `x`, `ads/x`, `ds/x` or `daemonset.apps.kruise.io/x`: people paste what kubectl printed.
-
-    Raises UsageError for another kind, for what is no name, and where none is given.
-    """
+    """The name `x` in `x`, `ads/x` or `daemonset.apps.kruise.io/x`, as kubectl prints it. Raises UsageError."""
     kind, slash, name = text.rpartition("/")
     kind = kind.lower().removesuffix(".v1beta1.apps.kruise.io").removesuffix(".v1alpha1.apps.kruise.io")
     if slash and kind not in KINDS:
@@ -166,12 +159,11 @@ async def snapshot(
     pods: bool = True,
     within: float | None = None,
 ) -> Snapshot:
-    """One DaemonSet with its revisions, and with its pods and the nodes where these are asked for. `name`: in any
-    spelling that `name_of` accepts.
+    """One DaemonSet with its revisions and, on request, its pods and the nodes. Raises CommandError, with similar
+    names, if it does not exist; ApiError.
 
-    `Snapshot.unread` names what the user has no right to list, and what was not read `within` so many seconds. None:
-    there is no limit, and any other failure is raised. Raises CommandError, with similar names, where the DaemonSet
-    does not exist; ApiError.
+    `Snapshot.unread` lists what the user may not list, and what took longer than `within` seconds or failed. Without
+    `within` other failures are raised.
     """
     key = Key(namespace or invocation.session.namespace, name_of(name))
     found = [await _document(invocation, key)]
@@ -182,10 +174,7 @@ async def snapshot(
 async def existing_snapshots(
     invocation: Invocation, keys: Iterable[Key], *, nodes: bool = True, pods: bool = True
 ) -> tuple[tuple[Snapshot, ...], tuple[CommandError, ...]]:
-    """A snapshot of each DaemonSet in `keys` that exists, each once, and an error for each one that does not.
-
-    Raises ApiError.
-    """
+    """A snapshot of each DaemonSet in `keys` that exists, and an error for each other one. Raises ApiError."""
     found: list[JSONObject] = []
     absent: dict[str, CommandError] = {}
     for key in dict.fromkeys(keys):
@@ -207,11 +196,11 @@ async def snapshots(
     revisions: bool = True,
     within: float | None = None,
 ) -> tuple[Snapshot, ...]:
-    """The DaemonSets with `names`, in that order and each once. Without names those that `-l` and `-A` select, by
-    namespace and name; without these either, all of the namespace where `everything` allows it.
+    """The DaemonSets with `names`, in that order and each once. Without names, those selected by `-l` and `-A`;
+    without these, the whole namespace if `everything`. `within` is as in `snapshot`.
 
-    `within`: as for `snapshot`. Raises UsageError for names together with `-l` or `-A`, and for none of them where
-    `everything` is False; CommandError for a name that does not exist; ApiError.
+    Raises UsageError for names with `-l` or `-A`, or for neither unless `everything`; CommandError for an unknown
+    name; ApiError.
     """
     if names and (many.selector or many.all_namespaces):
         raise UsageError("give names, or -l and -A, not both")
@@ -230,7 +219,7 @@ async def snapshots(
 
 
 def selection_of(invocation: Invocation, many: SelectorOptions) -> tuple[str, Query]:
-    """The namespace, empty for all of them, and the query of a list or a watch of the selected DaemonSets."""
+    """The namespace, empty for all, and the query that selects the DaemonSets."""
     namespace = "" if many.all_namespaces else invocation.session.namespace
     return namespace, ((("labelSelector", many.selector),) if many.selector else ())
 
@@ -245,7 +234,7 @@ async def _document(invocation: Invocation, key: Key) -> JSONObject:
 async def readable_items(
     invocation: Invocation, resource: AnyResource, namespace: str, query: Query
 ) -> dict[Key, JSONObject]:
-    """The selected objects of a kind; warns of each that nests too deeply, and leaves it out. Raises ApiError."""
+    """The selected objects. Warns of and omits those nested too deeply to decode. Raises ApiError."""
     listed = await documents.read_items(invocation.session, resource, namespace, query)
     for key in (key for key, one in listed.items() if one is None):
         invocation.terminal.warn(f"{resource.name} {key} nests too deeply to be read, and is left out")
@@ -262,8 +251,7 @@ async def completed(
     everywhere: bool = False,
     within: float | None = None,
 ) -> tuple[Snapshot, ...]:
-    """A snapshot of each document in `found`, with what is asked for, all read at the same time. The nodes are listed
-    once for all, the revisions once in each namespace, or with `everywhere` once in all. Raises ApiError."""
+    """A snapshot of each document. `everywhere`: list revisions once for all namespaces. Raises ApiError."""
     views = [_view(document) for document in found]
     daemonsets = [api.project(view) for view in views]
     fleet, histories, owned = await side_by_side(
@@ -293,8 +281,7 @@ async def completed(
 async def _histories(
     invocation: Invocation, daemonsets: Sequence[api.DaemonSet], within: float | None, everywhere: bool
 ) -> dict[str, tuple[RevisionDetail, ...] | Unread]:
-    """The revisions of each of them by its uid, or why they are not known. Those of a single one are read by its
-    selector."""
+    """Revisions by the DaemonSet's uid, or why they are unknown; a single DaemonSet's are selected by label."""
     bunches: dict[str, list[api.DaemonSet]] = {}
     for one in daemonsets:
         bunches.setdefault("" if everywhere and len(daemonsets) > 1 else one.namespace, []).append(one)
@@ -312,10 +299,7 @@ async def _histories(
 
 
 async def _or_unread(what: str, read: Coroutine[object, object, T], within: float | None) -> T | Unread:
-    """The result of `read`, or why there is none: the right is missing, or, with a limit, any other failure.
-
-    Raises ApiError where there is no limit.
-    """
+    """The result, or Unread if forbidden or, with a limit in seconds, after any failure. Raises other ApiErrors."""
     try:
         async with asyncio.timeout(within):
             return await read
@@ -342,14 +326,14 @@ async def nodes_of(invocation: Invocation) -> tuple[Node, ...]:
 
 
 async def revisions_of(invocation: Invocation, daemonset: api.DaemonSet) -> tuple[RevisionDetail, ...]:
-    """The revisions that it controls, highest number first. Raises ApiError."""
+    """The revisions that the DaemonSet controls, highest number first. Raises ApiError."""
     return (await _revisions_in(invocation, daemonset.namespace, (daemonset,))).get(daemonset.uid, ())
 
 
 async def _revisions_in(
     invocation: Invocation, namespace: str, daemonsets: Sequence[api.DaemonSet]
 ) -> dict[str, tuple[RevisionDetail, ...]]:
-    """The revisions by the uid of the DaemonSet that controls them, highest number first."""
+    """Revisions by the uid of the controlling DaemonSet, highest number first."""
     query = owned_query(daemonsets[0]) if len(daemonsets) == 1 else ()
     found = await list_objects(invocation.session.client, REVISIONS, namespace, query)
     owned: dict[str, list[RevisionDetail]] = {}
@@ -359,19 +343,19 @@ async def _revisions_in(
 
 
 async def pods_of(invocation: Invocation, daemonset: api.DaemonSet) -> tuple[PodDetail, ...]:
-    """The pods that it controls. Raises ApiError."""
+    """The pods that the DaemonSet controls. Raises ApiError."""
     found = await list_objects(invocation.session.client, PODS, daemonset.namespace, owned_query(daemonset))
     return tuple([one for one in found if one.pod.owner_uid == daemonset.uid])
 
 
 def owned_query(daemonset: api.DaemonSet) -> Query:
-    """The query of a list or a watch of its pods or revisions; empty if its selector matches everything."""
+    """Selects the pods or revisions of the DaemonSet; empty if its selector matches everything."""
     wanted = daemonset.spec.selector
     return () if wanted.empty else (("labelSelector", selector.as_text(wanted)),)
 
 
 def with_document(snapshot: Snapshot, document: JSONObject) -> Snapshot:
-    """`snapshot` with a newer state of its DaemonSet. Raises Unreadable."""
+    """`snapshot` with a newer document of its DaemonSet. Raises Unreadable."""
     view = _view(document)
     owners = view.metadata.owner_references or ()
     return replace(snapshot, daemonset=api.project(view), document=document, owners=owners)

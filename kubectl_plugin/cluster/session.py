@@ -1,6 +1,6 @@
-"""The connection to the API server for one command, and what every verb gets to work with.
+"""The connection to the API server for one command.
 
-Imports aiohttp: import it only when a server is needed.
+Imports aiohttp: import this module only when a server is needed.
 """
 
 from __future__ import annotations
@@ -34,17 +34,16 @@ _PORTS: Final = {"http": "80", "https": "443"}
 _Address: TypeAlias = IPv4Address | IPv6Address
 PROGRAM: Final = "kubectl-kruise-ds"
 CONTROLLER_NAMESPACE: Final = "KRUISE_DS_CONTROLLER_NAMESPACE"
-"""The environment variable in place of `--controller-namespace`."""
+"""The environment variable equivalent to `--controller-namespace`."""
 
 
 def through_proxy(connection: Connection, environ: Mapping[str, str]) -> Connection:
-    """`connection` through the proxy of `environ`, unless the kubeconfig names a proxy. Raises as `proxy_for`."""
+    """`connection` through the proxy of `environ`, unless the kubeconfig sets one. Raises ConfigError."""
     return connection if connection.proxy else replace(connection, proxy=proxy_for(connection.server, environ))
 
 
 def proxy_for(url: str, environ: Mapping[str, str]) -> str:
-    """The URL of the proxy of `environ` for `url`. Empty: there is none, NO_PROXY names the server, or the server is
-    on this machine. Raises ConfigError for a proxy that cannot be used."""
+    """The proxy URL of `environ` for `url`; empty for this machine and hosts in NO_PROXY. Raises ConfigError."""
     parts = urlsplit(url)
     name = f"{parts.scheme.upper()}_PROXY"
     proxy = _variable(name, environ)
@@ -55,12 +54,12 @@ def proxy_for(url: str, environ: Mapping[str, str]) -> str:
 
 
 def _variable(name: str, environ: Mapping[str, str]) -> str:
-    """The variable in capitals, unless it is empty; else the one in small letters."""
+    """The upper-case variable unless empty, else the lower-case one."""
     return environ.get(name) or environ.get(name.lower(), "")
 
 
 def _is_direct(host: str, port: str, exempt: str) -> bool:
-    """Whether the server is reached without a proxy: `exempt` is NO_PROXY."""
+    """Whether the server is reached without a proxy. `exempt` is NO_PROXY."""
     if host == "localhost":
         return True
     address, host = _address(host), _ascii(host.lower())
@@ -73,8 +72,8 @@ def _is_direct(host: str, port: str, exempt: str) -> bool:
 
 
 def _names(word: str, host: str, port: str, address: _Address | None) -> bool:
-    """Whether a word of NO_PROXY names the server: a network, an address, or a domain; the latter two perhaps with a
-    port. A domain names all below it, and, unless it begins with a dot, itself; it never names an address."""
+    """Whether an entry of NO_PROXY matches: a network, or an address or domain with an optional port. A domain
+    includes its subdomains and, unless it begins with a dot, itself; it never matches an address."""
     network, slash, length = word.partition("/")
     if slash and length.isdigit():
         with suppress(ValueError):
@@ -89,7 +88,7 @@ def _names(word: str, host: str, port: str, address: _Address | None) -> bool:
 
 
 def _host_and_port(text: str) -> tuple[str, str]:
-    """`host:port` and `[IPv6]:port` in two; of an address without a port, the second is empty."""
+    """Split `host:port` or `[IPv6]:port`; the port is empty if missing."""
     host, colon, port = text.rpartition(":")
     if text.startswith("["):
         return (host[1:-1], port) if host.endswith("]") else (text.strip("[]"), "")
@@ -105,7 +104,7 @@ def _address(text: str) -> _Address | None:
 
 
 def _ascii(host: str) -> str:
-    """A name outside of ASCII as DNS has it."""
+    """The IDNA form of a host name."""
     with suppress(UnicodeError):
         return ".".join(one if one.isascii() else one.encode("idna").decode() for one in host.split("."))
     return host
@@ -113,18 +112,18 @@ def _ascii(host: str) -> str:
 
 @dataclass(frozen=True)
 class Session:
-    """What a command uses to ask the server, and what it tells people about that server."""
+    """Access to the server, and what messages say about it."""
 
     client: Client
     sender: Sender
     namespace: str
-    """From `--namespace`, else from the context, else `default`."""
+    """From `--namespace`, else the context, else `default`."""
     controller_namespace: str
-    """Where the controller and its Lease are looked for."""
+    """The namespace of the controller and its Lease."""
     server: str
     """The server's URL."""
     context: str
-    """The kubeconfig's context; empty if there is none, as in a pod."""
+    """The kubeconfig's context; empty without one, as in a pod."""
     user_agent: str
 
 
@@ -140,13 +139,11 @@ async def open_session(
     clock: ServerClock | None = None,
     warn: Callable[[str], None] | None = None,
 ) -> AsyncIterator[Session]:
-    """Find out where the server is and who asks it, which may run an exec plugin; no request is sent yet. Raises
-    ConfigError.
+    """Connect as the user, which may run an exec plugin; sends no request yet. Raises ConfigError.
 
-    `request_timeout`: seconds for each answer and for the plugin, 0 for no limit. Without it a call, including its
-    wait for a busy server, ends within `CALL_SECONDS`. A watch lasts as long as it is read. `trace` gets one line for
-    each request: method, path, status and milliseconds, never a header or a body. `clock` learns the server's time
-    from the answers. `warn` gets each text by which the server warns of a write or dry run, once.
+    `request_timeout`: seconds for each answer and the plugin, 0 for no limit. Without it a call, with its retries,
+    ends within `CALL_SECONDS`. It does not limit watches. `trace` gets method, path, status and milliseconds of each
+    request, never headers or bodies. `clock` learns the server's time. `warn` gets each warning of the server once.
     """
     login_seconds = math.inf if request_timeout == 0 else request_timeout
     connection = through_proxy(await host.connection(access, login_seconds), host.environ)
@@ -175,8 +172,7 @@ def session_over(
     on_response: Callable[[Exchange], None] | None = None,
     on_warning: Callable[[str], None] | None = None,
 ) -> Session:
-    """The session over a given transport; `open_session` explains the arguments. Raises UsageError for a namespace
-    that is no name."""
+    """As `open_session`, over a given transport. Raises UsageError for an invalid namespace."""
     for one in (namespace or connection.namespace, controller_namespace or NAMESPACE):
         check_path_segment(one, "namespace")
     request_seconds = math.inf if request_timeout == 0 else request_timeout
@@ -200,19 +196,18 @@ def session_over(
 
 
 def check_path_segment(name: str, what: str) -> None:
-    """Raises UsageError for a name that would lead to another path of the API, as kubectl does."""
+    """Raises UsageError for a name that would change the API path, as in kubectl."""
     if name in (".", "..") or "/" in name or "%" in name:
         raise UsageError(f'invalid {what} "{name}": a name has no "/" or "%", and is not "." or ".."')
 
 
 def access_of(flags: GlobalFlags) -> Access:
-    """The flags about which server to ask and who asks it."""
     return Access(**{field: getattr(flags, field) for field in Access.__struct_fields__})
 
 
 def _heard(trace: Callable[[str], None] | None, clock: ServerClock | None) -> Callable[[Exchange], None]:
-    """Sets `clock` by successful answers, because a refusal may come from a load balancer with its own time. Traces
-    each request when its answer, or the first line of its stream, has arrived."""
+    """Traces each request once its answer, or the first line of its stream, has arrived. Sets `clock` by successful
+    answers only, because a refusal may come from a load balancer with its own time."""
 
     def heard(one: Exchange) -> None:
         if clock is not None and one.date and one.status < 300:
@@ -228,20 +223,18 @@ def _heard(trace: Callable[[str], None] | None, clock: ServerClock | None) -> Ca
 
 @dataclass(frozen=True)
 class Invocation:
-    """One call of a verb, once its session is open."""
-
     session: Session
     terminal: Terminal
     output: Output | None
-    """The format after `-o`; None if a person reads the result."""
+    """The format after `-o`; None for output that a person reads."""
     host: Host
     namespace: str | None = None
-    """The namespace after `-n`; `session.namespace` is the one to use."""
+    """The namespace after `-n`; use `session.namespace`."""
     began: float = field(default_factory=lambda: asyncio.get_running_loop().time())
-    """When the verb began, on the event loop's clock."""
+    """Start of the verb, in seconds of the event loop's clock."""
 
     def answers_a_program(self, names: Iterable[str], document: Callable[[], JSONObject]) -> bool:
-        """Print the `names` or the `document` where `-o` asks for either; returns whether it did."""
+        """Print `names` or `document` if `-o` requests either; returns whether it did."""
         if self.output is Output.NAME:
             self.terminal.say(*names)
         elif self.output in (Output.JSON, Output.YAML):
@@ -251,6 +244,6 @@ class Invocation:
         return True
 
     def note_unread(self, missing: Iterable[str]) -> None:
-        """Print a note for each thing that could not be read, once."""
+        """Print one note for each distinct thing that could not be read."""
         for words in dict.fromkeys(missing):
             self.terminal.note(f"not everything could be read: {words}")

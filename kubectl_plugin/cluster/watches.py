@@ -1,7 +1,7 @@
-"""Lists and watches for a command: keeps objects up to date, and wakes who waits for a change.
+"""Keeps objects up to date for a command.
 
-The controller's Reflector does not fit a command: it never gives up, needs the right to watch, and lists. A command
-ends where a right is missing for good, reads at intervals what it may not watch, and says what does not work.
+The controller's Reflector retries forever and needs the rights to list and watch. A command ends on a missing right,
+polls what it may not watch, and reports interruptions.
 """
 
 from __future__ import annotations
@@ -23,31 +23,30 @@ from kubectl_plugin.cluster.documents import from_version, scope
 T = TypeVar("T")
 
 POLL: Final = 2.0
-"""Seconds between two reads of what cannot be watched."""
+"""Seconds between reads of what cannot be watched."""
 PATIENCE: Final = 30.0
-"""Seconds for which a failing read is tried again."""
+"""Seconds for which a failing read is retried."""
 MIN_INTERVAL: Final = 0.25
-"""The least number of seconds between two drawings."""
+"""Minimum seconds between two drawings."""
 PAUSE_FACTOR: Final = 4.0
-"""The pause before the next read, as a multiple of the time that the last one took: a slow server is asked less
-often."""
+"""Pause before the next poll, as a multiple of the last read's duration, to spare a slow server."""
 FIRST_PAUSE: Final = 1.0
-"""Seconds before the next attempt after a first failure; each further failure doubles them."""
+"""Seconds before the first retry; doubled by each further failure."""
 LONGEST_PAUSE: Final = 30.0
-"""The most seconds before the next attempt."""
+"""Maximum seconds before a retry."""
 PERMANENT: Final = (WatchVerdict.NOT_SERVED, WatchVerdict.FORBIDDEN, WatchVerdict.UNAUTHORIZED)
 """Errors that only an administrator can end."""
 WORKING_SECONDS: Final = 5.0
-"""Seconds after which a watch that ends counts as one that has worked, so that the next one begins at once."""
+"""Seconds after which a watch that ends is restarted at once."""
 
 
 def is_from_proxy(error: ApiError) -> bool:
-    """Whether the answer came from a load balancer or a proxy: the API server itself always gives a reason."""
+    """Whether a load balancer or proxy answered: the API server always gives a reason."""
     return error.status != 0 and not error.reason
 
 
 def right_is_missing(error: ApiError) -> bool:
-    """Whether the API server itself has refused for want of a right, which only an administrator can grant."""
+    """Whether the API server itself refused for want of a right."""
     return isinstance(error, Forbidden) and not is_from_proxy(error)
 
 
@@ -56,10 +55,8 @@ async def read_with_patience(
     tell: Callable[[str], None],
     passes: Callable[[ApiError], bool] = lambda error: not right_is_missing(error),
 ) -> T:
-    """The result of `read`, which is tried again for up to `PATIENCE` seconds while `passes` holds for its error.
-
-    `tell` is told the first error, once. Raises the last ApiError.
-    """
+    """Retry `read` for `PATIENCE` seconds while `passes` accepts its error. `tell` gets the first. Raises
+    ApiError."""
     loop = asyncio.get_running_loop()
     until, told = loop.time() + PATIENCE, False
     while True:
@@ -75,24 +72,24 @@ async def read_with_patience(
 
 
 class Watched(ABC):
-    """An object, or a list of them, that `WatchSet` keeps up to date. Its attributes have the present values."""
+    """An object or list that `WatchSet` keeps up to date; its attributes have the current values."""
 
     current = False
-    """Whether it was read, and no change has been missed since. Otherwise it is read before it is watched."""
+    """Whether it was read and no change has been missed since; otherwise it is read before it is watched."""
     over = False
-    """Whether it will never change again: it was deleted, or can be done without and not be read."""
+    """Whether it will not change again: deleted, or unreadable and dispensable."""
 
     @abstractmethod
     async def refresh(self) -> None:
-        """Read the present state. Raises ApiError."""
+        """Read the current state. Raises ApiError."""
 
     @abstractmethod
     async def watch(self) -> None:
-        """Follow the changes after the last known version, until the server ends the stream. What cannot be followed
-        waits until it may have changed, and is not `current` any more. Raises ApiError."""
+        """Follow changes after the last known version until the server ends the stream. What cannot be watched waits
+        until it may have changed, and clears `current`. Raises ApiError."""
 
     def on_refusal(self, error: ApiError) -> None:
-        """Called when `refresh` has failed for good. Raises `error`, or returns where its state is not essential."""
+        """Called after `refresh` failed for good. Raises `error`, or returns if the state is not essential."""
         raise error
 
     async def begin(self, tell: Callable[[str], None]) -> None:
@@ -105,10 +102,10 @@ class Watched(ABC):
 
 
 class WatchSet:
-    """Keeps several `Watched` up to date together, and wakes who waits for a change of any of them."""
+    """Keeps several `Watched` up to date and signals changes."""
 
     bunch = 0.0
-    """Seconds for which changes are collected before `changed` returns."""
+    """Seconds for which `changed` collects further changes."""
 
     def __init__(self) -> None:
         self._news = asyncio.Event()
@@ -117,11 +114,11 @@ class WatchSet:
 
     @property
     def interruption(self) -> str:
-        """What does not work at the moment, in words; empty if all works."""
+        """What currently fails, in words; empty if nothing does."""
         return next(iter(self._interruptions.values()), "")
 
     async def changed(self, seconds: float, *, apart: float = MIN_INTERVAL) -> None:
-        """Wait for the next change, at most `seconds`. Two changes are told at least `apart` seconds apart."""
+        """Wait up to `seconds` for the next change, and until `apart` seconds after the previous one."""
         if not await is_set_within(self._news, seconds):
             return
         loop = asyncio.get_running_loop()
@@ -131,8 +128,7 @@ class WatchSet:
 
     @asynccontextmanager
     async def keeping(self, *watched: Watched) -> AsyncIterator[None]:
-        """Keep them up to date while the block runs. An error that ends one of them is raised by itself, in the
-        block."""
+        """Keep them up to date while the block runs. Raises the first error in the block, not in a group."""
         async with scope() as group:
             tasks = [group.create_task(self.keep(one)) for one in watched]
             yield
@@ -140,8 +136,7 @@ class WatchSet:
                 task.cancel()
 
     async def keep(self, watched: Watched) -> None:
-        """Keep it up to date until it is over, or the task is cancelled. An error that only an administrator can end
-        is retried for `PATIENCE` seconds. Raises what `watched.on_refusal` raises."""
+        """Runs until it is over or cancelled; after `PATIENCE` seconds of `PERMANENT` errors calls `on_refusal`."""
         loop = asyncio.get_running_loop()
         pause, polls, refused = FIRST_PAUSE, False, inf
         while not watched.over:
@@ -179,7 +174,6 @@ class WatchSet:
 
 
 async def is_set_within(event: asyncio.Event, seconds: float) -> bool:
-    """Whether `event` is set now, or within so many seconds."""
     try:
         async with asyncio.timeout(seconds):
             return await event.wait()
@@ -188,7 +182,7 @@ async def is_set_within(event: asyncio.Event, seconds: float) -> bool:
 
 
 class ReadAgain(Watched):
-    """Calls `read` again soon after each `mark_stale`, and after `every` seconds without one."""
+    """Calls `read` soon after each `mark_stale`, and at least every `every` seconds."""
 
     def __init__(
         self,
@@ -198,17 +192,14 @@ class ReadAgain(Watched):
         bunch: float,
         dispensable: bool = False,
     ) -> None:
-        """`bunch`: seconds that a read waits after a doubt, so that further doubts share it.
-
-        `dispensable`: whether a command goes on with the last state where reading has failed for good.
-        """
+        """`bunch`: seconds a read waits for more changes. `dispensable`: keep the last state if reads fail for
+        good."""
         self.every = every
-        """Seconds between two reads without a doubt; `read` may set another number."""
+        """Seconds between reads without `mark_stale`; `read` may change it."""
         self._read, self._bunch, self._dispensable = read, bunch, dispensable
         self._stale = asyncio.Event()
 
     def mark_stale(self) -> None:
-        """Tell that the state may have changed."""
         self._stale.set()
 
     async def refresh(self) -> None:
@@ -226,10 +217,8 @@ class ReadAgain(Watched):
 
 
 class WatchedObjects(Watched, Generic[T]):
-    """A list of objects: those that `query` selects on the server and for which `wanted` holds here.
-
-    `found` has them by key. It is empty before the first `refresh`, and is replaced as a whole by each further one.
-    """
+    """The objects that `query` selects on the server and `wanted` accepts here. `found` maps keys to objects; it is
+    empty before the first `refresh`, and each further one replaces it."""
 
     def __init__(
         self,
@@ -242,13 +231,12 @@ class WatchedObjects(Watched, Generic[T]):
         wanted: Callable[[T], bool] = lambda _: True,
         dispensable: bool = False,
     ) -> None:
-        """`dispensable`: whether a user without the right to list them gets a report without them, and no error."""
+        """`dispensable`: without the right to list them there are none, and no error."""
         self.found: dict[Key, T] = {}
         self._client, self._resource, self._namespace, self._query = client, resource, namespace, query
         self._on_news, self._wanted, self._dispensable = on_news, wanted, dispensable
         self._version = ""
         self.is_read = asyncio.Event()
-        """Set once they have been read."""
 
     async def refresh(self) -> None:
         found: dict[Key, T] = {}

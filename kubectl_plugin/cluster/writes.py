@@ -1,4 +1,4 @@
-"""The one write of an acting verb: a JSON Patch of the object that the user was shown, and never of a newer spec."""
+"""The write of an acting verb: a patch of the object that the user was shown, never of a newer spec."""
 
 from __future__ import annotations
 
@@ -32,21 +32,18 @@ from kubectl_plugin.terminal import Terminal
 from kubectl_plugin.wording import command, new_nodes
 
 Judge: TypeAlias = Callable[[], Awaitable[None]]
-"""Checks once more whether the change may be written. Raises CommandError where it may not."""
+"""Checks again whether the change may be written. Raises CommandError if not."""
 ATTEMPTS: Final = 30
-"""How often a write is tried. During a rollout each status that the controller writes makes our version stale: with
-ten of them a second, and a server a quarter of a second away, one attempt in twelve succeeds."""
+"""Attempts per write. Each status update by the controller makes the version stale: at ten per second and a round
+trip of 250 ms, one attempt in twelve succeeds."""
 _NOT_THERE: Final = {"resourceVersion": "1"}
-"""No object has this resourceVersion: server-side apply with it makes an object, or is a conflict if there is one."""
+"""Matches no object: server-side apply with this resourceVersion creates, or is a conflict if the object exists."""
 
 
 @contextmanager
 def warn_if_interrupted(terminal: Terminal, what: str, *hints: str) -> Iterator[None]:
-    """Warn `interrupted{what}` when Ctrl-C, `--timeout` or SIGTERM ends the block. SIGTERM, which otherwise ends the
-    process at once, cancels the task instead.
-
-    Never ask a question inside: it blocks the event loop, and SIGTERM would have to wait for its answer.
-    """
+    """Warn `interrupted{what}` when Ctrl-C, `--timeout` or SIGTERM ends the block. SIGTERM cancels the task instead
+    of ending the process. Do not prompt inside: that blocks the event loop and delays SIGTERM."""
     task = asyncio.current_task()
     assert task is not None
     loop, unheeded = task.get_loop(), signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
@@ -72,11 +69,10 @@ async def write(
     field_manager: str,
     judge: Judge | None = None,
 ) -> JSONObject:
-    """The object after `edit`; with `dry_run`, as it would be.
+    """The object after `edit`, or with `dry_run` as it would be. If only status or metadata has changed it retries
+    once `judge` agrees, with the annotations about `done` made anew.
 
-    Where only status or metadata has changed meanwhile it is tried again, after `judge` has agreed; the annotations
-    about `done` are then made for the present ones. Raises CommandError (6) where the spec has changed, because the
-    user has seen and confirmed another one; ApiError.
+    Raises CommandError (6) if the spec has changed since the user confirmed the change; ApiError.
     """
     session, key, document = invocation.session, snapshot.key, snapshot.document
 
@@ -120,8 +116,7 @@ async def write(
 async def _apply_manifest(
     invocation: Invocation, document: JSONObject, application: Application, *, dry_run: bool
 ) -> JSONObject:
-    """Server-side apply to `document`: nothing that was not shown is taken from other managers. kubectl's copy of the
-    manifest, where there is one, becomes as kubectl would make it."""
+    """Take from other managers only what was shown. Updates kubectl's last-applied annotation, if present."""
     session, meta, manager = invocation.session, reads.meta_of(document), application.manager
     if not dry_run and apply.client_side_managers(document):
         managers = patch.add(apply.taken_from_client_side(document, manager), "metadata", "managedFields")
@@ -140,14 +135,14 @@ async def _apply_manifest(
 
 
 def _guarded(application: Application, document: JSONObject) -> Application:
-    """`application` to `document` as it is; where that is new, only if there is none."""
+    """`application` to this version of `document`; to a new one, only if none exists."""
     meta, body = reads.meta_of(document), application.body
     guard = {"uid": meta.uid, "resourceVersion": meta.resource_version} if meta.uid else _NOT_THERE
     return replace(application, body={**body, "metadata": {**fields_of(body["metadata"]), **guard}})
 
 
 def _meta_differs(document: JSONObject, before: JSONObject, edit: Edit) -> bool:
-    """Whether labels or annotations differ from `before`, and the edit changes any of them."""
+    """Whether labels or annotations differ from `before` and the edit changes any of them."""
     metas = [reads.meta_of(one) for one in (document, before)]
     now, then = ((one.labels, one.annotations) for one in metas)
     return now != then and any(str(one["path"]).startswith("/metadata/") for one in edit.operations)
@@ -173,7 +168,6 @@ async def _change_error(invocation: Invocation, before: Snapshot, document: JSON
 
 
 async def _what_is_new(invocation: Invocation, before: Snapshot, document: JSONObject) -> str:
-    """The most important difference between `before` and `document`, in words."""
     if _identity(document)[0] != _identity(before.document)[0]:
         return "another object of that name"
     key = before.key
@@ -191,7 +185,7 @@ async def _what_is_new(invocation: Invocation, before: Snapshot, document: JSONO
 
 
 def _revision_words(after: Snapshot) -> str:
-    """The number that the new template has, or gets when the controller has seen it, and its first image."""
+    """The number that the new template has or will get, and its first image."""
     current, older = current_revision(world_of(after))
     number = number_of(current, older)
     image = next(iter(images_of(after.daemonset.spec.template).values()), "")
