@@ -1,4 +1,4 @@
-"""`apply`: writes a manifest and, with --hold-at, a partition that no later apply of it takes away."""
+"""`apply`: applies a manifest; --hold-at adds a partition that later applies of that manifest keep."""
 
 from __future__ import annotations
 
@@ -29,13 +29,12 @@ from kubectl_plugin.rollout.snapshot import Snapshot
 from kubectl_plugin.units import int_or_percent
 
 _Taken: TypeAlias = dict[tuple[str, str], None]
-"""Fields, and the managers that they are taken from, in the server's order."""
+"""Pairs of field and former manager, in the server's order."""
 _PARTITION: Final = f".{'.'.join(ROLLING)}.partition"
 _OTHER: Final = re.compile(r'conflict with "(?P<manager>[^"]*)"')
 
 
 async def apply(invocation: Invocation, asked: Asked) -> int:
-    """Objects of other kinds in the files are left to kubectl, and a note says so."""
     hold_at = None if asked.hold_at is None else int_or_percent(asked.hold_at, "--hold-at")
     manifests, others = await read_manifests(asked, invocation.host)
     for one in manifests:
@@ -60,7 +59,6 @@ async def apply(invocation: Invocation, asked: Asked) -> int:
 
 
 def _refuse_contradictions(manifest: Manifest, asked: str | None, hold_at: IntOrPercent | None) -> None:
-    """Raises UsageError for flags that contradict the manifest."""
     written = value_at(manifest.document, *ROLLING, "partition")
     if hold_at is not None and written not in (None, hold_at):
         words = f"{manifest.source} sets partition {written} for {manifest.name}, --hold-at says {hold_at}"
@@ -72,7 +70,7 @@ def _refuse_contradictions(manifest: Manifest, asked: str | None, hold_at: IntOr
 async def _change_of(
     invocation: Invocation, target: ForecastTarget, asked: Asked, hold_at: IntOrPercent | None
 ) -> EditOfOne:
-    """The change that applies the manifest, as a dry run of the server makes it. Raises CommandError and ApiError."""
+    """Returns the change as a server dry run makes it. Raises CommandError and ApiError."""
     assert target.manifest is not None
     live, key = target.snapshot, target.snapshot.key
     if not target.exists:
@@ -106,9 +104,8 @@ async def _change_of(
 async def _dry_run(
     invocation: Invocation, live: Snapshot, application: Application, hold: IntOrPercent | None, asked: Asked
 ) -> tuple[JSONObject, _Taken]:
-    """The object as it would be, and which fields it takes from whom: from this plugin's other verbs, from kubectl's
-    apply on the client's side, and with --force-conflicts from anybody. Raises CommandError with exit code 6 for
-    fields of others, and ApiError."""
+    """Returns the object after the apply, and the fields it takes over: those of the plugin's other verbs and of
+    client-side kubectl apply, others only with --force-conflicts. Raises CommandError (exit code 6) and ApiError."""
     session, document, taken = invocation.session, live.document, dict[tuple[str, str], None]()
 
     async def tried(one: Application) -> JSONObject:
@@ -138,7 +135,7 @@ async def _dry_run(
 
 
 def _refuse_hold(live: Snapshot, then: DaemonSet, hold: IntOrPercent) -> None:
-    """Refuse to hold what cannot be held from the first moment. Raises CommandError with exit code 6."""
+    """Raises CommandError (exit code 6) if the hold could not take effect at once."""
     for one in (live.daemonset, then):
         settings_of(replace(live, daemonset=one), "hold")
     if value_at(live.document, "metadata", "uid") is None and then.partitioned_scaling:
@@ -147,8 +144,7 @@ def _refuse_hold(live: Snapshot, then: DaemonSet, hold: IntOrPercent) -> None:
 
 
 def _refuse_release(live: Snapshot, expected: JSONObject, taken: _Taken) -> None:
-    """Refuse to let nodes go that somebody holds back by a partition that is not the manifest's. Raises CommandError
-    with exit code 6."""
+    """Raises CommandError (exit code 6) if nodes held by a partition from outside the manifest would be released."""
     present, then = partition_of(live), partition_of(replace(live, daemonset=daemonset_in(expected)))
     set_beside = taken.keys() & {(_PARTITION, MANAGER), (_PARTITION, HOLDS)}
     if set_beside and keeps_fewer(then, present, desired_of(live)):

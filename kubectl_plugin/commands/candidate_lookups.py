@@ -1,7 +1,5 @@
-"""Candidates for <TAB> that have to be looked up; `candidates` calls them by the names of these functions.
-
-A person waits with a half-typed line, so nothing takes longer than `TAB_SECONDS`. Errors are raised, and
-`main.candidates` then offers nothing without a word.
+"""Completion candidates that need a lookup; `candidates` calls these functions by name. They raise errors, for which
+`main.candidates` offers nothing.
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ from kubectl_plugin.wording import visible
 T = TypeVar("T")
 
 TAB_SECONDS: Final = 2.0
-"""Seconds for all that one completion reads."""
+"""Seconds that the reads of one completion may take."""
 NAMESPACES: Final = GroupVersionResource(plural="namespaces", namespaced=False)
 AT_MOST: Final = (("limit", "500"),)
 
@@ -44,8 +42,6 @@ class _Status(View):
 
 
 class _Item(View):
-    """The fields of any object that completion reads."""
-
     metadata: ObjectMeta
     revision: int = 0
     status: _Status = _Status()
@@ -56,20 +52,18 @@ class _Items(View):
 
 
 def names(host: Host, ctx: typer.Context, incomplete: str) -> list[str]:
-    """Names of DaemonSets, each with its phase, without those already typed. The word may begin with `ads/` or the
-    like."""
+    """Names of DaemonSets not yet typed, each with its phase. `incomplete` may begin with a kind, such as `ads/`."""
     if ctx.params.get("words"):  # the name is typed already; a partition follows
         return []
     return _names(host, ctx, incomplete, DAEMONSETS)
 
 
 def natives(host: Host, ctx: typer.Context, incomplete: str) -> list[str]:
-    """Names of the DaemonSets that `migrate` takes: native ones, or with `--to-native` ours."""
     return _names(host, ctx, incomplete, DAEMONSETS if ctx.params.get("to_native") else NATIVE)
 
 
 def containers(host: Host, ctx: typer.Context, incomplete: str) -> list[str]:
-    """The name of a DaemonSet, and after it its containers as `CONTAINER=`, each with its image."""
+    """The name of a DaemonSet; after it, its containers as `CONTAINER=`, each with its image."""
     name, typed = _first_name(ctx), {word.partition("=")[0] for word in _typed_words(ctx) if "=" in word}
     if not name:
         return names(host, ctx, incomplete)
@@ -79,7 +73,7 @@ def containers(host: Host, ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def steps(host: Host, ctx: typer.Context, _: str) -> list[str]:
-    """The partitions of the steps that are left."""
+    """Partitions of the remaining steps."""
     name = _first_name(ctx)
     if not name:
         return []
@@ -99,7 +93,7 @@ def namespaces(host: Host, ctx: typer.Context, _: str) -> list[str]:
 
 
 def revisions(host: Host, ctx: typer.Context, _: str) -> list[str]:
-    """Revision numbers, the newest first, each with the hash of its template."""
+    """Revision numbers, newest first, each with the name of its ControllerRevision."""
     name = _first_name(ctx)
     if not name:
         return []
@@ -109,7 +103,7 @@ def revisions(host: Host, ctx: typer.Context, _: str) -> list[str]:
 
 
 def contexts(_: Host, ctx: typer.Context, __: str) -> list[str]:
-    """Contexts, each with its cluster, from all files that kubectl would read."""
+    """Contexts of all kubeconfig files, each with its cluster."""
     files = read_files(kubeconfigs(_global_flags(ctx).kubeconfig))
     entries = [entry for file in files.values() for entry in file.get("contexts") or ()]
     return [_offer(str(entry["name"]), str(entry["context"]["cluster"])) for entry in entries]
@@ -126,7 +120,6 @@ def _names(host: Host, ctx: typer.Context, incomplete: str, kind: GroupVersionRe
 
 
 def _items(host: Host, ctx: typer.Context, kind: GroupVersionResource) -> tuple[_Item, ...]:
-    """Those of the namespace that is asked for."""
 
     def listed(session: Session) -> Coroutine[object, object, _Items]:
         return ask(session, kind.collection(session.namespace), kind.name, _Items, query=AT_MOST, verb="list")
@@ -135,7 +128,6 @@ def _items(host: Host, ctx: typer.Context, kind: GroupVersionResource) -> tuple[
 
 
 def _read(host: Host, ctx: typer.Context, read: Callable[[Session], Coroutine[object, object, T]]) -> T:
-    """What `read` reads in a session of its own, as the flags of the line say."""
     flags = _global_flags(ctx)
 
     async def found() -> T:
@@ -149,7 +141,7 @@ def _read(host: Host, ctx: typer.Context, read: Callable[[Session], Coroutine[ob
 
 
 def _global_flags(ctx: typer.Context) -> GlobalFlags:
-    """The flags typed before the verb and after it; the later ones win."""
+    """Global flags before or after the verb; those after it win."""
     typed: dict[str, Any] = {}
     for one in (ctx.parent, ctx):
         values = one.params if one is not None else {}
@@ -158,15 +150,14 @@ def _global_flags(ctx: typer.Context) -> GlobalFlags:
 
 
 def _typed_words(ctx: typer.Context) -> list[str]:
-    """The words typed for the verb's own arguments. Behind a flag that still lacks its value typer leaves them in
-    `args`."""
+    """The verb's arguments so far. typer leaves them in `args` while a flag before them lacks its value."""
     values = (ctx.params.get(field) for field in ("name", "names", "words"))
     given = (value for value in values if value)
     return [str(word) for value in given for word in ([value] if isinstance(value, str) else value)] or [*ctx.args]
 
 
 def _first_name(ctx: typer.Context) -> str:
-    """The name that is typed first, without `ads/`; empty if there is none yet."""
+    """The first name typed, without `ads/`; empty if there is none."""
     return next((word.rpartition("/")[2] for word in _typed_words(ctx) if "=" not in word), "")
 
 
@@ -176,5 +167,5 @@ def _is_owned_by(item: _Item, name: str) -> bool:
 
 
 def _offer(value: str, words: str) -> str:
-    """One line, whatever the server says."""
+    """A single line: texts of the server may contain line breaks."""
     return "\t".join(" ".join(visible(text).split()) for text in (value, words) if text)

@@ -1,9 +1,5 @@
-"""`--wait`: waits for what the change sets going, not for what somebody else changes afterwards.
-
-What all acting verbs share: which objects to change, the question, and one guarded write for each.
-
-A verb reads snapshots (`choose`), makes an `EditOfOne` of each, which is pure, and has them carried out
-(`change_writer`).
+"""What the verbs that write share: choosing objects, the prompt, one guarded write per object, and `--wait`, which
+waits for the rollout of that write and not for later changes.
 """
 
 from __future__ import annotations
@@ -42,7 +38,7 @@ from kubectl_plugin.units import seconds_of
 
 
 def check_wait_flags(acting: ActingOptions) -> None:
-    """Raises UsageError for --timeout or --wait where there is nothing to wait for."""
+    """Raises UsageError for --timeout or --wait if there is nothing to wait for."""
     if not isinstance(acting, WaitingOptions):
         return
     if not acting.wait and seconds_of(acting.timeout, "--timeout"):
@@ -52,13 +48,13 @@ def check_wait_flags(acting: ActingOptions) -> None:
 
 
 def deadline_of(invocation: Invocation, acting: ActingOptions) -> Deadline:
-    """The deadline of the whole command, including what comes before the write. Raises UsageError."""
+    """The deadline of the whole command, including reads before the write. Raises UsageError."""
     check_wait_flags(acting)
     return Deadline(invocation, acting.timeout if isinstance(acting, WaitingOptions) else "0")
 
 
 async def wait_if_asked(invocation: Invocation, acting: ActingOptions, changed: Sequence[Snapshot]) -> int:
-    """Returns 0 at once without --wait. `changed`: the objects as the server returned them after the change."""
+    """Returns 0 at once without --wait. `changed`: the objects as returned by the write."""
     if not isinstance(acting, WaitingOptions) or not acting.wait or not changed:
         return ExitCode.DONE
     if invocation.output is not None:  # stdout already has the document
@@ -85,11 +81,8 @@ async def choose(
     within: float | None = None,
     alone: bool = False,
 ) -> tuple[Snapshot, ...]:
-    """The objects to change, at least one. `within`: seconds for reading anything else; after that it is left out.
-    `alone`: nothing else is read.
-
-    Raises CommandError where nothing was found, and with exit code 6 for `-A` without `--yes`.
-    """
+    """Returns at least one object. `within`: seconds after which other reads are skipped; `alone`: skips them all.
+    Raises CommandError if none is found, and with exit code 6 for -A without --yes."""
     asked.check_with(names)
     async with deadline_of(invocation, asked).enforced():
         found = await reads.snapshots(
@@ -112,19 +105,18 @@ async def choose(
 
 
 def all_namespaces_error(count: int, hint: str) -> CommandError:
-    """The error (exit code 6) for a verb that would change `count` objects in all namespaces without being sure."""
+    """The error (exit code 6) for -A without --yes."""
     words = f"-A would change {counted(count, 'DaemonSet')} in all namespaces"
     return CommandError(words, hints=(hint,), exit_code=ExitCode.REFUSED)
 
 
 def note_failed_reads(invocation: Invocation, found: Sequence[Snapshot]) -> None:
-    """Print what could not be read, except for want of rights, because the verb then says less."""
     for words in dict.fromkeys(unread.words for one in found for unread in one.unread if not unread.is_forbidden):
         invocation.terminal.note(f"some details are missing: {words}")
 
 
 def will_ask(invocation: Invocation, acting: ActingOptions) -> bool:
-    """Whether a person is asked before the write: what the question says need not be printed again afterwards."""
+    """Whether the user is prompted before the write; lines of the prompt need not be printed again."""
     return invocation.terminal.may_ask and does_write(acting) and not acting.yes
 
 
@@ -139,15 +131,13 @@ async def carry_out(
     by: str | None = None,
     told_later: ToldLater | None = None,
 ) -> int:
-    """Carry out the changes, from their cautions to the last line; returns the highest exit code.
+    """Carries out the changes and prints their results; returns the highest exit code. Edits without operations are
+    only printed. Operations may only touch the spec: annotations may change meanwhile, and the verb's are added here.
+    Several objects share one prompt; neither a failure of one nor a closed stdout stops the others.
 
-    An edit without operations is printed but not written. Operations may only touch the spec: annotations may change
-    in the meantime, and those of the verb are added here. For several objects there is one question, and a failure at
-    one does not stop the others; nor does a reader of stdout that goes away.
-
-    `plan` may raise CommandError for an object that it refuses. `deadline`: for the writes and what belongs to them;
-    `--timeout` of `acting` unless given. `by`: our user name, if it is known. With `told_later` the results are
-    printed after the last write. For a single object raises CommandError and ApiError.
+    `plan` may raise CommandError for an object. `deadline` is for the writes, by default `--timeout` of `acting`.
+    `by`: the user name, if known. With `told_later`, results are printed after the last write. Raises CommandError
+    and ApiError for a single object.
     """
     if acting.print_patch and invocation.output is not None:
         raise UsageError("give -o or --print-patch, not both")
@@ -200,15 +190,13 @@ def _plan_each(
 
 
 def print_failure(invocation: Invocation, error: CommandError | ApiError) -> int:
-    """Print the error of one object among several; returns its exit code."""
     failure = error if isinstance(error, CommandError) else explained_error(error, invocation.session)
     invocation.terminal.fail(failure)
     return failure.exit_code
 
 
 def _print_cautions(invocation: Invocation, change: EditOfOne) -> None:
-    """Print what to know before the change. Also where no question is asked: the change may still be interrupted or
-    undone."""
+    """Printed without a prompt too: the change may still be interrupted or undone."""
     snapshot, cautions = change.snapshot, change.edit.warnings
     if change.edit.operations:
         foreign = gitops.caution_of(snapshot.key.name, snapshot.document, snapshot.owners)
@@ -218,11 +206,9 @@ def _print_cautions(invocation: Invocation, change: EditOfOne) -> None:
 
 
 def ask_for_consent(terminal: Terminal, what: str, question: str | None, *, yes: bool, hint: str = HINT) -> bool:
-    """Ask; returns whether a person said yes, False where `yes` or KRUISE_DS_PROMPT=never makes the question
-    unnecessary. Without a `question`, whoever could be asked agrees.
-
-    Raises CommandError with exit code 6 for a no, and where nobody can be asked about `what`.
-    """
+    """Returns True if the user agrees, False if `yes` or KRUISE_DS_PROMPT=never skips the prompt. Without a
+    `question`, consent is assumed on a terminal. Raises CommandError (exit code 6) if the user declines or there is
+    no terminal."""
     if yes or terminal.never_asks:
         return False
     if not terminal.may_ask:
@@ -236,7 +222,7 @@ def ask_for_consent(terminal: Terminal, what: str, question: str | None, *, yes:
 async def ask_before_write(
     invocation: Invocation, what: str, question: str, acting: ActingOptions, judge: Judge | None = None
 ) -> bool:
-    """As `ask_for_consent`, but nothing is asked where nothing is written. `judge` checks again after a yes."""
+    """Like `ask_for_consent`, but does not prompt if nothing is written. `judge` checks again after consent."""
     terminal, writes = invocation.terminal, does_write(acting)
     if not ends_as_written(acting):
         return False
@@ -251,7 +237,7 @@ async def ask_before_write(
 async def _ask_once_for_all(
     invocation: Invocation, changes: Sequence[EditOfOne], acting: ActingOptions
 ) -> list[EditOfOne]:
-    """The changes to carry out. Lines that the question has shown are not printed again."""
+    """Returns the changes without the lines already shown in the prompt."""
     if any(change.edit.operations for change in changes):
         lines = (line for change in changes for line in _question_lines(change))
         count = counted(len(changes), "DaemonSet")
@@ -261,7 +247,6 @@ async def _ask_once_for_all(
 
 
 def _question_lines(change: EditOfOne) -> Iterator[str]:
-    """The lines about one change in a question for several: its result, and what its own question would say."""
     yield f"{change.snapshot.key}  {change.edit.result}"
     if change.edit.operations:
         *told, _ = (change.ask or "").split("\n")

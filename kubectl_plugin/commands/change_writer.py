@@ -1,7 +1,5 @@
-"""Carries out one change after the other, or only shows it, and prints the result of each.
-
-Protects a pause that somebody else has set: without a confirmation prompt, only `resume` lifts it, unless a flag
-allows it.
+"""Carries out changes one by one, or only shows them, and prints each result. Without a prompt, a pause set by
+another user is lifted only by `resume` or by a flag.
 """
 
 from __future__ import annotations
@@ -39,25 +37,22 @@ from kubectl_plugin.rollout.snapshot import Snapshot
 from kubectl_plugin.terminal import Terminal, one_line
 
 ToldLater: TypeAlias = Callable[[Sequence[JSONObject]], Awaitable[Sequence[tuple[str, ...]]]]
-"""Reads, after the writes, the lines under the result of each object, which it gets as it is now."""
+"""Called after the writes with the written objects; returns the lines to print under each result."""
 DRY_RUN_SUFFIX: Final = {DryRun.NONE: "", DryRun.CLIENT: " (dry run)", DryRun.SERVER: " (server dry run)"}
-"""Printed behind the result where nothing was written."""
 
 
 @dataclass(frozen=True)
 class EditOfOne:
-    """An edit of one object, and the question before it."""
-
     snapshot: Snapshot
     edit: Edit
     ask: str | None = None
-    """The question on the last line, perhaps with a preview on the lines before. None: nothing is asked."""
+    """The question, with an optional preview on the lines before; None: no prompt."""
     judge: writes.Judge | None = None
-    """Called after a yes, and before a write is tried again; it raises CommandError to stop the change."""
+    """Called after consent and before each retry of the write; raises CommandError to stop the change."""
 
 
 def with_question(change: EditOfOne, headline: str) -> EditOfOne:
-    """`change` with its details as the preview of a question, instead of lines under the result."""
+    """Moves the details from under the result into the prompt."""
     edit = change.edit
     if not edit.operations:
         return change
@@ -65,15 +60,11 @@ def with_question(change: EditOfOne, headline: str) -> EditOfOne:
 
 
 def question_text(headline: str, lines: Iterable[str]) -> str:
-    """A preview and the question. A line break in a foreign text does not begin a new line."""
     return "\n".join((headline, *(f"  {one_line(line)}" for line in lines), "Continue?"))
 
 
 class ChangeWriter:
-    """Writes changes one after the other. The server is asked for our user name once, before the first write.
-
-    `several`: JSON is one document with all objects, kubectl's List; YAML is one document for each.
-    """
+    """Writes changes one by one. `several`: JSON is one List, as in kubectl, and YAML one document per object."""
 
     def __init__(
         self,
@@ -92,10 +83,10 @@ class ChangeWriter:
         self._untold: list[tuple[EditOfOne, JSONObject, str]] = []
         self._documents: list[JSONObject] = []
         self.changed: list[Snapshot] = []
-        """Snapshots after the change, including objects that needed none."""
+        """Snapshots after the change, including those that needed none."""
 
     async def carry_out(self, change: EditOfOne) -> None:
-        """Raises CommandError and ApiError for a change that was not made, never for one that was."""
+        """Raises CommandError and ApiError only if the change was not made."""
         snapshot, edit, acting = change.snapshot, change.edit, self._acting
         if not edit.operations:
             self._tell_of_nothing(change)
@@ -111,7 +102,7 @@ class ChangeWriter:
             await self._write(change, dry_run=acting.dry_run is DryRun.SERVER)
 
     async def tell(self) -> None:
-        """Print the results that were kept back, now that all changes are made, with what is told under them."""
+        """Adds the lines of `told_later` to the results that `finish` prints."""
         printed = self._invocation.output is None and not self._invocation.terminal.quiet
         made = [document for change, document, _ in self._untold if change.edit.operations]
         lines = iter(await self._told_later(made) if self._told_later is not None and made and printed else ())
@@ -121,7 +112,7 @@ class ChangeWriter:
                 self._untold[index] = change, document, ending
 
     def finish(self) -> int:
-        """Print what has to wait for all changes; call it after an error, too. Returns the exit code."""
+        """Prints what waits for all changes; must be called after errors too. Returns the exit code."""
         terminal = self._invocation.terminal
         for one in self._untold:
             self._print_result(*one)
@@ -208,12 +199,12 @@ def does_write(acting: ActingOptions) -> bool:
 
 
 def ends_as_written(acting: ActingOptions) -> bool:
-    """Whether it is written, or tried by the server: then it ends as the write would."""
+    """Whether the server makes or dry-runs the change, so that the command ends as the write would."""
     return acting.dry_run is not DryRun.CLIENT and not acting.print_patch
 
 
 def printable(terminal: Terminal, text: str) -> str:
-    """`text` in ASCII if the terminal is: the ellipsis is the only other character in edits."""
+    """The ellipsis is the only non-ASCII character of an edit."""
     return text.replace("…", "...") if terminal.ascii else text
 
 
@@ -222,12 +213,8 @@ def _printed_name(change: EditOfOne) -> str:
 
 
 def _kubectl_patch(change: EditOfOne, reason: str, flags: tuple[str, ...], *, only_ascii: bool) -> str:
-    """A kubectl command that makes the change later, with the `flags` that chose the cluster. It carries neither the
-    resourceVersion nor the annotation of who changed it and when.
-
-    A map that it creates, such as the annotations, must not exist by then, and a container must be at the same place
-    in its list; else the server refuses the command.
-    """
+    """Returns a kubectl command for the change, without resourceVersion and the last-action annotation. `flags` chose
+    the cluster. The server refuses it if a map that it creates exists by then, or a container has another index."""
     key, document = change.snapshot.key, change.snapshot.document
     words = ["kubectl", *flags, "patch", DAEMONSETS.name, key.name, "-n", key.namespace, "--type=json", "-p"]
     operations = (*change.edit.operations, *cause_operations(document, change.edit.operations, reason))
@@ -239,8 +226,7 @@ def _kubectl_patch(change: EditOfOne, reason: str, flags: tuple[str, ...], *, on
 
 
 def _tests_of_names(document: JSONObject, operations: Iterable[JSONObject]) -> Iterator[JSONObject]:
-    """JSON Patch knows the items of a list, such as containers, by their index only: a test for the name of each one
-    that an operation changes."""
+    """Tests for the names of changed list items, such as containers: JSON Patch (RFC 6902) knows only their index."""
     paths = map(path_segments, operations)
     items = (path[:end] for path in paths for end in range(2, len(path) + 1))
     for path in dict.fromkeys(items):
@@ -258,10 +244,8 @@ async def guard_of_pauses(
     what: str,
     instead: str,
 ) -> Callable[[EditOfOne], EditOfOne]:
-    """A function that returns a change if it may be made, else raises CommandError with exit code 6.
-
-    `by_flag`: whether the command line allows lifting a pause. `what` would lift it; with `instead` it would stay.
-    """
+    """Returns a function that raises CommandError (exit code 6) for a change that may not lift a pause, else returns
+    it. `by_flag`: a flag allows it. `what` would lift the pause, `instead` keeps it."""
     asks = invocation.terminal.may_ask and not acting.yes  # a dry run is not asked, but ends as after a yes
     allowed = by_flag or asks or not ends_as_written(acting)
     asks_who = not allowed and any(one.daemonset.paused for one in snapshots)

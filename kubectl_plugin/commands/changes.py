@@ -26,8 +26,7 @@ from kubectl_plugin.units import int_or_percent
 
 
 async def pause(invocation: Invocation, asked: PauseOptions) -> int:
-    """Asks nothing about one object: it is typed in a hurry, and `resume` undoes it. So it is written before anything
-    is read but the objects themselves."""
+    """Writes one object without a prompt and before other reads: pausing is urgent, and `resume` undoes it."""
 
     async def whole(documents: Sequence[JSONObject]) -> tuple[Snapshot, ...]:
         found = await completed(invocation, documents, within=HURRY)
@@ -56,7 +55,7 @@ async def resume(invocation: Invocation, asked: ResumeOptions) -> int:
 
 
 async def restart(invocation: Invocation, asked: RestartOptions) -> int:
-    """Shows which nodes will be updated: in the question, or where nobody is asked, under the result."""
+    """The nodes to be updated are shown in the prompt; without one, under the result."""
     found = await choose(invocation, asked, asked.names)
     changes = {one.key: EditOfOne(one, edits.restart(one), ask="Continue?") for one in found}
     if will_ask(invocation, asked) and len(found) == 1:

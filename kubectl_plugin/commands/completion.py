@@ -1,6 +1,5 @@
-"""`completion`: how a shell learns to complete, and the second program for installers that bring only one.
-
-kubectl (from 1.26) completes its plugins itself: it calls `kubectl_complete-kruise_ds`, which must be on the PATH.
+"""`completion`: prints shell setup, or installs `kubectl_complete-kruise_ds`, which kubectl 1.26 and later look up on
+the PATH to complete the plugin.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ LOADED: Final = {
     Shell.FISH: "kubectl completion fish | source",
     Shell.POWERSHELL: "kubectl completion powershell | Out-String | Invoke-Expression",
 }
-"""The command that loads kubectl's own completion."""
+"""The command that loads kubectl's completion."""
 STARTUP: Final = {
     Shell.BASH: "~/.bashrc",
     Shell.ZSH: "~/.zshrc",
@@ -36,10 +35,7 @@ MARK: Final = "# Written by `kubectl kruise-ds completion install`."
 
 
 def completion(host: Host, terminal: Terminal, _: Output | None, asked: CompletionOptions) -> int:
-    """Prints lines for the shell's startup file; or with `install` writes the second program.
-
-    Raises CommandError: exit code 6 where a foreign file has that name, 1 where the file cannot be written.
-    """
+    """Raises CommandError with exit code 6 if a foreign file has that name, 1 if the file cannot be written."""
     environ, shell = host.environ, asked.shell
     if shell is Shell.INSTALL:
         return _install(environ, terminal, asked.folder)
@@ -55,12 +51,12 @@ def completion(host: Host, terminal: Terminal, _: Output | None, asked: Completi
 
 
 def script(plugin: Path) -> str:
-    """The second program for a POSIX shell: it calls the first one, by the path under which kubectl finds that."""
+    """The second program for POSIX shells: it calls the plugin by the path under which kubectl finds it."""
     return f'#!/bin/sh\n{MARK}\nexec {shlex.quote(str(plugin))} __complete "$@"\n'
 
 
 def batch(plugin: Path) -> str:
-    """The second program for Windows: a batch file that calls the first one."""
+    """The second program for Windows."""
     return f'@rem {MARK.removeprefix("# ")}\r\n@"{plugin}" __complete %*\r\n'
 
 
@@ -88,8 +84,7 @@ def _install(environ: Mapping[str, str], terminal: Terminal, folder: Path | None
 
 
 def _plugin(environ: Mapping[str, str]) -> Path:
-    """The path under which kubectl finds the plugin. Links are not resolved: krew's link stays when the plugin is
-    upgraded."""
+    """The path under which kubectl finds the plugin. Links are kept: krew's link survives upgrades."""
     called = Path(sys.argv[0])
     if called.name.partition(".")[0] == PLUGIN and called.exists():
         return called.absolute()

@@ -1,4 +1,4 @@
-"""`--timeout`: one deadline for everything that a verb waits for, the server's answers included."""
+"""`--timeout`: one deadline for everything that a verb waits for, including the server's answers."""
 
 from __future__ import annotations
 
@@ -13,23 +13,18 @@ from kubectl_plugin.errors import CommandError, ExitCode
 from kubectl_plugin.units import seconds_of
 
 GRACE: Final = 0.5
-"""Seconds past the deadline for code that checks it by itself, and can say how far the rollout is."""
+"""Seconds past the deadline for code that checks it itself and reports how far the rollout is."""
 
 
 class TimedOut(CommandError):
-    """The server had not answered by the deadline."""
-
     def __init__(self, after: str) -> None:
         super().__init__(f"timed out after {after}: the server does not answer", exit_code=ExitCode.TIMED_OUT)
 
 
 class Deadline:
     def __init__(self, invocation: Invocation, text: str) -> None:
-        """`text`: a length of time such as 10m, counted from the start of the command, and anew from each answer to a
-        question; empty or 0 for no deadline.
-
-        Raises UsageError.
-        """
+        """`text`: a duration such as 10m, counted from the start of the command and again from each answer to a
+        prompt; empty or 0: no deadline. Raises UsageError."""
         self.text, self._invocation = text, invocation
         self._seconds = seconds_of(text, "--timeout") or math.inf
 
@@ -39,12 +34,12 @@ class Deadline:
 
     @property
     def seconds_left(self) -> float:
-        """Seconds left; negative after the deadline, infinite without one."""
+        """Negative after the deadline, infinite without one."""
         return self._at - asyncio.get_running_loop().time()
 
     @asynccontextmanager
     async def enforced(self) -> AsyncIterator[None]:
-        """The block is cancelled at the deadline, and not begun after it. Raises TimedOut."""
+        """Cancels the block at the deadline, and does not begin it afterwards. Raises TimedOut."""
         if self.seconds_left <= -GRACE:
             raise TimedOut(self.text)
         try:

@@ -19,7 +19,6 @@ from kubectl_plugin.rollout.snapshot import Snapshot
 
 
 async def diff(invocation: Invocation, asked: Asked) -> int:
-    """The second side is the live template, the second revision, or the file."""
     most = 1 if asked.file else 2
     if len(asked.revisions) > most:
         instead = "one revision and a file" if asked.file else "two revisions"
@@ -42,7 +41,7 @@ async def diff(invocation: Invocation, asked: Asked) -> int:
 
 
 def _changes(snapshot: Snapshot, wanted: JSONObject) -> tuple[JSONObject, ...]:
-    """The operations that give the live object the template of `wanted`, and what that allows."""
+    """Operations that give the live object the template of `wanted` and its annotation for unknown fields."""
     draft = Draft(snapshot.document)
     draft.set(value_at(wanted, "spec", "template"), "spec", "template")
     if (allowed := value_at(wanted, "metadata", "annotations", UNKNOWN_FIELDS_ANNOTATION)) is not None:

@@ -1,4 +1,4 @@
-"""`doctor`: whether everything is in place for rollouts, and what to do where it is not."""
+"""`doctor`: checks whether everything is in place for rollouts, with hints where it is not."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ WANTED = (
     ("list", "apps", "controllerrevisions"),
     ("create", "", "pods"),
 )
-"""The rights that the other commands need: verb, group and resource."""
+"""Rights that the other commands need: verb, group and resource."""
 
 
 async def doctor(invocation: Invocation, _: Options) -> int:
-    """Print one line for each check. Returns 1 where a check fails, else 0; of missing rights, only that to get a
-    DaemonSet is a failure. Raises Unreachable."""
+    """Returns 1 if a check fails, else 0. A missing right is a failure only for get of DaemonSets. Raises
+    Unreachable."""
     terminal = invocation.terminal
     checks = tuple(
         replace(one, hints=tuple(for_cluster(hint, terminal.cluster_flags) for hint in one.hints))

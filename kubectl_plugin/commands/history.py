@@ -1,4 +1,4 @@
-"""`history`: lists the stored revisions, or shows everything about one."""
+"""`history`: lists the stored revisions, or shows one in full."""
 
 from __future__ import annotations
 
@@ -30,7 +30,6 @@ async def history(invocation: Invocation, asked: HistoryOptions) -> int:
 
 
 def need_revisions(snapshot: Snapshot) -> None:
-    """Raises CommandError where revisions may not be read."""
     if not snapshot.revisions_readable:
         key = snapshot.key
         needed = f'needed: list controllerrevisions.apps in "{key.namespace}"; ask for ClusterRole kruise-ds-operator'

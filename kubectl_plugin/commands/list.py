@@ -28,23 +28,20 @@ from kubectl_plugin.rollout.snapshot import Snapshot, Unread
 from kubectl_plugin.rollout.status import RolloutStatus
 
 TROUBLED: Final = (Phase.PROGRESSING, Phase.STALLED, Phase.DEGRADED)
-"""Phases in which the pods may say more than the status does."""
+"""Phases in which the pods may say more than the status."""
 EVERY: Final = 2.0
-"""Seconds with -w after which ages are drawn again, and between two reads while something changes or is in trouble.
-Pods in trouble are read again, as they may be too many to watch."""
+"""Seconds with -w between redraws, and between reads while a DaemonSet changes or is in a TROUBLED phase: its pods
+may be too many to watch."""
 QUIET: Final = 30.0
-"""Seconds between two reads with -w while no DaemonSet changes and none is in trouble."""
+"""Seconds with -w between reads while no DaemonSet changes and none is in a TROUBLED phase."""
 
 
 @dataclass(frozen=True)
 class _Found:
-    """The DaemonSets at one moment."""
-
     lines: tuple[OverviewLine, ...]
     wanted: frozenset[str]
-    """The phases that are shown."""
     unreadable: frozenset[str]
-    """What the user may not read, in words."""
+    """Forbidden reads, in words."""
 
     @property
     def shown(self) -> tuple[OverviewLine, ...]:
@@ -52,11 +49,8 @@ class _Found:
 
 
 async def list_(invocation: Invocation, many: ListOptions) -> int:
-    """Print the DaemonSets that are selected; with `watch`, print changes until it is interrupted. Returns 0.
-
-    Pods are read only of those in trouble, where the status alone does not tell why. Raises UsageError for `watch`
-    with an output format that cannot go on; ApiError.
-    """
+    """Reads pods only in TROUBLED phases, where the status does not say why. Raises UsageError for `watch` with -o
+    yaml or name, and ApiError."""
     wanted = phases_named(many.phases)
     if many.watch and invocation.output in (Output.YAML, Output.NAME):
         raise UsageError(f"-w has no output format {invocation.output}: use json or wide")
@@ -69,8 +63,8 @@ async def list_(invocation: Invocation, many: ListOptions) -> int:
 
 
 async def _watch(invocation: Invocation, many: SelectorOptions, found: _Found) -> NoReturn:
-    """Redraw the table at each change. A read or a watch that fails is reported, and tried again less and less often.
-    Where watching is forbidden, the DaemonSets are listed every other second instead. Raises ApiError."""
+    """Reports and retries failed reads and watches, with backoff. Lists every other second if watching is forbidden.
+    Raises ApiError."""
     table, changes = _Table(invocation, many, found), WatchSet()
     with table_screen(invocation) as screen:
         async with table.keeping(table.looking), changes.keeping(table.changes):
@@ -80,7 +74,7 @@ async def _watch(invocation: Invocation, many: SelectorOptions, found: _Found) -
 
 
 class _Table(WatchSet):
-    """The DaemonSets as they were last read. A watch of their versions tells when to read them again."""
+    """Reads the DaemonSets again when a watch reports a new version."""
 
     def __init__(self, invocation: Invocation, many: SelectorOptions, found: _Found) -> None:
         super().__init__()
@@ -111,7 +105,7 @@ async def _look(invocation: Invocation, many: SelectorOptions, wanted: frozenset
 
 
 async def _with_pods(invocation: Invocation, snapshot: Snapshot) -> Snapshot:
-    """`snapshot` with its pods, if it is in trouble. Without the right to list them it is returned without."""
+    """Adds the pods in TROUBLED phases, unless listing them is forbidden."""
     if RolloutStatus(snapshot=snapshot).phase not in TROUBLED:
         return snapshot
     try:
@@ -148,7 +142,7 @@ def _print(invocation: Invocation, many: SelectorOptions, found: _Found) -> None
 
 
 def tally(lines: Sequence[OverviewLine]) -> str:
-    """Such as `3 objects: 1 progressing, 1 held, 1 healthy`, the worst phase first."""
+    """Such as `3 objects: 1 progressing, 1 held, 1 healthy`, worst phase first."""
     phases = Counter(line.phase for line in lines)
     order = (Phase.STALLED, Phase.DEGRADED, Phase.PROGRESSING, Phase.PENDING, Phase.TERMINATING, Phase.PAUSED)
     ordered = (*order, Phase.MANUAL, Phase.HELD, Phase.HEALTHY)
@@ -157,7 +151,7 @@ def tally(lines: Sequence[OverviewLine]) -> str:
 
 
 def phases_named(texts: Iterable[str]) -> frozenset[Phase]:
-    """The phases with these names, in any case; without names all of them. Raises UsageError for another word."""
+    """Accepts any case and commas; no names mean all phases. Raises UsageError for an unknown name."""
     known = {phase.lower(): phase for phase in Phase}
     wanted = [word for text in texts for word in text.lower().split(",") if word]
     for word in wanted:

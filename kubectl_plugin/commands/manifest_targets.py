@@ -1,4 +1,4 @@
-"""The DaemonSet that a manifest is for, as it is; or a new one, as it would be."""
+"""The DaemonSet that a manifest is for, live or as it would be created."""
 
 from __future__ import annotations
 
@@ -23,21 +23,19 @@ from kubectl_plugin.rollout.snapshot import Snapshot, Unread
 
 @dataclass(frozen=True)
 class ForecastTarget:
-    """A DaemonSet as it is, and perhaps the manifest that would be applied to it."""
-
     snapshot: Snapshot
     manifest: Manifest | None = None
     exists: bool = True
 
 
 async def targets_of(invocation: Invocation, manifests: Iterable[Manifest]) -> Sequence[ForecastTarget]:
-    """One target for each object; of several manifests for it the last one counts."""
+    """Returns one target per object; of several manifests for it, the last counts."""
     last = {(one.namespace, one.name): one for one in manifests}
     return [await _target_of(invocation, one) for one in last.values()]
 
 
 async def _target_of(invocation: Invocation, manifest: Manifest) -> ForecastTarget:
-    """For an object that does not exist yet, the snapshot is as if it had just been created."""
+    """A missing object gets a snapshot as if it had just been created."""
     session = invocation.session
     key = Key(manifest.namespace or session.namespace, manifest.name)
     try:
@@ -73,8 +71,8 @@ async def _new_target(invocation: Invocation, key: Key, manifest: Manifest) -> F
 async def dry_run_of_manifest(
     invocation: Invocation, manifest: Manifest, key: Key, live: JSONObject
 ) -> JSONObject | None:
-    """The object once the manifest is applied, also where others manage its fields. None, with a note, without the
-    right to change it. Raises ApiError where the server refuses the manifest."""
+    """Returns the applied object, taking over all fields; None, with a note, without the right to change it. Raises
+    ApiError if the server refuses the manifest."""
     application = application_of(manifest.document, key, live, KUBECTL)
     try:
         return await previews.dry_run_of_apply(invocation.session, live, application, force=True)

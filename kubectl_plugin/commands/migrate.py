@@ -1,6 +1,5 @@
-"""Carries out the migration of one DaemonSet step by step, and takes it back where it cannot be finished.
-
-`migrate`: makes a native DaemonSet an Advanced one, or the other way round; its pods keep running.
+"""`migrate`: makes a native DaemonSet an Advanced one or vice versa, while its pods keep running. A migration that
+cannot be finished is taken back.
 """
 
 from __future__ import annotations
@@ -33,21 +32,18 @@ from kubectl_plugin.rollout import gitops
 from kubectl_plugin.wording import command
 
 TICK: Final = 0.3
-"""Seconds between two reads of the state; where a read takes longer, as long as it takes."""
+"""Seconds between reads of the state, or the duration of a read if longer."""
 SILENCE: Final = 3.0
-"""Seconds of waiting after which the user is told for what."""
+"""Seconds of waiting before a note says for what."""
 MOST_WRITES: Final = 50
-"""Writes after which a migration is given up. It needs about ten, and one more for each time that somebody else
-changes the same object first."""
+"""Writes after which a migration fails. It needs about ten, and one more per conflict with another writer."""
 STANDSTILL_SECONDS: Final = 60.0
-"""Seconds without progress after which waiting ends with an error; a step may allow more."""
+"""Seconds without progress after which waiting fails; a step may allow more."""
 LATE: Final = 15.0
-"""Seconds for which a node whose pod has ended is expected to get another one; after that none seems to be due."""
+"""Seconds for which a node whose pod has ended is expected to get another."""
 
 
 class MigrationCourse:
-    """The migration of one DaemonSet in one direction."""
-
     def __init__(self, invocation: Invocation, key: Key, *, native: bool) -> None:
         self._invocation, self._key, self._native = invocation, key, native
         self._waiting: WaitForPods | None = None
@@ -55,12 +51,11 @@ class MigrationCourse:
         self._told = ""
         self._writes = 0
         self._emptied: dict[str, float] = {}
-        """When an ending pod was last seen on each node, in seconds of the event loop's clock."""
+        """When an ending pod was last seen, by node, in seconds of the event loop's clock."""
 
     async def run(self) -> None:
-        """Carry out the steps until none is left. A failure while the former DaemonSet still exists takes them back;
-        after a later one the user is told how to go on and how to go back. Raises CommandError; ApiError.
-        """
+        """Takes the steps back on a failure while the former DaemonSet exists; later, prints the commands to go on
+        and to go back. Raises CommandError and ApiError."""
         words = f": {self._key.name} is half-way, its pods run on"
         with warn_if_interrupted(self._invocation.terminal, words, *self._both_commands()):
             try:
@@ -70,10 +65,7 @@ class MigrationCourse:
                 raise
 
     async def _go_on(self) -> None:
-        """Read the whole state before each step: a step depends on both DaemonSets, their pods and their revisions.
-
-        Raises CommandError; ApiError.
-        """
+        """Reads both DaemonSets, their pods and revisions before each step. Raises CommandError and ApiError."""
         loop = asyncio.get_running_loop()
         while True:
             began = loop.time()
@@ -86,22 +78,19 @@ class MigrationCourse:
                 self._wait_for(step)
             elif await self._write(step):
                 continue
-            # polled, not watched: no event tells that a pod is late, or that no pod is new; and each look compares
+            # polled, not watched: no event says that a pod is late, or that no pod is new; and each look compares
             # two DaemonSets, their history and their pods as they are at once
             await asyncio.sleep(max(TICK, loop.time() - began))
 
     def _with_emptied_nodes(self, observed: Observed, now: float) -> Observed:
-        """`observed` with the nodes that lost a pod within `LATE` seconds, and may not have its successor yet."""
+        """Adds nodes that lost a pod within `LATE` seconds and may not have its successor yet."""
         self._emptied |= {one.node: now for one in observed.ending_pods}
         recent = frozenset(node for node, seen in self._emptied.items() if now - seen < LATE)
         return replace(observed, emptied_nodes=recent)
 
     async def _write(self, step: CreateObject | ChangeObject | Delete) -> bool:
-        """Write the step. Returns False where somebody else has changed the object first, and where the outcome is
-        unknown: the next read tells.
-
-        Raises CommandError (4) where the writes never come to an end, as when somebody reverts them; ApiError.
-        """
+        """Returns False if another writer was first or the outcome is unknown; the next read settles it. Raises
+        CommandError (exit code 4) if writes never end, as when they are reverted, and ApiError."""
         self._waiting = None
         self._writes += 1
         if self._writes > MOST_WRITES:
@@ -116,8 +105,7 @@ class MigrationCourse:
         return done
 
     def _wait_for(self, step: WaitForPods) -> None:
-        """Note that the step is waited for, and tell the user after a while. Raises CommandError (3) after too long
-        without progress."""
+        """Raises CommandError (exit code 3) after too long without progress."""
         now, before = asyncio.get_running_loop().time(), self._waiting
         if before is None or before.what != step.what or step.left < before.left:
             self._waiting, self._since = step, now
@@ -161,12 +149,12 @@ _TO_NATIVE = (
     *((verb, "", "pods") for verb in ("list", "patch")),
     *((verb, "apps", "controllerrevisions") for verb in ("list", "create")),
 )
-"""Verb, group and resource of every right that the migration needs."""
+"""Rights that the migration needs: verb, group and resource."""
 _LOOK = "look first, with --dry-run; then add --yes"
 
 
 async def migrate(invocation: Invocation, asked: MigrateOptions) -> int:
-    """One DaemonSet after the other; the first failure ends it."""
+    """Migrates one DaemonSet after the other; the first failure ends the command."""
     keys, terminal = await _chosen_keys(invocation, asked), invocation.terminal
     if asked.print_:
         return await _print(invocation, asked, keys)
@@ -194,10 +182,8 @@ async def migrate(invocation: Invocation, asked: MigrateOptions) -> int:
 
 
 async def _chosen_keys(invocation: Invocation, asked: MigrateOptions) -> list[Key]:
-    """The named DaemonSets; without names all of the kind to be migrated, and those whose migration was begun.
-
-    Raises CommandError, with exit code 6 for `-A` without `--yes`.
-    """
+    """Without names, returns all DaemonSets of the former kind and those whose migration was begun. Raises
+    CommandError, with exit code 6 for -A without --yes."""
     namespace = "" if asked.all_namespaces else invocation.session.namespace
     if asked.names:
         if asked.selector or asked.all_namespaces:
@@ -219,7 +205,7 @@ async def _chosen_keys(invocation: Invocation, asked: MigrateOptions) -> list[Ke
 async def _plan_each(
     invocation: Invocation, asked: MigrateOptions, keys: list[Key]
 ) -> tuple[int, dict[Key, Preview]]:
-    """The DaemonSets that may be migrated. Of several the others are reported and left out."""
+    """Of several DaemonSets, those that may not be migrated are reported and left out."""
     code, plans = 0, {}
     for key in keys:
         try:
@@ -232,7 +218,7 @@ async def _plan_each(
 
 
 async def _preview_of(invocation: Invocation, asked: MigrateOptions, key: Key) -> Preview:
-    """What the migration comes to. Raises CommandError and ApiError where it may not begin."""
+    """Raises CommandError and ApiError if the migration may not begin."""
     observed = await observe(invocation, key, as_native=asked.to_native)
     found = preview_of(observed, native=asked.to_native)
     if found.is_over:
@@ -255,7 +241,7 @@ async def _preview_of(invocation: Invocation, asked: MigrateOptions, key: Key) -
 
 
 async def _check_rights(invocation: Invocation, asked: MigrateOptions, key: Key) -> None:
-    """Refuse to begin without all rights: a half migration is worse than none."""
+    """Raises CommandError unless all rights are granted: a half migration is worse than none."""
     wanted = _TO_NATIVE if asked.to_native else _TO_OURS
     answers = [await review_right(invocation.session, *one, key.namespace) for one in wanted]
     lacking = [f"{one.verb} {one.resource}" for one in answers if one.allowed is False]

@@ -24,7 +24,7 @@ from kubectl_plugin.rollout.snapshot import Snapshot
 from kubectl_plugin.rollout.survey import Survey, survey
 
 TICK: Final = 5.0
-"""Seconds after which ages are redrawn, even if nothing happened."""
+"""Seconds after which ages are redrawn without a change."""
 ALL: Final = "all"
 _STATES: Final = tuple(NodeState)
 _KEYS: Final[dict[str, Callable[[NodeRow], tuple[float, str]]]] = {
@@ -36,7 +36,7 @@ _KEYS: Final[dict[str, Callable[[NodeRow], tuple[float, str]]]] = {
 
 
 async def nodes(invocation: Invocation, asked: Asked) -> int:
-    """With `watch` it runs until it is interrupted, or the DaemonSet is deleted."""
+    """With `watch`, runs until interrupted or the DaemonSet is deleted."""
     wanted = choice_of(asked.only, excluded=asked.excluded, group=asked.zone, sort=asked.sort)
     if asked.watch and invocation.output in (Output.YAML, Output.NAME):
         raise UsageError(f"-w has no output format {invocation.output}: use json or wide")
@@ -70,7 +70,7 @@ async def _watch(invocation: Invocation, first: Snapshot, wanted: Choice, by: st
 
 
 def _survey_of(snapshot: Snapshot, by: str) -> Survey:
-    """Raises CommandError where pods may not be read: all nodes would look as if they had none."""
+    """Raises CommandError if pods may not be read: all nodes would seem to have none."""
     if not snapshot.pods_readable:
         namespace, name = snapshot.key
         raise CommandError(f"the nodes of {name} need the right to list pods in namespace {namespace}")
@@ -92,26 +92,22 @@ def _picture(invocation: Invocation, surveyed: Survey, wanted: Choice) -> Pictur
 
 
 def _news_of(row: NodeRow) -> tuple[Hashable, ...]:
-    """The values whose change is worth another line in a log."""
+    """Values whose change adds a line to a log."""
     return row.state, row.revision, row.pod and row.pod.pod.uid, row.trouble, row.image and row.image.stage
 
 
 class Choice(Value):
-    """The rows that `nodes` should show. `choice_of` makes it from the flags, and checks them."""
-
     states: frozenset[NodeState]
     excluded: bool
     group: str | None
     sort: str
     preparing: bool = False
-    """Whether nodes with a pod that the preDelete hook holds are shown too, whatever their state."""
+    """Also show nodes with a pod held by the preDelete hook, whatever their state."""
 
 
 def choice_of(only: str, *, excluded: bool, group: str | None, sort: str) -> Choice:
-    """`only`: states separated by commas, or `all`. `sort`: `update`, or a column.
-
-    Raises UsageError that lists the accepted words.
-    """
+    """`only`: comma-separated states, or `all`. `sort`: `update`, or a column. Raises UsageError with the accepted
+    words."""
     words = [word for word in only.lower().split(",") if word]
     for word in words:
         if word not in (ALL, PREPARING) and word not in _STATES:
@@ -128,10 +124,8 @@ def choice_of(only: str, *, excluded: bool, group: str | None, sort: str) -> Cho
 
 
 def chosen_rows(survey: Survey, wanted: Choice) -> tuple[NodeRow, ...]:
-    """The rows to show. Excluded nodes are among them only if asked for, or while they still have a pod of ours.
-
-    With OnDelete no node is next by itself, so `old` means every pod that may be deleted.
-    """
+    """Excluded nodes are returned only on request or while they have a pod. With OnDelete no node is next by itself,
+    so `old` means every pod that may be deleted."""
     states = wanted.states
     if NodeState.OLD in states and survey.daemonset.rolling_update is None:
         states |= {NodeState.NEXT}
@@ -146,7 +140,7 @@ def chosen_rows(survey: Survey, wanted: Choice) -> tuple[NodeRow, ...]:
 
 
 def _check_group(survey: Survey, wanted: Choice) -> None:
-    """Raises CommandError for a group without nodes; it lists the groups that exist."""
+    """Raises CommandError for a group without nodes, with the groups that exist."""
     groups = sorted({row.group for row in survey.rows})
     if wanted.group is None or wanted.group in groups:
         return
@@ -157,8 +151,7 @@ def _check_group(survey: Survey, wanted: Choice) -> None:
 
 
 def _footer(survey: Survey, rows: Sequence[NodeRow]) -> str:
-    """Such as `4 of 24 nodes shown (--only all); 3 more nodes do not match (--excluded): 2 taint, 1
-    node selector`."""
+    """Such as `4 of 24 nodes shown (--only all); 3 more nodes do not match (--excluded): 2 taint`."""
     shown = sum(row.state is not NodeState.EXCLUDED for row in rows)
     desired = survey.counts.desired
     words = [f"{counted(shown, 'node', of=desired)} shown" + ("" if shown == desired else " (--only all)")]

@@ -20,7 +20,7 @@ from kubectl_plugin.wording import command
 
 PartitionOf = Callable[[Snapshot], IntOrPercent]
 _VALUE = re.compile(r"[0-9]+%?")
-"""With --update such a word is a mistyped value, although it could be a name."""
+"""With --update, such a word is a mistyped value, although it could be a name."""
 
 
 async def set_partition(invocation: Invocation, asked: Asked) -> int:
@@ -36,7 +36,6 @@ async def set_partition(invocation: Invocation, asked: Asked) -> int:
 
 
 def _names_and_partition(asked: Asked) -> tuple[tuple[str, ...], PartitionOf]:
-    """The names, and a function that gives the partition for an object."""
     words, update = asked.words, asked.update
     if len(words) + (update is not None) < (1 if asked.by_selection else 2):
         raise UsageError(
@@ -53,7 +52,7 @@ def _names_and_partition(asked: Asked) -> tuple[tuple[str, ...], PartitionOf]:
 
 
 def _change_of(snapshot: Snapshot, value: IntOrPercent, *, by_nodes: bool) -> EditOfOne:
-    """Asks only where steps are skipped. What only holds nodes back may be misread, but moves none."""
+    """Prompts only if steps are skipped: holding nodes back moves none."""
     edit = edits.set_partition(snapshot, value)
     if not edit.operations:
         return EditOfOne(snapshot, edit)

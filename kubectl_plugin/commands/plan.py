@@ -1,4 +1,4 @@
-"""`plan`: what would happen next, and what if."""
+"""`plan`: forecasts the rollout, optionally with other settings or a manifest."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from kubectl_plugin.terminal import WIDEST, interruptible
 from kubectl_plugin.units import int_or_percent
 
 TELL_EVERY: Final = 3.0
-"""Seconds between two lines about how far the forecast is."""
+"""Seconds between two progress notes of the forecast."""
 
 
 async def plan(invocation: Invocation, asked: Asked) -> int:
@@ -66,7 +66,7 @@ async def plan(invocation: Invocation, asked: Asked) -> int:
 
 
 def _settings_to_try(asked: Asked) -> TriedSettings:
-    """Raises UsageError for a text that is no number, percentage or image."""
+    """Raises UsageError for an invalid number, percentage or image."""
     unavailable = asked.max_unavailable
     return TriedSettings(
         partition=None if asked.partition is None else int_or_percent(asked.partition, "partition"),
@@ -116,7 +116,6 @@ async def _plan_of(invocation: Invocation, target: ForecastTarget, asked: Asked,
 
 
 def _telling(invocation: Invocation, name: str) -> Tell:
-    """Prints how far the forecast is, every few seconds that it takes."""
     ticks, at = invocation.host.ticks, invocation.host.ticks()
 
     def tell(waves: int) -> None:
@@ -129,7 +128,6 @@ def _telling(invocation: Invocation, name: str) -> Tell:
 
 
 async def _dry_run_of_next_pod(invocation: Invocation, made: RolloutPlan) -> DryRunAnswer:
-    """The server's answer to a dry run of the next new pod."""
     daemonset, probe = made.survey.daemonset, probe_of(made.forecast.start)
     if probe is None:
         return DryRunAnswer(result=CheckResult.SKIPPED, text="no node should run a pod")
@@ -137,7 +135,7 @@ async def _dry_run_of_next_pod(invocation: Invocation, made: RolloutPlan) -> Dry
 
 
 async def _as_it_would_be(invocation: Invocation, target: ForecastTarget, wish: TriedSettings) -> Snapshot:
-    """The snapshot with the DaemonSet that the plan is for, as the server would store it."""
+    """The snapshot with the planned DaemonSet as the server would store it."""
     live = target.snapshot
     wanted = live
     if target.manifest is not None and target.exists:
@@ -162,7 +160,7 @@ def _with_document(snapshot: Snapshot, document: JSONObject) -> Snapshot:
 
 
 def _refuse_nonsense(daemonset: DaemonSet) -> None:
-    """Raises CommandError for a spec that the controller itself would refuse to act on."""
+    """Raises CommandError for a spec that the controller refuses."""
     if found := problems(daemonset):
         raise CommandError(f"the controller would do nothing for {daemonset.name}: {'; '.join(found)}")
     if daemonset.terminating:

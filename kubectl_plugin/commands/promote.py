@@ -1,7 +1,5 @@
-"""Waits until a promotion may go on. A note tells people what it waits for; the exit code tells programs why it
-failed.
-
-`promote`: the next step, if the present one is finished. `--wait` waits until it is, and then for the next one.
+"""`promote`: takes the next step if the present one is finished. With --wait, waits until it is, and then for the
+next one; notes say why it waits, exit codes why it failed.
 """
 
 from __future__ import annotations
@@ -40,14 +38,13 @@ from kubectl_plugin.units import int_or_percent, seconds_of
 from kubectl_plugin.wording import command
 
 LOOK_EVERY: Final = 2.0
-"""Seconds between two looks when nothing happens, because soak and deadline depend on the time."""
+"""Seconds between checks without events, as soak and deadline depend on the time."""
 
 
 class PromotionWait:
-    """Follows one generation of one DaemonSet; a change by anybody else ends the wait."""
+    """Follows one generation of a DaemonSet; a change by another user ends the wait."""
 
     def __init__(self, invocation: Invocation, seen: Survey, deadline: Deadline, follow: Following) -> None:
-        """See `promotion_wait`."""
         self._invocation, self._follow, self._deadline = invocation, follow, deadline
         self._daemonset = seen.daemonset
         self._generation = seen.daemonset.generation
@@ -55,16 +52,13 @@ class PromotionWait:
         self._presence = ControllerPresence(invocation, several=False)
 
     def expect_a_change(self) -> None:
-        """Call it after our own write: the next generation is ours, whenever the watch reports it."""
+        """Must be called after the command's own write, which makes the next generation."""
         self._generation += 1
 
     async def until_open(self, soak: float) -> Survey:
-        """The first survey with which the promotion may go on. `soak`: seconds without an update that are required.
-
-        Raises CommandError with exit code 1 when the DaemonSet is deleted, 3 at the deadline, 4 when the rollout has
-        stalled or no controller is active, 5 when it is paused, 6 when somebody else has changed the spec, or
-        something may not be read any more.
-        """
+        """Returns the first survey that allows the promotion. `soak`: seconds required without an update. Raises
+        CommandError with exit code 1 if the DaemonSet is deleted, 3 at the deadline, 4 if stalled or without a
+        controller, 5 if paused, 6 if another user changed the spec or reading is forbidden."""
         while True:
             seen = self._survey_now()
             shut = self._why_closed(seen, soak)
@@ -77,7 +71,6 @@ class PromotionWait:
             await self._follow.changed(min(LOOK_EVERY, max(self._deadline.seconds_left, 0.0)))
 
     def note_the_end(self, seen: Survey) -> None:
-        """Print that the step is finished."""
         nodes = (
             f"{counted(seen.standing.done, 'node', 'runs', of=seen.rollout.budget.desired)} revision {seen.current}"
         )
@@ -124,7 +117,7 @@ class PromotionWait:
             raise CommandError(words, hints=(command("doctor"),), exit_code=ExitCode.STUCK)
 
     def _note_reason(self, shut: PromotionBlock) -> None:
-        """Print each reason for waiting once; the time that passes in it is no new reason."""
+        """Prints each reason once; the time that passes does not make a new one."""
         interruption = self._follow.interruption
         told = interruption or (
             shut.why if shut.why in (PromotionBlockReason.SOAKING, PromotionBlockReason.UNSEEN) else shut.text
@@ -158,7 +151,7 @@ async def promote(invocation: Invocation, asked: Asked) -> int:
     note_failed_reads(invocation, (snapshot,))
 
     async def judge() -> None:
-        """Check again after the question: canaries may have crashed since."""
+        """Checks again after the prompt: canaries may have crashed since."""
         if not asked.force:
             _refuse_if_closed(survey(await reads.snapshot(invocation, asked.name)), asked, soak)
 
@@ -183,7 +176,7 @@ async def promote(invocation: Invocation, asked: Asked) -> int:
 
 
 def _seconds_for_reading(invocation: Invocation, asked: Asked) -> float | None:
-    """Seconds for reading what the promotion does not depend on; None if it depends on everything."""
+    """Seconds for reads that the promotion does not depend on; None if it depends on all."""
     if not asked.force or asked.wait:
         return None
     may_ask = will_ask(invocation, asked) and (asked.full or asked.to is not None)
@@ -191,8 +184,7 @@ def _seconds_for_reading(invocation: Invocation, asked: Asked) -> float | None:
 
 
 def _change(seen: Survey, asked: Asked, judge: Judge) -> EditOfOne:
-    """Asks for confirmation only before all nodes are updated on the request of one person; steps were planned in
-    advance."""
+    """Prompts only before a request that updates all nodes; steps were planned in advance."""
     to = 0 if asked.full else int_or_percent(asked.to, "partition") if asked.to is not None else None
     snapshot, desired = seen.snapshot, known_desired(seen.snapshot)
     goal = goal_of(snapshot, steps_for_promotion(snapshot, desired), desired, to=to)
@@ -213,7 +205,7 @@ def _refuse_if_closed(seen: Survey, asked: Asked, soak: float) -> None:
 
 
 def _other_ways(seen: Survey, shut: PromotionBlock) -> str:
-    """The hint at what may be done instead of promoting; empty if there is nothing."""
+    """Hints at alternatives to promoting; empty if there are none."""
     key = seen.snapshot.key
     match shut.why:
         case PromotionBlockReason.BLIND:

@@ -1,4 +1,4 @@
-"""`pull`: creates an ImagePullJob, and shows its progress until it is over."""
+"""`pull`: creates an ImagePullJob, and shows its progress until it ends."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from kubectl_plugin.units import int_or_percent
 from kubectl_plugin.wording import command
 
 TICK: Final = 5.0
-"""Seconds until the wait checks again, though nothing was heard, whether a controller carries out the job."""
+"""Seconds without events before checking again whether a controller handles the job."""
 UNATTENDED: Final = 60.0
-"""Seconds without a status from a controller after which the wait ends."""
+"""Seconds without a status before the wait ends."""
 GATE: Final = "is its feature gate PreDownloadImageForDaemonSetUpdate on?"
 
 
@@ -102,7 +102,7 @@ class _PullWatch:
         self._silent_until = asyncio.get_running_loop().time() + UNATTENDED
 
     async def run(self) -> int:
-        """Prints nothing where stdout already has the document."""
+        """Prints nothing if stdout already has the document."""
         if self._invocation.output is not None or self._invocation.terminal.quiet:
             return self._exit_code(await self._until_over(None))
         with table_screen(self._invocation) as screen:
@@ -113,7 +113,8 @@ class _PullWatch:
         return self._exit_code(ended)
 
     async def _until_over(self, screen: TableScreen | None) -> PullProgress:
-        """Raises CommandError where the job is deleted, at the deadline, and where no controller carries it out."""
+        """Raises CommandError if the job is deleted (exit code 1), at the deadline (3), or if no controller handles
+        it (4)."""
         while True:
             found = self._follow.pull()
             if found is None:
@@ -130,7 +131,6 @@ class _PullWatch:
             await self._follow.changed(min(TICK, max(self._deadline.seconds_left, 0.0)))
 
     async def _give_up_if_unattended(self, found: PullProgress) -> None:
-        """Raises CommandError with exit code 4 where no controller carries out the job."""
         if found.job.status is not None or asyncio.get_running_loop().time() < self._silent_until:
             return
         session, now = self._invocation.session, self._invocation.terminal.now()
@@ -148,7 +148,7 @@ class _PullWatch:
         raise CommandError(words, exit_code=ExitCode.STUCK)
 
     def _picture(self, found: PullProgress) -> Picture:
-        """A row for each node on which something happens; the other nodes are only counted."""
+        """Rows for nodes that pull or have a reason to show; others are only counted."""
         nodes, only_ascii = found.by_node(), self._invocation.terminal.ascii
         rows = [(node, one) for node, one in nodes.items() if one.why or one.stage is PullStage.PULLING]
         return Picture(
@@ -161,7 +161,7 @@ class _PullWatch:
 
 
 def _news_of(one: NodePull) -> tuple[str, str]:
-    """The values whose change is worth another line in a log; the words after the colon change with each attempt."""
+    """Values whose change adds a line to a log; the words after the colon change with each attempt."""
     return one.stage, one.why.partition(":")[0]
 
 

@@ -1,4 +1,4 @@
-"""`rollback`: back to an earlier revision, with a preview of the nodes that move."""
+"""`rollback`: returns to an earlier revision, with a preview of the nodes that move."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def rollback(invocation: Invocation, asked: Asked) -> int:
 
 
 async def _with_revisions(invocation: Invocation, snapshot: Snapshot) -> Snapshot:
-    """Revisions are optional for other verbs but not for this one. Raises ApiError where they cannot be read."""
+    """Raises ApiError if the revisions, optional for other verbs, cannot be read."""
     if snapshot.revisions_readable:
         return snapshot
     others = tuple(one for one in snapshot.unread if one.what != "controllerrevisions")
@@ -60,7 +60,7 @@ async def _with_revisions(invocation: Invocation, snapshot: Snapshot) -> Snapsho
 
 
 def _change_of(invocation: Invocation, snapshot: Snapshot, wish: RollbackWish, asked: Asked) -> EditOfOne:
-    """Shows the preview in the question, or where nobody is asked, under the result."""
+    """The preview is in the prompt; without one, under the result."""
     if wish.to_revision is None and (back := already_back(snapshot)) is not None:
         return _already_done(invocation, snapshot, back)
     target = target_of(snapshot, wish.to_revision)
@@ -80,8 +80,7 @@ def _change_of(invocation: Invocation, snapshot: Snapshot, wish: RollbackWish, a
 
 
 def _already_done(invocation: Invocation, snapshot: Snapshot, back: RevisionDetail) -> EditOfOne:
-    """For a rollback that is made already: pressed twice or retried, it must not bring the
-    abandoned revision back."""
+    """A repeated rollback must not bring the abandoned revision back."""
     if others := other_revisions(snapshot):
         number = others[0].revision.number
         invocation.terminal.note(f"to go to revision {number} instead: --to-revision {number}")

@@ -1,4 +1,4 @@
-"""`status`: where a rollout is, why it waits, what to do; with `-w`, until it is done, stuck or held."""
+"""`status`: where a rollout is, why it waits, what to do; with -w, until it is done, stuck or held."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def status(invocation: Invocation, asked: Asked) -> int:
 
 
 def _refuse_flags_of_watching(asked: Asked) -> None:
-    """Whoever gives such a flag relies on it, but without -w nothing is waited for. Raises UsageError."""
+    """Raises UsageError for flags that would have no effect without -w."""
     given = {"--timeout": bool(seconds_of(asked.timeout, "--timeout")), "--plain": asked.plain}
     for flag in (flag for flag, is_given in given.items() if is_given):
         raise UsageError(f"{flag} is for -w: without it nothing is waited for")
@@ -56,7 +56,7 @@ def _refuse_flags_of_watching(asked: Asked) -> None:
 
 
 def show(invocation: Invocation, looks: Sequence[RolloutStatus], *, single: bool) -> None:
-    """`single`: one object was asked for by name, so its document is not put into a list."""
+    """`single`: one object was named, so its document is not in a list."""
 
     def whole() -> JSONObject:
         documents = [one.document.as_json for one in looks]

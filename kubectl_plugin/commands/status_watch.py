@@ -1,7 +1,4 @@
-"""`status -w`: shows what happens until each rollout has an ending, which becomes the exit code.
-
-The screen is a block that is redrawn, lines for a log, or documents for a program.
-"""
+"""`status -w`: shows progress until each rollout has an ending, which sets the exit code."""
 
 from __future__ import annotations
 
@@ -50,18 +47,14 @@ from kubectl_plugin.wording import command
 
 
 def wanted_of(asked: Asked) -> Awaited:
-    """What the flags say to wait for."""
     return Awaited(**{field: getattr(asked, field) for field in Awaited.__struct_fields__})
 
 
 async def choose_objects(
     invocation: Invocation, asked: Asked, *, complete: bool = True
 ) -> tuple[tuple[Snapshot, ...], tuple[CommandError, ...]]:
-    """The objects of the command line, or all of the namespace, and an error for each that was named but does not
-    exist. `complete`: with their pods and nodes.
-
-    Raises UsageError for several objects and a flag, such as --revision, that is about one.
-    """
+    """Returns the objects of the command line, or all of the namespace, and an error per name that does not exist.
+    `complete`: with pods and nodes. Raises UsageError for several objects and a flag, such as --revision, for one."""
     keys: list[Key] | None = None
     if asked.given:
         if asked.names or asked.selector or asked.all_namespaces:
@@ -92,7 +85,8 @@ async def look_at(
     words: LastLogLines | None = None,
     presence: Callable[[float], Awaitable[str | None]] | None = None,
 ) -> RolloutStatus:
-    """`words` keeps log lines between looks. `presence`: why no controller is active; None asks the server anew."""
+    """`words` keeps log lines between calls. `presence`: returns why no controller is active; None asks the
+    server."""
     status, logs = status_at(snapshot, asked.by), None
     if runs := status.silent_runs:
         logs = await (words or LastLogLines(invocation.session)).of(runs) if asked.logs else {}
@@ -102,11 +96,11 @@ async def look_at(
 
 
 HEARTBEAT: Final = 30.0
-"""Seconds without output after which a log gets a line all the same: some CI systems end a silent job."""
+"""Seconds without output before a log gets a line: some CI systems end a silent job."""
 
 
 class _Obstacles:
-    """Prints once for each object why its nodes cannot be listed."""
+    """Prints once per object why its nodes cannot be listed."""
 
     def __init__(self, terminal: Terminal) -> None:
         self._terminal, self._said = terminal, set[str]()
@@ -119,12 +113,12 @@ class _Obstacles:
 
 
 class MilestoneLines:
-    """One line for each milestone, and after `HEARTBEAT` a line that nothing has changed."""
+    """Prints a line per milestone, and after `HEARTBEAT` one that nothing has changed."""
 
     def __init__(self, invocation: Invocation, *, several: bool) -> None:
         self._terminal, self._several = invocation.terminal, several
         self._said: dict[str, tuple[str, float, float]] = {}
-        """By name of the object: its last milestone, when that was reached, and when a line was last printed."""
+        """By name of the object: last milestone, when it was reached, and when a line was last printed."""
         self._interruptions = Interruptions(self._terminal)
         self._obstacles = _Obstacles(self._terminal)
 
@@ -153,7 +147,7 @@ class MilestoneLines:
 
 
 class StatusDocuments:
-    """One JSON object per line whenever something has changed, and at least every `HEARTBEAT` seconds."""
+    """Prints a JSON line per change, and at least every `HEARTBEAT` seconds."""
 
     def __init__(self, invocation: Invocation) -> None:
         self._terminal = invocation.terminal
@@ -173,14 +167,12 @@ class StatusDocuments:
 
 
 class LiveScreen:
-    """One block below the other, redrawn in place."""
-
     def __init__(self, invocation: Invocation, scope: ExitStack) -> None:
         self._invocation = invocation
         self._live = scope.enter_context(LiveBlock(invocation.terminal))
 
     def show(self, looks: Sequence[RolloutStatus], interruption: str, *, final: bool) -> None:
-        """The last block is printed whole, however long: it may scroll."""
+        """The last block is printed whole and may scroll."""
         lines, terminal = self._lines(looks, Detail.ALL), self._invocation.terminal
         if not final:
             header = Text(f"{time_of_day(terminal.now())}  watching, Ctrl-C to stop", DIM)
@@ -203,11 +195,11 @@ class LiveScreen:
 
 
 Screen: TypeAlias = MilestoneLines | StatusDocuments | LiveScreen
-"""`show` shows the present state. `interruption`: why it may be out of date. `final`: it is the last call."""
+"""`interruption`: why the state may be out of date. `final`: this is the last call."""
 
 
 def status_screen(invocation: Invocation, *, plain: bool, several: bool, scope: ExitStack) -> Screen:
-    """The screen that suits stdout; `scope` closes it. `several`: names are printed with their namespaces."""
+    """`scope` closes the screen. `several`: names are printed with their namespaces."""
     terminal = invocation.terminal
     if invocation.output is Output.JSON:
         return StatusDocuments(invocation)
@@ -217,18 +209,18 @@ def status_screen(invocation: Invocation, *, plain: bool, several: bool, scope: 
 
 
 def time_of_day(now: float) -> str:
-    """The time of day in UTC, such as `12:04:10Z`. `now`: seconds since 1970."""
+    """UTC, such as `12:04:10Z`. `now`: seconds since 1970."""
     return rfc3339(now)[11:]
 
 
 TICK: Final = 1.0
-"""Seconds between two looks when nothing happens, because ages and deadlines depend on the time."""
+"""Seconds between looks without events, as ages and deadlines depend on the time."""
 REST: Final = 4.0
-"""The pause between two reports, as a multiple of the time that one takes: large clusters are read less often."""
+"""The pause between reports, as a multiple of the time one takes: large clusters are read less often."""
 HINT: Final = 30.0
-"""Seconds of Pending after which a hint asks whether the controller is running."""
+"""Seconds of Pending before a hint asks whether the controller is running."""
 UNATTENDED: Final = 60.0
-"""Seconds of Pending after which the wait ends if no controller is running."""
+"""Seconds of Pending before the wait ends if no controller is running."""
 ASK_EVERY: Final = 10.0
 
 
@@ -252,8 +244,8 @@ async def follow_up(
     deadline: Deadline,
     generations: Mapping[Key, int] | None = None,
 ) -> int:
-    """Watch until each object has an ending; returns the highest exit code. `generations`: the spec to wait for, by
-    object."""
+    """Watches until each object has an ending; returns the highest exit code. `generations`: the specs to wait
+    for."""
     several = len({one.daemonset.namespace for one in found}) > 1
     with ExitStack() as scope:
         async with following(invocation, found) as follow:
@@ -265,7 +257,7 @@ async def follow_up(
 
 
 def print_endings(invocation: Invocation, endings: Sequence[Ending], namespaces: Sequence[str]) -> int:
-    """Print the endings; returns the highest exit code. No object at all is a failure."""
+    """Returns the highest exit code; no object at all is a failure."""
     for ending in with_namespaces(endings, namespaces):
         if ending.error is not None:
             invocation.terminal.fail(ending.error)
@@ -291,11 +283,11 @@ class _StatusWatch:
         self._deadline = deadline
         self._words = LastLogLines(invocation.session)
         self._met: set[Key] = set()
-        """Objects that have had the image that is waited for."""
+        """Objects that have had the awaited image."""
         self._presence = ControllerPresence(invocation, several=several)
 
     async def run(self, keys: Sequence[Key], generations: Mapping[Key, int]) -> list[Ending]:
-        """Returns one ending for each key."""
+        """Returns one ending per key."""
         loop = asyncio.get_running_loop()
         asked = wanted_of(self._asked)
         wanted = [replace(asked, generation=generations.get(key, asked.generation)) for key in keys]
@@ -340,11 +332,9 @@ class _StatusWatch:
 
 
 class ControllerPresence:
-    """Whether a controller takes care of an object that is Pending. The server is asked at most every `ASK_EVERY`
-    seconds."""
+    """Whether a controller handles a Pending object. Asks the server at most every `ASK_EVERY` seconds."""
 
     def __init__(self, invocation: Invocation, *, several: bool) -> None:
-        """`several`: names are printed with their namespaces."""
         self._invocation, self._several = invocation, several
         self._since: dict[Key, float] = {}
         self._hinted: set[Key] = set()
@@ -352,8 +342,8 @@ class ControllerPresence:
         self._asked = -math.inf
 
     async def absence(self, now: float) -> str:
-        """Why no controller seems to be active; empty when one is. `now`: seconds since 1970, by
-        the server's clock."""
+        """Returns why no controller seems to be active, or an empty text. `now`: seconds since 1970, server's
+        clock."""
         moment = asyncio.get_running_loop().time()
         if moment - self._asked >= ASK_EVERY:
             self._absence = await installation.why_no_controller(self._invocation.session, now) or ""
@@ -361,8 +351,7 @@ class ControllerPresence:
         return self._absence
 
     def pending_for(self, key: Key, phase: Phase) -> float:
-        """For how many seconds it has been Pending; 0 in another phase. After `HINT` seconds it prints the hint,
-        once."""
+        """Returns the seconds of Pending, 0 in other phases. Prints the hint once, after `HINT` seconds."""
         now = asyncio.get_running_loop().time()
         if phase is not Phase.PENDING:
             self._since.pop(key, None)

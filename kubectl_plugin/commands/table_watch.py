@@ -1,6 +1,4 @@
-"""A table that is printed once or kept up to date: redrawn in place on a terminal, as the changed rows in a log, as
-documents for a program.
-"""
+"""Tables, printed once or kept up to date: redrawn on a terminal, changed rows in a log, documents for a program."""
 
 from __future__ import annotations
 
@@ -21,15 +19,13 @@ from kubectl_plugin.terminal import Terminal
 
 @dataclass(frozen=True)
 class Picture:
-    """One state of a table."""
-
     table: Callable[[int | None], Text]
-    """Draws the table for a width in columns; None: nothing is cut. The first line is the header."""
+    """Draws the table for a width in columns, or uncut for None. The first line is the header."""
     footer: str
     rows: tuple[tuple[str, Hashable], ...]
-    """For each row in order: the name it is about, and the values whose change is worth a line in a log."""
+    """Per row, its name and the values whose change adds a line to a log."""
     others: Mapping[str, str]
-    """What has no row of its own: its state, by name."""
+    """States of objects without a row, by name."""
     document: JSONObject
 
 
@@ -95,11 +91,11 @@ class _Documents:
 
 
 TableScreen: TypeAlias = _InPlace | _Rows | _Documents
-"""`show`: how it stands now. `interruption`: why it may be out of date."""
+"""`interruption`: why the state may be out of date."""
 
 
 def print_table(invocation: Invocation, picture: Picture, names: Iterable[str]) -> None:
-    """Print the table once. `names`: what `-o name` prints instead."""
+    """`names`: what `-o name` prints instead."""
     terminal, whole = invocation.terminal, invocation.output is Output.WIDE
     if not invocation.answers_a_program(names, lambda: picture.document):
         if picture.rows:
@@ -109,7 +105,6 @@ def print_table(invocation: Invocation, picture: Picture, names: Iterable[str]) 
 
 @contextmanager
 def table_screen(invocation: Invocation) -> Iterator[TableScreen]:
-    """The screen that suits stdout."""
     terminal = invocation.terminal
     if invocation.output is Output.JSON:
         yield _Documents(terminal)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def client_version(host: Host, terminal: Terminal, output: Output | None, _: VersionOptions) -> int:
-    """Print the plugin's own version without asking a cluster. Returns 0."""
+    """Prints the plugin's version without asking a cluster. Returns 0."""
     if output is None:
         terminal.say(f"Client:      {host.version()}")
     else:
@@ -26,11 +26,8 @@ def client_version(host: Host, terminal: Terminal, output: Output | None, _: Ver
 
 
 async def version(invocation: Invocation, asked: VersionOptions) -> int:
-    """Print all four versions, the plugin's own before the cluster is asked, and a warning where the plugin and the
-    controller are too far apart.
-
-    One that cannot be read is `unknown`, with the reason. Returns 0. Raises Unreachable.
-    """
+    """Prints the plugin's version before asking the cluster. A version that cannot be read is `unknown`, with the
+    reason. Warns if plugin and controller are too far apart. Returns 0. Raises Unreachable."""
     from kubectl_plugin.cluster import installation
     from kubectl_plugin.cluster.documents import side_by_side
     from kubectl_plugin.cluster.installation import answer_or_reason, served_versions, server_version, stored_version
@@ -81,7 +78,7 @@ def _words(found: str | NoAnswer) -> str:
 
 
 def _said(found: str | NoAnswer, key: str) -> dict[str, JSON]:
-    """The version for programs under `key`; where it is unknown, an empty text there, and `reason`."""
+    """An unknown version is an empty text with a `reason`."""
     return {key: found} if isinstance(found, str) else {key: "", "reason": found.why}
 
 
