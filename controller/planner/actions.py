@@ -1,9 +1,6 @@
-"""What the planner may ask for. An action is one write to one object, with what its precondition needs; a note is a
-message to users; a step is what one stage wants.
-
-Each kind of action has the name of its object, the key under which it backs off if it fails, and the `operation` that
-metrics count it as (empty: a part of another one, or about no pod).
-"""
+"""The planner's output: an action is one write to one object, a note is a message to users, a step is what a stage
+wants. A failed action backs off under its `backoff_key`; metrics count it as its `operation`, unless that is
+empty."""
 
 from __future__ import annotations
 
@@ -20,8 +17,6 @@ from controller.planner.world import BackoffKey, TemplateRefused
 
 
 class DeleteReason(StrEnum):
-    """Why a pod is deleted; the conditions are listed in `rolling_update`."""
-
     UNWANTED = "its node should not run it"
     EXCESS = "the node has another one"
     FAILED = "it failed"
@@ -35,8 +30,6 @@ class DeleteReason(StrEnum):
 
 
 class OnPod(Value):
-    """An action on an existing pod."""
-
     operation = ""
     pod: Ref
 
@@ -50,14 +43,11 @@ class OnPod(Value):
 
     @property
     def variant(self) -> str:
-        """What is written, if actions of this kind can write different things to one pod: an action with the same
-        variant repeats this one."""
+        """An action repeats an earlier one of its kind on the same pod if it has the same variant."""
         return ""
 
 
 class OnRevision(Value):
-    """An action on a stored revision."""
-
     operation = ""
     revision: Ref
 
@@ -71,15 +61,13 @@ class OnRevision(Value):
 
 
 class AdoptPod(OnPod):
-    """Make the DaemonSet the owner of a pod that has none."""
-
     operation = "adopt"
     owners: int
-    """Number of owner references of the pod."""
+    """Number of owner references on the pod."""
 
 
 class ReleasePod(OnPod):
-    """Remove the DaemonSet's owner reference from a pod that the selector does not match any more."""
+    """Remove the DaemonSet's owner reference from a pod that the selector no longer matches."""
 
     operation = "orphan"
     owner_index: int
@@ -90,7 +78,7 @@ class RelabelPod(OnPod):
 
     hash: str
     reverted: bool = False
-    """The hash is that of its former revision: its update in place was reverted externally."""
+    """Whether `hash` is that of its former revision, because its update in place was reverted externally."""
 
     @property
     def backoff_key(self) -> BackoffKey:
@@ -102,14 +90,11 @@ class RelabelPod(OnPod):
 
 
 class AdoptRevision(OnRevision):
-    """Make the DaemonSet the owner of a revision that has none."""
-
     owners: int
-    """Number of owner references of the revision."""
+    """Number of owner references on the revision."""
     annotated: bool = False
-    """Whether the revision has annotations."""
     never_ran: bool = False
-    """Record that no pod has this revision."""
+    """Whether to record that no pod has had this revision."""
 
 
 class CreateRevision(Value):
@@ -126,7 +111,7 @@ class CreateRevision(Value):
 
 
 class RenumberRevision(OnRevision):
-    """Give an earlier revision the highest number: it is the current one again."""
+    """Give an earlier revision the highest number, which makes it the current one again."""
 
     number: int
 
@@ -140,14 +125,14 @@ class DeleteRevision(OnRevision):
 
 
 class ProbeTemplate(Value):
-    """Ask the server by a dry run whether it accepts a pod of this revision on this node."""
+    """Check by a server-side dry run whether a pod of this revision is accepted on this node."""
 
     operation = ""
     node: str
     name: str
     revision: Revision
     strict: bool = False
-    """As for `CreatePod`. The pod keeps what the template says of its node, so that the server sees all fields."""
+    """As in `CreatePod`. The pod keeps the placement fields of the template, so that the server checks all fields."""
 
     @property
     def backoff_key(self) -> BackoffKey:
@@ -155,15 +140,13 @@ class ProbeTemplate(Value):
 
 
 class CreatePod(Value):
-    """Create a pod of this revision on this node."""
-
     operation = "create"
     node: str
     name: str
-    """Derived from the world, so that a repeated create is refused."""
+    """Derived from the world, so that the server refuses a repeated create."""
     revision: Revision
     strict: bool = False
-    """Whether the server refuses fields that it does not know; otherwise it drops them."""
+    """Whether the server refuses unknown fields; otherwise it drops them."""
 
     @property
     def backoff_key(self) -> BackoffKey:
@@ -175,29 +158,29 @@ class DeletePod(OnPod):
     node: str
     why: DeleteReason
     refusal: InPlaceRefusal | None = None
-    """Why the pod is not updated in place; None: that was not asked for."""
+    """Why the pod is not updated in place; None: an update in place was not asked for."""
     as_seen: bool = False
-    """Whether the resourceVersion is a precondition, because a preDelete hook may hold the pod by now."""
+    """Whether the resourceVersion is a precondition, because a preDelete hook may match the pod by now."""
 
 
 class PrepareDelete(OnPod):
-    """Put a pod into the lifecycle state PreparingDelete, for the handlers of the preDelete hook to release it."""
+    """Put a pod into the lifecycle state PreparingDelete, in which the handlers of the preDelete hook release it."""
 
     node: str
     why: DeleteReason
     mark: bool
     """Whether the pod is made not ready (`markPodNotReady`)."""
     held_by: str
-    """The labels and finalizers that have to be removed first, in words."""
+    """The labels and finalizers that have to be removed first, as text."""
     tried: bool = False
-    """Whether an earlier attempt failed: a dry run comes before the pod loses its traffic again."""
+    """Whether an earlier attempt failed; a dry run then comes before the pod loses its traffic again."""
 
 
 class CancelDelete(OnPod):
-    """Revert `PrepareDelete`: the pod stays."""
+    """Revert `PrepareDelete`; the pod stays."""
 
     labels: Mapping[str, str] = {}
-    """Labels that were changed to release the pod and that the selector requires."""
+    """Labels to restore: they were changed to release the pod, and the selector requires them."""
 
     @property
     def backoff_key(self) -> BackoffKey:
@@ -205,24 +188,24 @@ class CancelDelete(OnPod):
 
 
 class DrainPod(OnPod):
-    """Close the readiness gate of a pod before its update in place, so that its traffic goes elsewhere."""
+    """Close the readiness gate of a pod ahead of its update in place, so that its traffic goes elsewhere."""
 
     node: str
 
 
 class UpdateInPlace(OnPod):
-    """Change a running pod to the revision. If a container restarts, its readiness gate is closed before."""
+    """Change a running pod to the revision. If a container restarts, its readiness gate is closed first."""
 
     operation = "update"
     node: str
     before: str
-    """Hash of the pod's revision, a precondition."""
+    """Hash of the pod's revision, as a precondition."""
     revision: Revision
     change: InPlaceChange
     tried: bool = False
-    """As for `PrepareDelete`."""
+    """As in `PrepareDelete`."""
     moved: frozenset[str] = frozenset()
-    """As in `World`: a dry run asks whether the pod gets the image of that name."""
+    """As in `World`; a dry run checks whether the pod gets the image of that name."""
 
     @property
     def variant(self) -> str:
@@ -234,9 +217,9 @@ class ContinueInPlace(OnPod):
 
     node: str
     revision: Revision
-    """It has the order of containers: the pod's revision, or the current one if that is not stored any more."""
+    """Gives the order of containers: the pod's revision, or the current one if that is no longer stored."""
     waiting: tuple[str, ...] = ()
-    """Names of the containers that are left."""
+    """Names of the containers that are left to update."""
 
     @property
     def variant(self) -> str:
@@ -244,14 +227,14 @@ class ContinueInPlace(OnPod):
 
 
 class ResizePod(OnPod):
-    """Give the containers the cpu and memory of the pod's state annotation."""
+    """Give the containers the cpu and memory in the pod's state annotation."""
 
     operation = "resize"
     node: str
 
 
 class OpenGates(OnPod):
-    """Set the conditions of the controller's closed readiness gates to True."""
+    """Set the conditions of the readiness gates that the controller closed to True."""
 
     gates: tuple[ReadinessGate, ...]
 
@@ -270,7 +253,7 @@ RevisionAction: TypeAlias = AdoptRevision | CreateRevision | RenumberRevision | 
 Unready: TypeAlias = DrainPod | PrepareDelete | UpdateInPlace
 """Actions that make a pod unavailable while it keeps running."""
 InDoubt: TypeAlias = CreatePod | DeletePod | Unready
-"""Actions that make a node unavailable or give it a pod: counted as done while unanswered."""
+"""Actions that make a node unavailable or give it a pod: they count as done while unanswered."""
 Harmless: TypeAlias = (
     AdoptPod
     | ReleasePod
@@ -282,7 +265,7 @@ Harmless: TypeAlias = (
     | OpenGates
     | RevisionAction
 )
-"""All other actions: counted as done once the server has answered."""
+"""All other actions: they count as done once the server has answered."""
 Action: TypeAlias = InDoubt | Harmless
 
 
@@ -293,9 +276,9 @@ class Note(Value):
     reason: str
     message: str
     once: bool = False
-    """Whether it is not repeated for some minutes, as warnings are not."""
+    """Whether it is sent again only after some minutes, as warnings are."""
     of_rollout: bool = False
-    """Whether it is about the rollout as a whole, and not dropped for notes about pods."""
+    """Whether it is about the whole rollout; notes about pods do not displace it."""
 
 
 def refusal_note(verdict: TemplateRefused) -> Note:
@@ -305,13 +288,11 @@ def refusal_note(verdict: TemplateRefused) -> Note:
 
 
 class Step(Value):
-    """What one stage wants, and when to plan again."""
-
     actions: tuple[Action, ...] = ()
     notes: tuple[Note, ...] = ()
     wake_at: float | None = None
-    """When to plan again even if nothing happens (seconds since 1970); None: no such time."""
+    """When to plan again even without an event (seconds since 1970)."""
     more: bool = False
-    """Whether something is left for when the caches show these actions, or more pods are available."""
+    """Whether work is left for when the caches show these actions, or more pods are available."""
     again: bool = False
-    """Whether the next pass follows at once if the actions succeed: a dry run sends no watch event."""
+    """Whether the next pass follows at once if the actions succeed, because a dry run causes no watch event."""

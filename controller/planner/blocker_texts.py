@@ -1,6 +1,4 @@
-"""Every reason why a node is not acted on, with its texts and what ends it: one table for conditions, metrics, events
-and the plugin. `blockers` and `explanation` find which one a node has.
-"""
+"""Why a node is not acted on, what ends that, and the texts for conditions, metrics, events and the plugin."""
 
 from __future__ import annotations
 
@@ -45,29 +43,27 @@ METRIC_LABELS: Final = {
     WaitReason.SERVER_SILENT: "Expectations",
     WaitReason.TEMPLATE_REFUSED: "TemplateRefused",
 }
-"""The label `reason` of the metric `rollout_blocked`. The other reasons are no labels."""
+"""The label `reason` of the metric `rollout_blocked`, which has no other reasons."""
 
 
 class BlockerText(Value):
-    """The texts of one blocker, with `{partition}`, the `{older}` revision that a node would get, and `{limit}`."""
+    """The texts of a blocker, with `{partition}`, the `{older}` revision that a node would get, and `{limit}`."""
 
     name: str
     why: str
-    """Why one node waits."""
     ends: str
-    """The event that ends the wait."""
     reason: WaitReason | None = None
-    """The reason of conditions and metrics; None: they have none for it."""
+    """The reason in conditions and metrics; None: not reported there."""
     all_wait: str = ""
-    """Text of the condition while nothing but such nodes is left; their names follow."""
+    """The condition's message while only such nodes are left; their names are appended."""
     planned: str = ""
-    """Text of a forecast: several nodes, `{who}`, are left out. `{are}`: "is" or "are". If empty, `why`."""
+    """For a forecast that leaves out several nodes, `{who}`; `{are}` is "is" or "are". Defaults to `why`."""
     edited: str = ""
-    """Text for an edit that does not move several nodes, `{who}`. If empty, `planned`."""
+    """For an edit that does not move several nodes, `{who}`. Defaults to `planned`."""
     rollback: str = ""
-    """Text for a rollback that does not move several nodes. If empty, `why` and `ends`."""
+    """For a rollback that does not move several nodes. Defaults to `why` and `ends`."""
     shows_trouble: bool = False
-    """Whether a problem of the old pod is shown as well."""
+    """Whether a problem of the old pod is also shown."""
 
     @property
     def of_planned(self) -> str:
@@ -83,7 +79,7 @@ class BlockerText(Value):
 
 
 class Blocker(StrEnum):
-    """All blockers, in order of precedence: of several, the first one is shown."""
+    """All blockers, in order of precedence: a node with several shows the first."""
 
     text: BlockerText
     __hash__ = str.__hash__  # the hash of Enum is slow, and `explanation` groups many nodes by blocker

@@ -1,6 +1,4 @@
-"""What keeps the planner from acting on a pod or a node. Every stage asks here before it acts, and so does the
-explanation for users. A node where writes fail is tried again later, after those where nothing failed.
-"""
+"""What keeps the planner from acting on a pod or a node: one set of rules for its stages and for the explanation."""
 
 from __future__ import annotations
 
@@ -21,7 +19,7 @@ from controller.planner.world import POD_QUOTA, BackoffKey, Unpullable, World
 
 _SWITCHED_OFF = "the controller may not change cpu and memory in place any more"
 RETRIES = 5
-"""Failed nodes that one pass tries again at most."""
+"""Failed nodes that one pass retries at most."""
 NEXT_RETRIES = 1.0
 """Seconds between passes that only retry failed writes."""
 
@@ -51,8 +49,8 @@ def update_blocker(rollout: RolloutState, node: NodeInfo) -> Blocker | None:
 
 
 def image_blocker(rollout: RolloutState, node: NodeInfo) -> Blocker | None:
-    """The blocker while the new image is not on the node; None if pulling costs nothing, because the old pod has no
-    traffic and will get none meanwhile. A pod that was drained for an update does, and one that restarts."""
+    """The blocker while the node lacks the new image. None if the old pod has no traffic to lose; it has some if it
+    was drained for an update or restarts."""
     found, old = rollout.world.unpulled.get(node.name), node.old
     if isinstance(found, Unpullable):
         return Blocker.UNPULLED
@@ -64,8 +62,8 @@ def image_blocker(rollout: RolloutState, node: NodeInfo) -> Blocker | None:
 
 
 def drained_until(rollout: RolloutState, node: NodeInfo) -> float | None:
-    """When the grace period before an update in place ends (seconds since 1970); None: it is over. Its start is in
-    whole seconds; one that is far ahead comes from a wrong clock and does not count."""
+    """When the grace period before an update in place ends (seconds since 1970); None: it is over. A start in the far
+    future comes from a wrong clock and is ignored."""
     grace, now = rollout.world.daemonset.in_place_grace, rollout.world.now
     in_progress = None if node.old is None else node.old.in_progress
     had_traffic = in_progress is None or in_progress.only_resizes
@@ -76,7 +74,7 @@ def drained_until(rollout: RolloutState, node: NodeInfo) -> float | None:
 
 
 def creation_blocker(rollout: RolloutState, node: NodeInfo) -> Blocker | None:
-    """The blocker of creating a pod of any revision on a node without a live one."""
+    """The blocker of creating a pod of any revision on a node without a live pod."""
     world = rollout.world
     if node.pods and not rollout.surging:
         asked = is_unanswered(world, *(BackoffKey("object", pod.uid) for pod in node.pods))
@@ -92,8 +90,7 @@ def creation_blocker(rollout: RolloutState, node: NodeInfo) -> Blocker | None:
 
 
 def removal_blocker(rollout: RolloutState, pod: Pod) -> Blocker | None:
-    """The blocker of deleting a pod to make room for another one. A pod that has ended stays until its node's
-    back-off is over, so that its log can be read."""
+    """The blocker of replacing a pod. One that has ended stays during the back-off, so that its log can be read."""
     waits = pod.ended and waits_for_back_off(rollout.world, pod.node)
     return Blocker.BACK_OFF if waits else deletion_blocker(rollout, pod)
 
@@ -108,7 +105,6 @@ def deletion_blocker(rollout: RolloutState, pod: Pod) -> Blocker | None:
 
 
 def write_blocker(world: World, *keys: BackoffKey) -> Blocker | None:
-    """The blocker of a write with any of these keys: one is in backoff, or not answered yet."""
     if not world.in_backoff or all(key not in world.in_backoff for key in keys):
         return None
     return Blocker.UNANSWERED if is_unanswered(world, *keys) else Blocker.IN_BACKOFF
@@ -120,26 +116,24 @@ def waits_for_back_off(world: World, node: str) -> bool:
 
 
 def is_given_up(rollout: RolloutState, pod: Pod) -> bool:
-    """Whether the last write towards the pod's deletion failed, so that it gets traffic until an attempt succeeds.
-    False while only its hook is waited for: no write is due then."""
+    """Whether a write towards the pod's deletion failed, so that it gets traffic until an attempt succeeds."""
     world, key = rollout.world, BackoffKey("object", pod.uid)
     return (key in world.in_backoff or key in world.due_again) and not waits_for_hook(rollout, pod)
 
 
 def waits_for_hook(rollout: RolloutState, pod: Pod) -> bool:
-    """Whether the pod is fully prepared for its deletion, and the preDelete hook still matches it."""
+    """Whether the pod is fully prepared for its deletion and the preDelete hook still matches it."""
     hook = rollout.world.daemonset.pre_delete
     return hook is not None and pod.held_by_hook and bool(handlers(pod, hook)) and is_prepared(pod, hook)
 
 
 def is_prepared(pod: Pod, hook: LifecycleHook) -> bool:
-    """Whether the pod is fully prepared for its deletion."""
     gated = any(gate.type == KRUISE_POD_READY and not gate.unlisted for gate in pod.gates)
     return pod.held_by_hook and pod.marked_not_ready is (hook.mark_pod_not_ready and gated)
 
 
 def handlers(pod: Pod, hook: LifecycleHook | None) -> tuple[str, ...]:
-    """The labels and finalizers by which the hook holds the pod, in words. Taken from the pod: there they are few."""
+    """The labels and finalizers by which the hook holds the pod, as texts."""
     if hook is None:
         return ()
     labels, finalizers = hook.labels_handler or {}, hook.finalizers_handler or ()
@@ -148,15 +142,14 @@ def handlers(pod: Pod, hook: LifecycleHook | None) -> tuple[str, ...]:
 
 
 def first_write_of_update(rollout: RolloutState, node: NodeInfo) -> BackoffKey:
-    """The key of the first write of a node's update: creating a pod while surging, else a write to the old one."""
     return (
         BackoffKey("node", node.name) if rollout.surging or node.old is None else BackoffKey("object", node.old.uid)
     )
 
 
 def in_the_way(rollout: RolloutState, node: NodeInfo) -> list[Pod]:
-    """While surging: pods beside a live old one that are deleted before a new one is created: a second old one, and
-    a failed new one once its back-off is over."""
+    """While surging: pods to delete before one is created beside a live old one, such as a failed one after its
+    back-off."""
     if len(node.pods) == 1:
         return []
     ended = node.awaits_retry(rollout.revision.hash)
@@ -166,8 +159,7 @@ def in_the_way(rollout: RolloutState, node: NodeInfo) -> list[Pod]:
 
 
 def outgoing(rollout: RolloutState, node: NodeInfo) -> Pod | None:
-    """Which of an old and a current live pod is deleted; None: neither. While surging it is the old one, once the
-    current one is available or the old one not ready. On an unreachable node a deletion would change nothing."""
+    """Which of an old and a current live pod is deleted; neither on an unreachable node, where that has no effect."""
     current, old = node.current, node.old
     if current is None or old is None or node.unreachable:
         return None
@@ -180,12 +172,11 @@ def outgoing(rollout: RolloutState, node: NodeInfo) -> Pod | None:
 
 
 def is_updated_in_place(rollout: RolloutState, pod: Pod) -> bool:
-    """Whether the update of this old pod is done in place."""
     return rollout.in_place and isinstance(in_place_change_of(rollout, pod), InPlaceChange)
 
 
 def in_place_change_of(rollout: RolloutState, pod: Pod) -> InPlaceChange | NotPossible:
-    """The update in place of an old pod to the current revision; or why it needs a new pod."""
+    """The update in place of an old pod to the current revision, or why it needs a new pod."""
     change = rollout.world.changes.get(pod.hash)
     if change is None:
         return NotPossible(why="their revision is not stored any more", refusal=InPlaceRefusal.OTHER)
@@ -211,7 +202,7 @@ def is_recreated(world: World, pod: Pod) -> bool:
 
 
 def resize_refusal(world: World, pod: Pod) -> str:
-    """Why the kubelet or the server refuses to resize the pod; empty: no resize is needed, or none refused."""
+    """Why the kubelet or the server refuses to resize the pod; empty: neither does."""
     if pod.in_progress is None or pod.in_progress.resize is None:
         return ""
     if pod.in_progress.resize is Resize.INFEASIBLE:
@@ -230,7 +221,7 @@ def resize_deferral(pod: Pod) -> str:
 
 
 def has_failed(world: World) -> bool:
-    """Whether a write has failed and has not succeeded since."""
+    """Whether a write has failed and not succeeded since."""
     return bool(world.in_backoff or world.due_again)
 
 
@@ -242,10 +233,9 @@ def is_unanswered(world: World, *keys: BackoffKey) -> bool:
 def others_first(
     world: World, nodes: Iterable[NodeInfo], key_of: Callable[[NodeInfo], BackoffKey], *, scattered: bool = False
 ) -> list[NodeInfo]:
-    """`nodes` in order, then at most `RETRIES` of those where a write failed, the longest due first: a node that
-    always fails takes no budget from others. `scattered`: while something fails, the others are ordered by a checksum
-    of their names, because nodes of one kind fail together and have similar names.
-    """
+    """`nodes` in order, then at most `RETRIES` of those where a write failed, the longest due first, so that they
+    take no budget from others. With `scattered` and after a failure, the others are ordered by a checksum of their
+    names, because nodes of one kind fail together and have similar names."""
     due = world.due_again
     if not due and not (scattered and world.in_backoff):
         return list(nodes)
@@ -257,7 +247,7 @@ def others_first(
 
 
 def next_retry(world: World) -> float | None:
-    """When the first backoff of a write or of a node ends (seconds since 1970); None: there is none."""
+    """When the first backoff of a write or of a node ends (seconds since 1970)."""
     held = [until for until in world.in_backoff.values() if until < inf]
     retry = [max(min(held), world.now + NEXT_RETRIES)] if held else []
     ends = (end for ends in (world.not_before, world.short_lived) for end in ends.values() if end > world.now)

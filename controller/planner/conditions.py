@@ -1,8 +1,8 @@
-"""The conditions of the status: what a rollout waits for, as a reason for programs and as a sentence for people.
+"""The conditions of the status: what a rollout waits for, as a reason for programs and as a sentence for users.
 
-Ready, Reconciling and Stalled are for tools that know no DaemonSet but follow kstatus: `kubectl wait`, Flux, Helm and
-Argo CD (https://github.com/kubernetes-sigs/cli-utils/blob/master/pkg/kstatus/README.md). All three always exist, so
-that `Reconciling=False` can be waited for: the rollout has come to an end, good or bad.
+Ready, Reconciling and Stalled follow kstatus, for `kubectl wait`, Flux, Helm and Argo CD
+(https://github.com/kubernetes-sigs/cli-utils/blob/master/pkg/kstatus/README.md). All three always exist, so that
+`Reconciling=False` can be waited for: the rollout has ended, successfully or not.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from controller.planner.rollout_state import RolloutState
 from controller.planner.world import TemplateRefused, Unpullable
 
 WAITS_FOR: Final = "waits for "
-"""How `awaiting` begins."""
 READ_AS: Final = {
     Phase.PENDING: RECONCILING,
     Phase.PROGRESSING: RECONCILING,
@@ -35,13 +34,12 @@ READ_AS: Final = {
     Phase.HEALTHY: READY,
     Phase.TERMINATING: "",
 }
-"""Which of the three conditions is True in each phase; empty: none. Held, Paused and Manual are Ready: the cluster is
-as the spec wants it, and waiting longer changes nothing. Degraded is none of them: nothing is left to roll out, but
-pods are missing."""
+"""The condition that is True in each phase. Held, Paused and Manual are Ready, because waiting longer changes
+nothing. Degraded has none: nothing is left to roll out, but pods are missing."""
 
 
 class Condition(Value):
-    """A condition without its times, which depend on the condition that was written before."""
+    """A condition without its times, which depend on the previous one."""
 
     type: str
     status: str
@@ -50,8 +48,6 @@ class Condition(Value):
 
 
 class Wait(Value):
-    """What a rollout waits for: the reason of the condition, and its text."""
-
     reason: WaitReason
     text: str
 
@@ -61,7 +57,7 @@ _SHOWN: Final = 40
 
 
 def conditions_of(explainer: Explainer, counts: Counts, standing: Standing, phase: Phase) -> tuple[Condition, ...]:
-    """All conditions. `standing` is what is known of the rollout, even while `phase` is Pending."""
+    """`standing` is what is known of the rollout, even while `phase` is Pending."""
     rollout, wait = explainer.rollout, wait_of(explainer, standing)
     progressing = _progressing(explainer, counts, standing, wait)
     why = wait.reason if wait is not None else phase.value
@@ -81,7 +77,7 @@ def conditions_of(explainer: Explainer, counts: Counts, standing: Standing, phas
 
 
 def refused_conditions(problem: str) -> tuple[Condition, ...]:
-    """The conditions for a spec that cannot be used."""
+    """The conditions for an unusable spec."""
     text = "nothing is done until it is fixed"
     return (
         Condition(type=PROGRESSING, status="False", reason=names.INVALID_SPEC, message=text),
@@ -91,8 +87,7 @@ def refused_conditions(problem: str) -> tuple[Condition, ...]:
 
 
 def _readiness(phase: Phase, message: str, *, why: str, deadline: str = "") -> tuple[Condition, ...]:
-    """The conditions Ready, Reconciling and Stalled. `why` is the reason to wait; `deadline` is what is wrong with
-    the annotation of the deadline, which Stalled says while it is False."""
+    """Ready, Reconciling and Stalled. `why` is the reason to wait, `deadline` what is wrong with its annotation."""
     true = READ_AS[phase]
     busy = (why, message) if true == RECONCILING else (phase.value, "")
     stalled = (names.INVALID_ANNOTATION if deadline else "AsExpected", deadline)
@@ -106,7 +101,7 @@ def _readiness(phase: Phase, message: str, *, why: str, deadline: str = "") -> t
 
 
 def _sentence(explainer: Explainer, counts: Counts, standing: Standing, phase: Phase, wait: Wait | None) -> str:
-    """How the rollout stands, in one sentence that does not change because time passes."""
+    """The state of the rollout in one sentence, which does not change merely because time passes."""
     rollout = explainer.rollout
     revision = f"an available pod of revision {rollout.revision.hash}"
     waiting, unavailable = standing.target - standing.done, counts.number_unavailable
@@ -151,7 +146,7 @@ def staying_empty(rollout: RolloutState) -> str:
 
 
 def _unadopted(rollout: RolloutState) -> str:
-    """The nodes where a pod has to be adopted before they get one of the current revision; empty: none."""
+    """The nodes where a pod must be adopted before they get one of the current revision; empty: none."""
     orphans = {node for node, why in rollout.taken.items() if why is Blocker.ADOPTABLE}
     nodes = [node.name for node in rollout.eligible if node.name in orphans and node.current is None]
     if not nodes:
@@ -162,7 +157,7 @@ def _unadopted(rollout: RolloutState) -> str:
 
 
 def unreadable_deadline(daemonset: DaemonSet) -> str:
-    """The mistake in the annotation of the progress deadline, and what is used instead; empty: it can be read."""
+    """The mistake in the annotation of the progress deadline, and the default used instead; empty: none."""
     found = daemonset.invalid(names.PROGRESS_DEADLINE_ANNOTATION)
     if found is None:
         return ""
@@ -185,7 +180,7 @@ def _progressing(explainer: Explainer, counts: Counts, standing: Standing, wait:
 def _how_it_stands(
     explainer: Explainer, counts: Counts, standing: Standing, wait: Wait | None
 ) -> tuple[str, str, str]:
-    """Status and reason of the condition Progressing, and what its message adds to the progress."""
+    """Status and reason of the condition Progressing, and what its message adds to the counts."""
     match phase_of(standing):
         case Phase.MANUAL:
             return "True", WaitReason.ON_DELETE, "delete pods to update"
@@ -210,7 +205,7 @@ def _refused(standing: Standing) -> str:
 
 
 def _stalled(rollout: RolloutState, wait: Wait | None) -> str:
-    """The message of a stalled rollout. It does not change because time passes."""
+    """The message of a stalled rollout, which does not change merely because time passes."""
     missing = [one.name for one in rollout.target if one.old is None and not one.current_available]
     beside = [one.name for one in rollout.target if one.paired]
     parts = [f"no progress for {rollout.world.daemonset.progress_deadline} seconds"]
@@ -228,7 +223,6 @@ def limit_in_use(rollout: RolloutState) -> WaitReason | None:
 
 
 def _used_up(rollout: RolloutState) -> str:
-    """How many nodes use the limit; empty if it has room."""
     if rollout.room:
         return ""
     who = counted(rollout.in_use, "node", "is" if rollout.surging else "counts")
@@ -237,7 +231,7 @@ def _used_up(rollout: RolloutState) -> str:
 
 
 def _held_by(explainer: Explainer, counts: Counts, standing: Standing) -> tuple[str, str]:
-    """The reason and text for partition or selector, which keep nodes from the current revision."""
+    """The reason and text for partition or selector, whichever keeps nodes old."""
     rollout = explainer.rollout
     if keeper_of(rollout) is Blocker.SELECTOR:
         return WaitReason.SELECTOR, Blocker.SELECTOR.text.of_planned.format(who=f"{standing.kept} old ones")
@@ -249,7 +243,7 @@ def _held_by(explainer: Explainer, counts: Counts, standing: Standing) -> tuple[
 
 
 def keeper_of(rollout: RolloutState) -> Blocker:
-    """What keeps nodes old: the partition if the target has as many nodes as it allows, else the selector."""
+    """What keeps nodes old: the partition if the target is as large as it allows, else the selector."""
     used_up = rollout.budget.partition and len(rollout.target) >= rollout.quota
     return Blocker.PARTITION if used_up else Blocker.SELECTOR
 
@@ -279,7 +273,7 @@ def _degraded(rollout: RolloutState) -> Condition:
 
 
 def wait_of(explainer: Explainer, standing: Standing) -> Wait | None:
-    """Why nodes that should be updated now wait, if not for a pod or the budget; None: the rollout goes on."""
+    """Why nodes that are due wait, if not for a pod or the budget; None: the rollout goes on."""
     rollout = explainer.rollout
     if standing.awaited:
         return Wait(reason=WaitReason.UNREACHABLE, text=awaiting(standing.awaited))
@@ -296,7 +290,7 @@ def awaiting(nodes: Collection[str]) -> str:
 
 
 _ALL_WAIT: Final = (Blocker.UNPULLED, Blocker.UNANSWERED, Blocker.PULLING, Blocker.UNREACHABLE)
-"""Blockers that something else than the controller removes. The reason is that of the first one found."""
+"""Blockers that the controller cannot remove. The first one found gives the reason."""
 
 
 def _all_wait(explainer: Explainer) -> Wait | None:
@@ -317,7 +311,7 @@ def _all_wait(explainer: Explainer) -> Wait | None:
 
 
 def _stuck_in_place(rollout: RolloutState) -> Wait | None:
-    """The wait for pods that were updated in place and do not become what the revision asks for."""
+    """The wait for pods that were updated in place and do not become as the revision asks."""
     updated = [node.current for node in rollout.nodes if node.current is not None and not node.current_available]
     pods = [pod for pod in updated if pod.in_progress is not None]
     for reason, text, problem in (
@@ -347,7 +341,7 @@ def holding(explainer: Explainer) -> str:
 
 
 def _unmatched_hook(rollout: RolloutState) -> tuple[Condition, ...]:
-    """A warning while no pod has what the hook looks for. Terminating and released pods do not count."""
+    """A warning while no live pod has a label or finalizer of the preDelete hook."""
     hook = rollout.world.daemonset.pre_delete
     if hook is None:
         return ()

@@ -1,8 +1,5 @@
-"""How each node stands in a rollout, and what it waits for: for conditions, metrics and the plugin.
-
-The stages of the planner ask the same functions before they act. So if a node has no blocker, the planner acts there
-next, as far as the budget allows.
-"""
+"""How each node stands in a rollout and what it waits for, for conditions, metrics and the plugin. The stages of the
+planner use the same rules: on a node without a blocker they act next, as far as the budget allows."""
 
 from __future__ import annotations
 
@@ -36,13 +33,11 @@ class NodeState(StrEnum):
     OLD = "old"
     """Partition or selector keeps its old pod."""
     MISSING = "missing"
-    """It has no pod, although it should have one."""
     UNPLANNED = "unplanned"
     """It is updated, although partition or selector would keep it old."""
     DELETING = "deleting"
     """Its only pod is being deleted, and one of an older revision will follow."""
     EXCLUDED = "excluded"
-    """It should not run a pod."""
 
 
 PREPARING: Final = "preparing"
@@ -57,7 +52,7 @@ class Explanation(Value):
 
 
 class Explainer:
-    """The states and blockers of the nodes of one rollout. What is the same for all nodes is worked out once."""
+    """The states and blockers of the nodes of one rollout. What all nodes share is computed once."""
 
     def __init__(self, rollout: RolloutState) -> None:
         self.rollout = rollout
@@ -101,7 +96,7 @@ class Explainer:
 
     @property
     def keepers(self) -> set[Blocker]:
-        """The blockers that `kept` may return for some node, without a look at each of them."""
+        """The blockers that `kept` may return for some node, without a look at each node."""
         rollout, rolling = self.rollout, self.rollout.rolling_update
         found = {Blocker.PAUSED} if self._paused else set()
         if len(rollout.target) < rollout.budget.desired:
@@ -118,7 +113,7 @@ class Explainer:
         return self._of_empty(node) if node.old is None else self.kept(node) or self.of_turn(node)
 
     def of_turn(self, node: NodeInfo) -> Blocker | None:
-        """The blocker of a node in `RolloutState.outdated`. Called for all nodes, so it is kept cheap."""
+        """The blocker of a node in `RolloutState.outdated`. Called for every node, so it is kept cheap."""
         if self.of_all is not None:
             return self.of_all
         if (self._particular or len(node.pods) > 1) and (found := self._of_particular(node)) is not None:
@@ -139,7 +134,7 @@ class Explainer:
 
     @cached_property
     def held_by_hook(self) -> tuple[Pod, ...]:
-        """All pods that the preDelete hook holds, in update order."""
+        """The pods that the preDelete hook holds, in update order."""
         rollout = self.rollout
         if rollout.world.daemonset.pre_delete is None:
             return ()
@@ -148,7 +143,7 @@ class Explainer:
 
     @cached_property
     def of_all(self) -> Blocker | None:
-        """The blocker that keeps all nodes from being updated."""
+        """The blocker of the update of all nodes."""
         rollout = self.rollout
         in_backoff = rollout.world.in_backoff
         if (found := blockers.rollout_blocker(rollout)) is not None:
@@ -182,7 +177,6 @@ class Explainer:
         return found
 
     def _of_new(self, node: NodeInfo) -> Blocker | None:
-        """The blocker of a node with a live pod of the current revision."""
         if node.old is None:
             return None if node.current_available or node.current is None else self._of_starting(node.current)
         if node.unreachable:
@@ -234,7 +228,7 @@ class Explainer:
 
     @cached_property
     def _none_young(self) -> bool:
-        """Whether the limit leaves no room for nodes whose old pod is Ready, but not yet available."""
+        """Whether the limit has no room for nodes whose old pod is Ready, but not yet available."""
         if self.rollout.surging:
             return self._used_up
         young = [

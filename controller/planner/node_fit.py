@@ -1,8 +1,6 @@
-"""Which nodes should run a pod (eligible nodes), and which may keep one, as in the native controller
-(`NodeShouldRunDaemonPod`). Resources, ports and node conditions are for the scheduler.
-
-The placement fields of the template are compiled once per generation; a node then costs a few dictionary look-ups.
-"""
+"""Which nodes should run a pod (eligible nodes) and which may keep one, as `NodeShouldRunDaemonPod` of the native
+controller decides. Resources, ports and node conditions are left to the scheduler. The template's placement fields
+are compiled once per generation; a node then costs a few dictionary look-ups."""
 
 from __future__ import annotations
 
@@ -24,14 +22,12 @@ NodeTest: TypeAlias = Callable[[Node], bool]
 
 
 class Fit(IntEnum):
-    """Whether a daemon pod should be on a node."""
-
     LEAVE = 0
-    """It must not be there."""
+    """A pod must not be there."""
     STAY = 1
-    """It may stay, but none is created: the node has a NoSchedule taint that the pod does not tolerate."""
+    """A pod may stay, but none is created: it does not tolerate a NoSchedule taint of the node."""
     RUN = 2
-    """Exactly one pod should be there: the node is eligible."""
+    """The node is eligible: exactly one pod should be there."""
 
 
 class Toleration(View):
@@ -50,14 +46,13 @@ class PlacementSpec(View):
 
 
 class Placement(View):
-    """The fields of a pod template that decide where its pods go."""
+    """The fields of a pod template that decide where its pods run."""
 
     spec: PlacementSpec = PlacementSpec()
 
 
 def daemon_tolerations(host_network: bool) -> tuple[Toleration, ...]:
-    """The tolerations that every daemon pod gets
-    (https://kubernetes.io/docs/concepts/workloads/controllers/daemonset/#taints-and-tolerations)."""
+    """See https://kubernetes.io/docs/concepts/workloads/controllers/daemonset/#taints-and-tolerations"""
     no_execute = [names.TAINT_NOT_READY, names.TAINT_UNREACHABLE]
     no_schedule = [names.TAINT_DISK_PRESSURE, names.TAINT_MEMORY_PRESSURE, names.TAINT_PID_PRESSURE]
     no_schedule += [names.TAINT_UNSCHEDULABLE, *([names.TAINT_NETWORK_UNAVAILABLE] if host_network else [])]
@@ -66,23 +61,20 @@ def daemon_tolerations(host_network: bool) -> tuple[Toleration, ...]:
 
 
 class Judged(Value):
-    """All nodes as judged by the rules of one DaemonSet, all in the order of `nodes`."""
+    """All nodes as judged by the rules of one DaemonSet, in the order of `nodes`."""
 
     nodes: tuple[Node, ...] = ()
     fits: tuple[Fit, ...] = ()
     selected: tuple[bool, ...] = ()
-    """Whether `Rules.selects` each node."""
     zones: tuple[str, ...] = ()
     eligible: Mapping[str, int] = {}
-    """The number of eligible nodes by zone, if there are any."""
+    """The number of eligible nodes in each zone that has any."""
 
 
 class Rules:
-    """The compiled placement rules of one generation of a DaemonSet.
-
-    Raises ValueError or msgspec.ValidationError for a placement field of the wrong type and for a broken selector; a
-    broken affinity term matches no node. `validation.compiled` raises nothing.
-    """
+    """The compiled placement rules of one generation of a DaemonSet. Raises ValueError or msgspec.ValidationError for
+    a placement field of the wrong type or a broken selector; `validation.compiled` does not. A broken affinity term
+    matches no node."""
 
     def __init__(
         self,
@@ -94,7 +86,7 @@ class Rules:
         """`pods` is the selector of the DaemonSet; `problems` say why its spec cannot be used."""
         self.problems = problems
         self.owns: Matcher = selector.parse(pods) if pods is not None and not pods.empty else lambda _: False
-        """Whether the selector of the DaemonSet matches the labels; an empty one matches nothing."""
+        """Whether the DaemonSet's selector matches the labels; an empty one matches nothing."""
         spec = msgspec.convert(template, Placement).spec
         self._name = spec.node_name
         self._labels = tuple((spec.node_selector or {}).items())
@@ -115,11 +107,11 @@ class Rules:
         return self._taint_fit(node.taints) if node.taints else Fit.RUN
 
     def selects(self, node: Node) -> bool:
-        """Whether `rollingUpdate.selector` allows updates on this node; without a selector, on every node."""
+        """Whether `rollingUpdate.selector` allows updates on this node; unset, it allows every node."""
         return self._selects is None or self._selects(node.labels)
 
     def judged(self, nodes: tuple[Node, ...]) -> Judged:
-        """Remembered by the identity of `nodes`: pass the same tuple while no node has changed."""
+        """Cached by the identity of `nodes`: pass the same tuple while no node has changed."""
         if self._judged.nodes is not nodes:
             usual, fits = ZONE_LABELS[0], tuple(map(self.fit, nodes))
             zones = tuple([node.labels.get(usual) or node.zone for node in nodes])
@@ -159,7 +151,7 @@ def _tolerates(toleration: Toleration, taint: Taint) -> bool:
 
 
 def _affinity_test(affinity: AffinityView | None) -> NodeTest | None:
-    """The test of the required node affinity; None: there is none. One matching term is enough."""
+    """The test of the required node affinity, of which one matching term is enough; None: it is unset."""
     required = affinity.node_affinity.required if affinity and affinity.node_affinity else None
     if required is None:
         return None

@@ -13,22 +13,20 @@ from controller.planner.node_fit import Fit
 from controller.planner.world import World
 
 PROVEN_SECONDS = 3.0
-"""Seconds that a restarted container must run before a pod that was updated in place counts as available. A kubelet
-calls a container without a readiness probe ready as soon as it starts, even if it ends at once. In fact 2 to 3 s,
-because start times are whole seconds."""
+"""Seconds that a restarted container must run (2 to 3, as start times are whole seconds) before its pod is available.
+Without a readiness probe, the kubelet reports it ready as soon as it starts, even if it ends at once."""
 
 
 class NodeInfo(Value):
     name: str
     object: Node | None
-    """None: it is gone."""
     fit: Fit | None
-    """None: the node is gone."""
+    """None, as `object`, if the node is gone."""
     selected: bool
     """Whether `rollingUpdate.selector` allows updates here."""
     unreachable: bool
     pods: tuple[Pod, ...]
-    """The DaemonSet's pods here, without `removed`: bound before unbound, then oldest first."""
+    """Without `removed`: bound before unbound, then oldest first."""
     removed: tuple[Pod, ...]
     """Pods that are both terminating and ended: nothing waits for them, but their names are still taken."""
     current: Pod | None
@@ -41,9 +39,9 @@ class NodeInfo(Value):
     had_current: bool
     """Whether a pod of the current revision is here, live or not; on an empty node, whether the last one was."""
     had_old: bool
-    """The same for any other revision. Both False: no pod was ever seen here."""
+    """The same for other revisions. Both are False if no pod was ever seen here."""
     last: str | None
-    """The revision hash of the last pod, if none is live. None: not known."""
+    """The revision hash of the last pod if none is live; None: unknown."""
 
     @property
     def available(self) -> bool:
@@ -51,7 +49,7 @@ class NodeInfo(Value):
 
     @property
     def old_ready(self) -> bool:
-        """Whether the old pod gets traffic: available, or Ready and only younger than minReadySeconds."""
+        """Whether the old pod gets traffic: it is available, or Ready and only younger than minReadySeconds."""
         old = self.old
         return self.old_available or (
             old is not None and old.ready and not old.held_by_hook and old.in_progress is None
@@ -68,13 +66,12 @@ class NodeInfo(Value):
 
     @property
     def old_only_held(self) -> bool:
-        """Whether the old pod would be ready if it were not prepared for its deletion."""
+        """Whether the old pod is not ready only because it is prepared for its deletion."""
         old = self.old
         return old is not None and old.ready_ignoring_hook and (old.held_by_hook or old.marked_not_ready)
 
     def awaits_retry(self, current: str) -> bool:
-        """Whether a pod of the `current` revision hash beside a live old one has failed and is kept until its
-        back-off is over."""
+        """Whether a failed pod of the `current` hash beside a live old one is kept until its back-off is over."""
         if self.old is None or not self.had_current:
             return False
         return any(pod.ended and pod.hash == current for pod in self.pods)
@@ -85,18 +82,16 @@ class NodeInfo(Value):
 
     @property
     def ended(self) -> list[Pod]:
-        """Pods that have ended and are not being deleted. They go before another pod is created."""
+        """Pods that have ended and are not being deleted; they go before another pod is created."""
         return [pod for pod in self.pods if pod.ended]
 
     @property
     def uids(self) -> tuple[str, ...]:
-        """The uids of all pods here, `removed` ones too. They go into the name of the next pod."""
+        """The uids of all pods here, `removed` ones too, which go into the name of the next pod."""
         return tuple([pod.uid for pod in (*self.pods, *self.removed)])
 
 
 class NodeReader:
-    """Makes a `NodeInfo` of each node, and notes when the next pod becomes available."""
-
     def __init__(self, world: World, current_hash: str) -> None:
         self._hash = current_hash
         self._now = world.now
@@ -104,7 +99,7 @@ class NodeReader:
         self._ready_seen, self._restarts_seen = world.ready_seen, world.restarts_seen
         self._gone = {node: gone.pod for node, gone in world.predecessors.items() if gone.pod is not None}
         self.next_available: float | None = None
-        """When the next pod that is ready now becomes available (seconds since 1970); None: none waits."""
+        """When the next pod that is ready becomes available (seconds since 1970)."""
 
     def node(
         self,
@@ -155,7 +150,7 @@ class NodeReader:
         )
 
     def _last(self, node: str, pods: Sequence[Pod], removed: Sequence[Pod]) -> str | None:
-        """The revision hash of the youngest pod, be it here or gone; None: unknown."""
+        """The revision hash of the youngest pod, present or gone; None: unknown."""
         youngest = max(pods or removed, key=lambda pod: (pod.created, pod.name), default=None)
         gone = None if pods else self._gone.get(node)
         if gone is not None and (youngest is None or gone.created > youngest.created):
@@ -163,8 +158,7 @@ class NodeReader:
         return youngest.hash if youngest is not None else None
 
     def _is_available(self, live: Pod) -> bool:
-        """Whether a live pod is available. As in the native controller, `minReadySeconds` must have passed, not only
-        be reached."""
+        """As in the native controller, `minReadySeconds` must have passed, not only be reached."""
         if not live.ready or live.held_by_hook:
             return False
         if live.in_progress is not None and live.in_progress.is_pending(self._now):
@@ -180,11 +174,11 @@ class NodeReader:
         return moment < self._now or self._awaits(moment)
 
     def _seen(self, live: Pod, said: float) -> float:
-        """When the pod became ready, at the latest when it was seen so: the clock of the node may be ahead."""
+        """When the pod became ready, at the latest when that was seen: the clock of the node may be ahead."""
         return min(said, self._ready_seen.get(live.uid, said)) if self._ready_seen else said
 
     def _restarted(self, live: Pod, said: float) -> float:
-        """When its container restarted, at the earliest a second before it was seen: the node may be behind."""
+        """When its container restarted, at the earliest a second before that was seen: the clock may be behind."""
         seen = self._restarts_seen.get(live.uid)
         return self._seen(live, said) if seen is None else max(min(said, seen), seen - 1)
 
@@ -195,7 +189,7 @@ class NodeReader:
 
 
 def _without_removed(pods: Sequence[Pod]) -> tuple[Sequence[Pod], Sequence[Pod]]:
-    """The pods in the order in which they count, without those that are both terminating and ended; and these."""
+    """The pods in the order in which they count, and those that are both terminating and ended."""
     there = (pod for pod in pods if not (pod.terminating and pod.ended))
     removed = [pod for pod in pods if pod.terminating and pod.ended]
     return sorted(there, key=lambda pod: (not pod.bound, pod.created, pod.name)), removed

@@ -1,6 +1,5 @@
-"""Places pods: one on each node that should run it, none where it must not run; and says which revision an empty node
-gets, and which pods and revisions are adopted or released.
-"""
+"""Places one pod on each node that should run it and none elsewhere, chooses the revision of an empty node, and
+adopts or releases pods and revisions."""
 
 from __future__ import annotations
 
@@ -58,8 +57,6 @@ def place_pods(rollout: RolloutState) -> Step:
 
 
 class _Needs:
-    """What the nodes need that were looked at so far."""
-
     def __init__(self, rollout: RolloutState) -> None:
         self.rollout = rollout
         self.deletes: list[actions.DeletePod | actions.PrepareDelete] = []
@@ -75,8 +72,8 @@ class _Needs:
         return action is not None
 
     def leave(self, pod: Pod) -> None:
-        """Delete a pod from a node that the current revision leaves; after a dry run of that revision where one is
-        needed, because what the template says of nodes may be in a misspelt field."""
+        """Delete a pod from a node that the current revision leaves. Where a dry run is due, it comes first, because
+        a misspelt placement field may be the cause."""
         if pod.hash != self.rollout.revision.hash and self.rollout.must_ask:
             self.ask_about.append(pod.node)
         else:
@@ -84,7 +81,6 @@ class _Needs:
 
 
 def _delete_ended(node: NodeInfo, needs: _Needs) -> None:
-    """Delete pods that have ended, once the back-off of the node is over."""
     for pod in node.ended:
         if blockers.removal_blocker(needs.rollout, pod) is Blocker.BACK_OFF:
             continue
@@ -97,7 +93,7 @@ def _delete_ended(node: NodeInfo, needs: _Needs) -> None:
 
 
 def _delete_excess(node: NodeInfo, needs: _Needs) -> None:
-    """Delete pods until one is left; while surging one of each kind, until the old one is not needed any more."""
+    """Delete pods until one is left; while surging one of each kind, as long as the old one is needed."""
     for pod in node.live:
         if pod is not node.current and pod is not node.old:
             needs.delete(pod, DeleteReason.EXCESS)
@@ -108,7 +104,7 @@ def _delete_excess(node: NodeInfo, needs: _Needs) -> None:
 
 
 def _dry_run(rollout: RolloutState, nodes: Sequence[str]) -> Step:
-    """The dry run for one of these nodes, which wait for it; or a note that the last one found unknown fields."""
+    """The dry run for one of these nodes; or a note if the last one found unknown fields."""
     if not nodes:
         return Step()
     if rollout.refused_for_unknown_fields and isinstance(rollout.verdict, TemplateRefused):
@@ -117,8 +113,8 @@ def _dry_run(rollout: RolloutState, nodes: Sequence[str]) -> Step:
 
 
 def _creates(rollout: RolloutState, needs: _Needs) -> tuple[list[actions.CreatePod], bool]:
-    """The creates for all `fillable` nodes, except of a revision that needs a dry run first; and whether nodes are
-    left out by burst or `in_order`."""
+    """The creates for all `fillable` nodes, except of a revision that needs a dry run first; and whether burst or
+    `in_order` leaves out nodes."""
     empty = fillable(rollout)
     if not empty:
         return [], False
@@ -134,22 +130,19 @@ def _creates(rollout: RolloutState, needs: _Needs) -> tuple[list[actions.CreateP
 
 
 def fillable(rollout: RolloutState) -> list[NodeInfo]:
-    """The nodes without a pod that may get one of any revision, ascending."""
+    """The nodes without a pod that may get one of some revision, ascending."""
     return [node for node in rollout.without_pod if blockers.creation_blocker(rollout, node) is None]
 
 
 def in_order(rollout: RolloutState, empty: Sequence[NodeInfo]) -> list[NodeInfo]:
-    """`empty` in the order of creation, without the nodes that are left for a later pass."""
+    """`empty` in the order of creation, without the nodes left for a later pass."""
     return blockers.others_first(rollout.world, empty, lambda node: BackoffKey("node", node.name), scattered=True)
 
 
 def refills(rollout: RolloutState, empty: Sequence[NodeInfo]) -> list[tuple[NodeInfo, Revision | Blocker]]:
-    """The revision that each of these `fillable` nodes gets, or its blocker.
-
-    It is the current revision if the node may hold that and it is stored, else what `Fallback` says. The node stays
-    empty if that revision does not run there, or the server does not know all of its fields. With partitionedScaling,
-    nodes that never had a pod wait for their turn.
-    """
+    """The revision that each of these `fillable` nodes gets, or its blocker: the current one if it is stored and the
+    node may hold it, else that of `Fallback`. The node stays empty if its pods do not run there or the server does
+    not know all fields. With partitionedScaling, nodes that never had a pod wait for their turn."""
     refused = Blocker.REFUSED if rollout.refused_for_unknown_fields else None
     if rollout.fills_with_current:
         return [(node, refused or rollout.revision) for node in empty]
@@ -176,11 +169,9 @@ def refills(rollout: RolloutState, empty: Sequence[NodeInfo]) -> list[tuple[Node
 
 
 def _in_turn(rollout: RolloutState, empty: Sequence[NodeInfo], may_hold: Container[str]) -> tuple[set[str], set[str]]:
-    """New nodes that wait because the quota is used up, and new nodes that get the current revision.
-
-    Nodes that lost their pod never wait; OpenKruise does not even replace a lost pod while the quota is used up. A
-    pod counts as lost only if this process has seen it. Nodes that selector or pause keep do not count.
-    """
+    """New nodes that wait because the quota is used up, and new nodes that get the current revision. Nodes that lost
+    a pod this process has seen never wait; OpenKruise does not replace those while the quota is used up. Nodes that
+    selector or pause keep do not count."""
     returning = [node for node in rollout.eligible if node.had_old and not node.live and node.name in may_hold]
     room = rollout.quota - sum(1 for node in rollout.eligible if node.had_current) - len(returning)
     frozen = rollout.frozen
@@ -198,9 +189,8 @@ def _in_turn(rollout: RolloutState, empty: Sequence[NodeInfo], may_hold: Contain
 
 
 def claim(rollout: RolloutState) -> Step:
-    """The stage that adopts pods and revisions that match the selector, and releases pods that no longer match; at
-    most `burst` in one pass. Pods whose labels a webhook changed are deleted. Orphans that are being deleted are
-    not adopted."""
+    """The stage that adopts pods and revisions that match the selector, releases pods that no longer match, and
+    deletes pods whose labels a webhook changed; at most `burst` in one pass. Terminating orphans are not adopted."""
     world = rollout.world
     unmatched = [pod for pod in rollout.unmatched if _may_write(world, pod.uid) and not pod.terminating]
     lost = [
@@ -236,8 +226,7 @@ def _may_write(world: World, uid: str) -> bool:
 
 
 def _adopt(revision: Revision, world: World) -> actions.AdoptRevision:
-    """The adoption of a revision, with a record if no pod has it. Of revisions with one hash, a pod has the one that
-    was adopted or created first."""
+    """Records whether no pod has the revision. Of several with one hash, pods have the first one."""
     ran = any(pod.hash == revision.hash for pod in (*world.pods, *world.orphans))
     ran = ran and all(one.hash != revision.hash for one in world.revisions)
     return actions.AdoptRevision(
@@ -248,8 +237,7 @@ def _adopt(revision: Revision, world: World) -> actions.AdoptRevision:
 def _release(
     pod: Pod, in_backoff: Collection[BackoffKey]
 ) -> actions.CancelDelete | actions.OpenGates | actions.ReleasePod:
-    """The next step to release a pod. A readiness gate that the controller closed is opened first, unless that write
-    is in backoff."""
+    """The next step to release a pod. Its closed readiness gates are opened first, unless that is in backoff."""
     if not pod.ended:
         if pod.held_by_hook or pod.marked_not_ready:
             return actions.CancelDelete(pod=pod.ref)

@@ -1,7 +1,7 @@
-"""Plans one pass over a DaemonSet, as a function of the World: no I/O, no clock, no logging.
+"""Plans one pass over a DaemonSet as a function of the World, without I/O, clock or logging.
 
-The stages are asked in order: `claim`, `settle_history`, `place_pods`, `roll_out`, `trim_history`. The first one that
-wants to write ends the pass. Pods in the middle of a change are settled beside it, and the status follows.
+The stages run in the order `claim`, `settle_history`, `place_pods`, `roll_out`, `trim_history`. The first one that
+acts ends the pass. Pods in the middle of a change are settled in the same pass, then the status is made.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from controller.planner.world import World, hashes_of_pods
 
 Stage: TypeAlias = Callable[[RolloutState], Step]
 _CLOCK_GRAIN = 0.05
-"""Seconds that are added to wake-up times, because a pod is available only *after* its minReadySeconds."""
+"""Seconds added to wake-up times, because a pod is available only *after* its minReadySeconds."""
 
 
 class Plan(Value):
@@ -52,15 +52,15 @@ class Plan(Value):
     more: bool = False
     again: bool = False
     withheld: bool = False
-    """Whether some actions are left out because they are in backoff."""
+    """Whether actions are left out because they are in backoff."""
     all_written: bool = False
-    """Whether nothing is left to be written, so that all failures are over."""
+    """Whether nothing is left to write, so that all failures are over."""
     status: Status | None = None
-    """The wanted status; None: unchanged."""
+    """None: unchanged."""
     rollout_events: tuple[Note, ...] = ()
-    """Notes that are sent after the status is written, so that each is sent once."""
+    """Sent after the status is written, so that each is sent once."""
     summary: Summary | None = None
-    """Numbers for metrics; None: the spec cannot be used."""
+    """None: the spec cannot be used."""
 
 
 def plan(world: World) -> Plan:
@@ -118,7 +118,7 @@ def _staged(rollout: RolloutState) -> tuple[Stage | None, list[Step]]:
 
 
 def _withheld(rollout: RolloutState, actions: tuple[Action, ...]) -> bool:
-    """Whether more would be done if nothing were in backoff. Only worked out while writes fail."""
+    """Whether more would be done without backoffs. Computed only while writes fail."""
     world = rollout.world
     if not (world.fresh and world.write_failure and has_failed(world)):
         return False
@@ -136,10 +136,8 @@ def _refused(world: World, found: tuple[str, ...]) -> Plan:
 
 
 def settle_history(rollout: RolloutState) -> Step:
-    """The stage that stores the current revision, once and with the highest number: a rollback renumbers it.
-
-    Of duplicates the newest stays. Pods of the others get its label, without a restart, then the others are deleted.
-    """
+    """The stage that stores the current revision once, with the highest number; a rollback renumbers it. Of
+    duplicates the newest stays: pods of the others get its label without a restart, then the others are deleted."""
     revision = rollout.revision
     if not revision.uid:
         create = CreateRevision(name=revision.name, hash=revision.hash, number=revision.number)
@@ -163,11 +161,11 @@ def settle_history(rollout: RolloutState) -> Step:
 
 
 def trim_history(rollout: RolloutState) -> Step:
-    """The stage that records which revisions pods have, and deletes the oldest beyond revisionHistoryLimit.
+    """The stage that records which revisions pods have had, and deletes the oldest beyond revisionHistoryLimit.
 
-    Revisions of pods stay. So do the stable one and the one before it, unless the limit is 0: `rollback` goes back to
-    these. While partition, selector or pause keep nodes old, also those stay from which pods may be created there:
-    the one with the most pods, and the last one of each empty node.
+    Kept are the revisions of pods, and for `rollback` the stable one and, unless the limit is 0, the one before it.
+    While partition, selector or pause keep nodes old, also those that pods may be created from: the one with the most
+    pods, and the last one of each empty node.
     """
     new = [one for one in (rollout.revision, *rollout.history) if one.never_ran and not one.terminating]
     ran = hashes_of_pods(rollout.world) if new else frozenset[str]()
@@ -193,7 +191,7 @@ def _surplus(rollout: RolloutState) -> Sequence[DeleteRevision]:
 
 
 def _unless_in_backoff(rollout: RolloutState, actions: Iterable[Action], *, more: bool) -> Step:
-    """A step with the actions that are not in backoff; those that are delay no others."""
+    """A step without the actions in backoff, which delay no others."""
     free = tuple(action for action in actions if action.backoff_key not in rollout.world.in_backoff)
     return Step(actions=free, more=more and bool(free))
 
@@ -202,4 +200,3 @@ BEFORE_UPDATE: tuple[Stage, ...] = (claim, settle_history, place_pods)
 """While one of these stages has something to do, the generation does not count as observed."""
 
 STAGES: tuple[Stage, ...] = (*BEFORE_UPDATE, roll_out, trim_history)
-"""All stages in order. The first one that acts ends the pass; the next pass sees what it has changed."""

@@ -1,7 +1,5 @@
-"""The bodies of pods: the template, bound to one node by affinity, owned by its DaemonSet.
-
-A body is encoded once per revision; the names of pod and node are then put between the encoded parts.
-"""
+"""The bodies of pods: the template, bound to one node by affinity and owned by its DaemonSet. A body is encoded once
+per revision; the names of pod and node are then inserted."""
 
 from __future__ import annotations
 
@@ -27,7 +25,7 @@ from controller.planner.node_fit import daemon_tolerations
 from controller.planner.world import Predecessor
 
 _NAME, _NODE = b"\0", b"\1"
-"""Where the names of pod and node go. JSON has these bytes only in escaped form."""
+"""Placeholders for the names of pod and node. JSON has these bytes only in escaped form."""
 _METADATA = frozenset(
     [
         "annotations",
@@ -47,20 +45,16 @@ _METADATA = frozenset(
         "uid",
     ]
 )
-"""The fields of any object's metadata."""
 _POD = frozenset({"apiVersion", "kind", "metadata", "spec", "status"})
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _MAX_BASE = 54
-"""Characters of the owner's name in the name of a pod: with `-` and 8 more, at most 63 as a host name."""
+"""Characters of the owner's name in the name of a pod: with `-` and 8 more it is a host name of at most 63."""
 
 
 def pod_name(daemonset: DaemonSet, node: str, seen: tuple[str, ...], before: Predecessor | None) -> str:
-    """The name of a new pod, `<daemonset>-<8 characters>`. `seen` are the uids of the pods on the node, `before` is
-    the pod that was there last.
-
-    It is the same until a pod was seen there or has gone, whatever the template: a create that is repeated because
-    its answer was lost is refused as AlreadyExists.
-    """
+    """`<daemonset>-<8 characters>`, from the uids `seen` on the node and the pod that was there `before`. Whatever
+    the template, it is the same until a pod was seen there or has gone, so that the server refuses a create repeated
+    after a lost answer as AlreadyExists."""
     return child_name(daemonset.name, daemonset.uid, node, before.uid if before else "", *sorted(seen))
 
 
@@ -70,7 +64,7 @@ def child_name(owner: str, *parts: str) -> str:
 
 
 def without_child_names(text: str, owner: str) -> str:
-    """`text` with `<owner>-…` in place of each name that `child_name` makes, so that it is the same for all pods."""
+    """`text` with `<owner>-…` for each name that `child_name` makes, so that it is the same for all pods."""
     return re.sub(rf"\b{re.escape(_base(owner))}-[{SHORT_HASH_CHARACTERS}]{{8}}\b", f"{_base(owner)}-…", text)
 
 
@@ -85,8 +79,6 @@ def unknown_field_words(message: str) -> str:
 
 
 class PodRenderer:
-    """The bodies of all pods of one revision."""
-
     def __init__(self, daemonset: DaemonSet, revision: Revision) -> None:
         name, node = (cast("JSON", msgspec.Raw(hole)) for hole in (_NAME, _NODE))  # replaced below
         whole = _body(daemonset, revision, name)
@@ -98,11 +90,11 @@ class PodRenderer:
         self._whole = as_bytes({**_misplaced(revision.template), **whole, "spec": {**spec, **aim}})
 
     def body(self, name: str, node: str) -> bytes:
-        """The JSON body of the pod `name` on `node`, ready to be sent."""
+        """The JSON body of the pod, ready to be sent."""
         return self._body.replace(_NODE, as_bytes(node)).replace(_NAME, as_bytes(name))
 
     def whole(self, name: str, node: str) -> bytes:
-        """The same with every field of the template, for a dry run that is to find unknown fields."""
+        """`body` with every field of the template, for a dry run that finds unknown fields."""
         return self._whole.replace(_NODE, as_bytes(node)).replace(_NAME, as_bytes(name))
 
 
@@ -119,7 +111,7 @@ def owner_reference(daemonset: DaemonSet) -> JSONObject:
 
 def _body(daemonset: DaemonSet, revision: Revision, hole: JSON) -> JSONObject:
     """The body without its node; `hole` is the name of the pod. Of the known metadata only labels, annotations and
-    finalizers are taken; unknown fields are sent, so that the server can name them."""
+    finalizers are kept. Unknown fields are sent, so that the server reports them."""
     template = revision.template
     meta = fields_of(template.get("metadata"))
     metadata: JSONObject = {
@@ -140,7 +132,7 @@ def _body(daemonset: DaemonSet, revision: Revision, hole: JSON) -> JSONObject:
 
 
 def _gates(daemonset: DaemonSet, spec: JSONObject) -> JSONObject:
-    """The readiness gates of the template and the controller's: for updates in place, and for the preDelete hook."""
+    """The readiness gates of the template, and the controller's for updates in place and the preDelete hook."""
     given = items_of(spec.get("readinessGates"))
     hook = daemonset.pre_delete
     wanted = {
@@ -160,8 +152,7 @@ def aimed(affinity: JSONObject, node: JSON) -> JSONObject:
 
 
 def hides_fields(template: JSONObject) -> bool:
-    """Whether pods lack fields of the template: required node affinity, a toleration that an automatic one replaces,
-    or fields that a template does not have."""
+    """Whether pods lack fields of the template: required node affinity, replaced tolerations, or misplaced fields."""
     spec = fields_of(template.get("spec"))
     kept, _ = _tolerations(spec)
     required = fields_of(fields_of(spec.get("affinity")).get("nodeAffinity")).get(_REQUIRED)
@@ -170,7 +161,7 @@ def hides_fields(template: JSONObject) -> bool:
 
 
 def _misplaced(template: JSONObject) -> JSONObject:
-    """Fields of the template that only a pod has, with a blank after their names, so that the server reports them."""
+    """Template fields that only a pod has, with a space after their names, so that the server reports them."""
     return {f"{field} ": template[field] for field in ("apiVersion", "kind", "status") if field in template}
 
 
@@ -190,8 +181,8 @@ def _narrowed(affinity: JSONObject, node: JSON) -> JSONObject:
 
 
 def _tolerations(spec: JSONObject) -> tuple[list[JSON], list[JSON]]:
-    """Those of the template that stay, and the automatic ones. As in the native controller, an automatic one replaces
-    one of the same key, operator, value and effect: its `tolerationSeconds` would evict the pod."""
+    """The template's tolerations that stay, and the automatic ones. As in the native controller, an automatic one
+    replaces its equal, whose `tolerationSeconds` would evict the pod."""
     automatic = daemon_tolerations(spec.get("hostNetwork") is True)
     replaced = {(one.key, "Exists", "", one.effect) for one in automatic}
     kept = [

@@ -1,9 +1,6 @@
-"""How far a rollout is, its phase, whether it is stalled, and the stable revision that a rollback goes to: decided
-here, kept in `status.rollout`.
-
-Times in `status.rollout` change only together with counts or the phase. Two passes over the same world make the same
-status, so it is never written only because time has passed.
-"""
+"""How far a rollout is, its phase, whether it is stalled, and the stable revision that a rollback goes to, all kept
+in `status.rollout`. Times there change only with counts or the phase, so that the status is never written only
+because time has passed."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ from controller.planner.rollout_state import RolloutState
 from controller.planner.world import TemplateRefused
 
 SOAK_SECONDS = 30.0
-"""For so long, or for minReadySeconds if that is longer, a pod must have been ready to prove its revision."""
+"""For so long, or for minReadySeconds if that is longer, a pod must be ready to prove its revision."""
 
 
 class Standing(Value):
@@ -61,7 +58,7 @@ class Standing(Value):
 
 
 def phase_of(standing: Standing) -> Phase:
-    """The first phase that applies; those that wait for a person come first."""
+    """The first phase that applies; those that wait for a user come first."""
     if standing.terminating:
         return Phase.TERMINATING
     if not standing.observed:
@@ -86,7 +83,7 @@ CLOCK_RUNS = (Phase.PROGRESSING, Phase.STALLED)
 
 
 def standing_of(rollout: RolloutState, *, observed: bool) -> Standing:
-    """The standing as the pods show it; `advance` works out `completed` and `overdue`."""
+    """The standing as the pods show it; `advance` computes `completed` and `overdue`."""
     without = available = outdated = done = waiting = kept = 0
     run, unplaceable = Fit.RUN, rollout.unplaceable
     for node in rollout.nodes:
@@ -126,9 +123,8 @@ def standing_of(rollout: RolloutState, *, observed: bool) -> Standing:
 
 
 def _awaited_nodes(rollout: RolloutState) -> list[str]:
-    """`Standing.awaited`. A reachable node waits for unreachable ones if they use up the budget; a pod of the current
-    revision that fails, or does not get ready where it could, is waited for itself.
-    """
+    """`Standing.awaited`. A reachable node waits for unreachable ones that use up the budget. A pod of the current
+    revision that fails, or could get ready and does not, is waited for itself."""
     left = [node for node in rollout.target if node.old is not None or not node.current_available]
     awaited = {node.name for node in left if _awaits_contact(node)}
     reachable = [node for node in left if node.name not in awaited]
@@ -149,8 +145,8 @@ def _lacks_only_budget(rollout: RolloutState, node: NodeInfo) -> bool:
 
 
 def _awaits_contact(node: NodeInfo) -> bool:
-    """Whether the node is unreachable, or not ready without an available pod, and not because of a new pod: as with a
-    network plugin, that may be what makes the node not ready."""
+    """Whether the node is unreachable, or not ready without an available pod. A current pod rules out the latter: as
+    with a network plugin, it may be what makes the node not ready."""
     if node.object is None or not node.object.not_ready:
         return False
     if node.current is not None and node.current.problem is not None:
@@ -161,13 +157,10 @@ def _awaits_contact(node: NodeInfo) -> bool:
 def advance(
     before: DaemonSetStatus | None, standing: Standing, *, revision_hash: str, deadline: float, now: float
 ) -> Rollout:
-    """The next `status.rollout`. `before` is the newest known status; `deadline` is in seconds, `now` in seconds
-    since 1970.
-
-    A rollout that is Progressing is Stalled `deadline` seconds after its last progress. Progress is: a new revision,
-    more nodes than ever done or with their new pod, another target, and going on after another phase. While only
-    unreachable nodes are waited for, the deadline does not count.
-    """
+    """The next `status.rollout`, after the newest known status; `now` is in seconds since 1970. A Progressing rollout
+    is Stalled `deadline` seconds after its last progress: a new revision, more nodes than ever done or with their new
+    pod, another target, or a return from another phase. The deadline does not count while only unreachable nodes are
+    awaited."""
     last = _record(before)
     stamp = rfc3339(now)
     if before is None or before.update_revision != revision_hash or not last.start_time:
@@ -215,7 +208,7 @@ def halted(before: DaemonSetStatus | None, now: float) -> Rollout:
 
 
 def due_at(record: Rollout, deadline: float) -> float:
-    """When a Progressing rollout becomes Stalled if it makes no progress (seconds since 1970)."""
+    """When a Progressing rollout becomes Stalled without further progress (seconds since 1970)."""
     return (epoch(record.last_progress_time) or 0.0) + deadline
 
 
@@ -224,8 +217,7 @@ def _record(status: DaemonSetStatus | None) -> Rollout:
 
 
 def _starts_clock(last: Rollout, phase: Phase, deadline: float) -> bool:
-    """Whether the deadline starts in this pass: the phase is new in `CLOCK_RUNS`, or was Stalled for another reason,
-    that is, before the deadline had passed."""
+    """Whether the deadline starts now: the phase is new in `CLOCK_RUNS`, or was Stalled for another reason."""
     if phase not in CLOCK_RUNS or last.phase not in CLOCK_RUNS:
         return phase in CLOCK_RUNS
     refused = last.phase == Phase.STALLED and (epoch(last.last_transition_time) or 0.0) < due_at(last, deadline)
@@ -239,14 +231,13 @@ def _in_phase(record: Rollout, phase: Phase, stamp: str) -> Rollout:
 
 
 def with_stable(rollout: RolloutState, record: Rollout, *, observed: bool) -> tuple[Rollout, float | None]:
-    """The record with the stable revision and the one before it, and when another one becomes stable, if nothing
-    happens (seconds since 1970); None: not by waiting.
+    """The record with the stable revision and the one before it, and when another one becomes stable by waiting
+    (seconds since 1970).
 
-    Nothing is concluded from what is incomplete: own writes that are not seen yet, a pod that cannot be decoded. A
-    restart makes no other revision; and one that was gone back to has none before it, because the one before is the
-    one that was abandoned. The first of
-    all stands in for it until it is stable. Once most
-    nodes have another one that is not wanted any more, none is.
+    Incomplete data changes nothing: own writes that are not seen yet, or a pod that cannot be decoded. A restart
+    makes no other revision. One that was rolled back to has none before it, because that would be the abandoned one.
+    The first revision of all is recorded as the one before until it is stable. Both are given up once most nodes have
+    another revision that is not wanted any more.
     """
     current = rollout.revision
     twins = {one.hash for one in of_template(rollout.world.daemonset, rollout.history)}  # about to be deleted
@@ -272,8 +263,7 @@ def with_stable(rollout: RolloutState, record: Rollout, *, observed: bool) -> tu
 
 
 def _ready_since(rollout: RolloutState) -> Iterator[tuple[str, float]]:
-    """The hashes of the available pods on nodes that can be reached (of two on a node, the old one), and since when
-    each is ready."""
+    """The hash of the available pod on each reachable node (of two, the old one), and since when it is ready."""
     seen = rollout.world.ready_seen
     for node in rollout.eligible:
         pod = node.old if node.old is not None else node.current
@@ -283,16 +273,16 @@ def _ready_since(rollout: RolloutState) -> Iterator[tuple[str, float]]:
 
 
 def _complete_since(rollout: RolloutState) -> float:
-    """Since when all nodes that can be reached have an available pod of the current revision (seconds since 1970);
-    inf: they do not. Nodes that cannot be reached do not count, if they are fewer than half."""
+    """Since when all reachable nodes have an available pod of the current revision (seconds since 1970); inf: they do
+    not, or at least half of the nodes are unreachable."""
     reached = sum(not node.unreachable for node in rollout.eligible)
     moments = [since for hash_, since in _ready_since(rollout) if hash_ == rollout.revision.hash]
     return max(moments) if len(moments) == reached > rollout.budget.desired / 2 else inf
 
 
 def _on_most_nodes(rollout: RolloutState) -> Iterator[str]:
-    """Hashes of older revisions that more than three quarters of the nodes have, without having been complete: a few
-    nodes are kept old for good, or a pod never got ready. Whether such a one was good is for people to say."""
+    """Hashes of older revisions that are on more than three quarters of the nodes and were never complete, because
+    some nodes are kept old or a pod never got ready. Only a user can decide whether such a revision was good."""
     soaked = rollout.world.now - SOAK_SECONDS
     counts = Counter(hash_ for hash_, since in _ready_since(rollout) if since <= soaked)
     del counts[rollout.revision.hash]

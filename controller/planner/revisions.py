@@ -1,6 +1,5 @@
 """The current revision, which means the same as the template, and the older one that an empty node gets while it may
-not hold the current one: that of its last pod, else the usual one.
-"""
+not hold the current one: that of its last pod, else the usual one."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ def of_template(daemonset: DaemonSet, revisions: Iterable[Revision]) -> list[Rev
 
 
 def stored_current(daemonset: DaemonSet, revisions: Iterable[Revision]) -> Revision | None:
-    """The newest revision `of_template` that is not being deleted; None: not stored."""
+    """The newest revision `of_template` that is not being deleted."""
     lasting = [one for one in of_template(daemonset, revisions) if not one.terminating]
     return max(lasting, key=_order, default=None)
 
@@ -61,7 +60,7 @@ def rolled_out(world: World, revisions: tuple[Revision, ...]) -> tuple[Revision,
 
 
 def _originals(revisions: Iterable[Revision]) -> Iterable[Revision]:
-    """Of revisions with one hash and different content only the first: that is what pods with the hash have."""
+    """Of revisions with one hash, those with the content of the first, which pods with the hash have."""
     contents: dict[str, str] = {}
     for one in sorted(revisions, key=lambda one: (one.never_ran, one.created, one.number, one.name)):
         contents.setdefault(one.hash, one.identity)
@@ -69,26 +68,21 @@ def _originals(revisions: Iterable[Revision]) -> Iterable[Revision]:
 
 
 def _order(revision: Revision) -> tuple[int, str, str]:
-    """Greater for a newer revision."""
     return revision.number, revision.created, revision.name
 
 
 class Fallback(Value, dict=True, gc=True):
-    """The revision of empty nodes. Each value is worked out when it is needed: in most passes no node is empty.
-
-    No node gets the current revision while it is not stored and an older one is, because such pods could not be
-    created again after another edit; nor one with unknown fields.
-    """
+    """The revision of empty nodes, computed on demand: in most passes no node is empty. No node gets the current
+    revision while it is unstored and an older one is stored, because such pods could not be created again after
+    another edit; nor one with unknown fields."""
 
     world: World
     current: Revision
     defers_current: bool
-    """Whether no node gets the current revision if an older one is stored."""
+    """Whether no node gets the current revision while an older one is stored."""
     older: tuple[Revision, ...]
-    """As `RolloutState.older`."""
     nodes: tuple[NodeInfo, ...]
     quota: int
-    """How many nodes may hold the current revision."""
 
     def revision(self, node: NodeInfo) -> Revision:
         """The revision of the node's last pod, maybe the current one; `usual` if that is not known or not stored."""
@@ -104,8 +98,8 @@ class Fallback(Value, dict=True, gc=True):
 
     @cached_property
     def usual(self) -> Revision:
-        """The revision of nodes whose last pod is not known: `most_run`; the current one if no older one is stored,
-        or if more nodes run it than may hold it, as after a revert under a partition."""
+        """`most_run`; the current revision if no older one is stored, or if more nodes run it than may hold it, as
+        after a revert under a partition."""
         older = self.most_run
         if older is None:
             return self.current
@@ -121,7 +115,7 @@ class Fallback(Value, dict=True, gc=True):
 
     @cached_property
     def most_run(self) -> Revision | None:
-        """The older revision with most live pods, of equals the newest; None: none is stored."""
+        """The older revision with most live pods, of equals the newest."""
         if not self._others:
             return None
         live = Counter(pod.hash for node in self.nodes for pod in node.pods if not pod.terminating and not pod.ended)

@@ -1,22 +1,9 @@
-"""Updates nodes to the current revision, within the limits, and settles pods that are in the middle of a change.
+"""Updates nodes to the current revision within the limits, and settles pods in the middle of a change.
 
-A pod is deleted for one of these reasons (`actions.DeleteReason`), always by `retire`:
-
-    OUTDATED     its node is updated (`roll_out`): the pod is old, its node may hold the current revision, the server
-                 accepts the template, and the pod is not available or maxUnavailable has room for its node
-    SURPLUS      while surging, its node gets no new pod because of a taint, and it is not needed (`surplus`)
-    SURGED       while surging, the current pod beside it is available, or it is not ready itself
-    EXCESS       another live pod of the same kind is on the node; without surge also one of the other kind
-    NOT_RESIZED  its resize is refused, and it is to be recreated then
-    UNWANTED     its node must not run it
-    FAILED       it failed, and the back-off of its node is over
-    SUCCEEDED    it ended, and the back-off of its node is over
-    VANISHED     its node went away before it was bound
-    STRAY        a webhook changed its labels, so that the selector does not match it
-
-`placement` finds SURGED, EXCESS and the last five. Instead of OUTDATED, a pod is updated in place if the strategy
-says so and `blockers.in_place_change_of` finds a change. `blockers` also says what delays these: `update_blocker` the
-update of a node, `deletion_blocker` any deletion.
+A node's old pod is deleted, or updated in place, if the node may hold the current revision, the server accepts the
+template, and the pod is not available or maxUnavailable has room. With maxSurge, it is deleted once the current pod
+beside it is available or it is not ready itself, or if a taint keeps new pods away and it is not needed (`surplus`).
+`placement` deletes pods for all other reasons but NOT_RESIZED. `blockers` says what delays an update or deletion.
 """
 
 from __future__ import annotations
@@ -46,8 +33,8 @@ from controller.planner.world import POD_QUOTA, Accepted, BackoffKey, TemplateRe
 
 
 def roll_out(rollout: RolloutState) -> Step:
-    """The stage that updates nodes. It does nothing with OnDelete, while paused, and while the current revision is
-    not stored, so that a rollback always finds it."""
+    """The stage that updates nodes. It does nothing with OnDelete, while paused, or before the current revision is
+    stored, so that a rollback always finds it."""
     if rollout_blocker(rollout) or not rollout.revision.uid:
         return Step()
     world, free = rollout.world, list(rollout.outdated)
@@ -72,12 +59,10 @@ def roll_out(rollout: RolloutState) -> Step:
 
 
 def _within_limits(rollout: RolloutState, candidates: Sequence[NodeInfo]) -> list[NodeInfo]:
-    """The candidates that are updated now: all whose old pod has no traffic, and as many others as maxUnavailable or
-    maxSurge has room for, those that are younger than minReadySeconds first.
-
-    Unreachable nodes are left out, because a write there changes nothing. While surging, a pod that only its hook
-    keeps from being ready counts as available: a new pod beside it is not urgent.
-    """
+    """The candidates that are updated now: all whose old pod has no traffic, and as many others as the limit has room
+    for, those younger than minReadySeconds first. Unreachable nodes are left out, because a write there has no
+    effect. While surging, a pod that only its hook keeps from being ready counts as available: a new pod beside it is
+    not urgent."""
     surging, at_once, young, within = rollout.surging, list[NodeInfo](), list[NodeInfo](), list[NodeInfo]()
     for node in candidates:
         if node.unreachable or (surging and blockers.in_the_way(rollout, node)):
@@ -100,8 +85,7 @@ def _dry_run_first(rollout: RolloutState, first: NodeInfo, candidates: Sequence[
 
 
 def dry_run(rollout: RolloutState, first: str, others: Iterable[str]) -> Step:
-    """A dry run of a pod of the current revision on the `first` node; after a refusal on one of the others, as the
-    node may be the cause."""
+    """Tries the current revision on the `first` node; after a refusal on another, as the node may be the cause."""
     tries = rollout.world.asked
     candidates = [node for node in others if node != first] if tries else []
     node = min(candidates, key=lambda node: crc32(f"{tries} {node}".encode()), default=first)
@@ -111,7 +95,7 @@ def dry_run(rollout: RolloutState, first: str, others: Iterable[str]) -> Step:
 
 
 def _update(rollout: RolloutState, chosen: Sequence[NodeInfo]) -> Step:
-    """Updates the chosen nodes: in place if that is asked for and possible, else by deleting their old pods."""
+    """Updates the chosen nodes: in place if asked for and possible, else by deleting their old pods."""
     writes, why_recreated, daemonset = list[Action](), dict[tuple[str, str], None](), rollout.world.daemonset
     for node in chosen:
         if (pod := node.old) is None:
@@ -140,8 +124,8 @@ def _update(rollout: RolloutState, chosen: Sequence[NodeInfo]) -> Step:
 def _in_place(
     rollout: RolloutState, node: NodeInfo, pod: Pod, change: InPlaceChange
 ) -> actions.DrainPod | actions.UpdateInPlace:
-    """The update in place of a pod. If a container restarts and a grace period is set, a ready pod is drained first,
-    because it has traffic long before it counts as available."""
+    """A ready pod is drained first for a restart with a grace period: it gets traffic before it counts as
+    available."""
     if pod.ready and change.restarts and rollout.world.daemonset.in_place_grace:
         return actions.DrainPod(pod=pod.ref, node=node.name)
     return actions.UpdateInPlace(
@@ -165,8 +149,7 @@ def retire(
     pod: Pod, why: DeleteReason, rollout: RolloutState, refusal: InPlaceRefusal | None = None
 ) -> actions.DeletePod | actions.PrepareDelete | None:
     """The next step towards the pod's deletion; None while `deletion_blocker` finds a reason. A pod that the
-    preDelete hook matches is prepared first, and deleted once the hook does not match any more. `refusal`: why it is
-    not updated in place, if that was asked for."""
+    preDelete hook matches is prepared first, and deleted once the hook does not match any more."""
     if blockers.deletion_blocker(rollout, pod):
         return None
     hook = rollout.world.daemonset.pre_delete
@@ -194,8 +177,8 @@ def new_pod(rollout: RolloutState, node: NodeInfo, revision: Revision) -> action
 
 
 def settle_running_pods(rollout: RolloutState, taken: Collection[BackoffKey]) -> Step:
-    """Goes on with pods that are updated in place, prepared for their deletion, or have a closed readiness gate of
-    the controller: at most `burst` writes, none to the pods `taken`, which other actions of this pass write to."""
+    """Continues pods that are updated in place, prepared for their deletion, or have a readiness gate that the
+    controller closed. At most `burst` writes, none with a key in `taken`, which other actions of this pass use."""
     running, world, burst = _RunningPods(rollout), rollout.world, rollout.budget.burst
     candidates = [  # a cheap test first: few of many pods are in the middle of a change
         (node, pod)
@@ -284,7 +267,7 @@ class _RunningPods:
         self.notes.append(Note(warning=True, reason=reason, message=text))
 
     def _stays(self, node: NodeInfo, pod: Pod) -> bool:
-        """Whether nothing wants the pod deleted, now or later. False if its node is gone: a deletion goes on then."""
+        """Whether nothing wants the pod deleted. False if its node is gone, where a deletion goes on."""
         if node.fit is None or node.fit is Fit.LEAVE or pod not in (node.current, node.old):
             return False
         if is_recreated(self.world, pod):
@@ -303,15 +286,15 @@ class _RunningPods:
         return frozenset([pod.uid for pod in pods if not blockers.is_updated_in_place(rollout, pod)])
 
     def _stays_drained(self, pod: Pod) -> bool:
-        """Whether the readiness gate was closed for an update that comes next. After a failed update it is opened
-        until an attempt succeeds."""
+        """Whether its gate stays closed for the next update; after a failure it is opened until an attempt
+        succeeds."""
         key = BackoffKey("object", pod.uid)
         if key in self.world.in_backoff or key in self.world.due_again or not pod.draining:
             return False
         return self._is_updated_next(pod) and blockers.is_updated_in_place(self.rollout, pod)
 
     def _is_updated_next(self, pod: Pod) -> bool:
-        """Whether the rollout updates the pod as soon as it can. While its image is missing, it does not."""
+        """Whether the rollout updates the pod as soon as it can; False while its image is missing."""
         rollout = self.rollout
         if pod.hash == rollout.revision.hash or rollout_blocker(rollout) is not None or rollout.refused:
             return False
@@ -326,5 +309,4 @@ class _RunningPods:
 
     @cached_property
     def _revisions(self) -> Mapping[str, Revision]:
-        """All stored revisions by hash."""
         return {one.hash: one for one in (*self.rollout.older, self.rollout.revision)}

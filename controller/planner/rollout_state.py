@@ -1,9 +1,6 @@
-"""The state of one rollout: every node with its pods, the limits, and every number of a pass, worked out once.
-
-The loop in `rollout_state` and those over `RolloutState.nodes` are most of the cost of a pass. So they use no
-properties, and look up each member of an enumeration once. How long a pass takes:
-docs/design/life-of-an-event.md#what-a-pass-costs.
-"""
+"""The state of one rollout: nodes with their pods, the limits, and the numbers of a pass, each computed once. The
+loops over all nodes are most of the cost of a pass, so they use no properties and look up each enum member once
+(docs/design/life-of-an-event.md#what-a-pass-costs)."""
 
 from __future__ import annotations
 
@@ -44,18 +41,18 @@ class RolloutState(Value, dict=True, gc=True):
 
     world: World
     revision: Revision
-    """The current revision; its uid is empty while it is not stored yet."""
+    """The current revision; its uid is empty until it is stored."""
     history: tuple[Revision, ...]
     """All other stored revisions, newest first."""
     older: tuple[Revision, ...]
-    """Those of `history` that have been rolled out. An empty node may get one of these."""
+    """Those of `history` that have been rolled out, for empty nodes."""
     nodes: tuple[NodeInfo, ...]
     """Ascending by name; nodes that are gone come last."""
     unmatched: tuple[Pod, ...]
     """Pods that the DaemonSet controls and its selector does not match."""
     budget: Budget
     next_available: float | None
-    """When the next pod that is ready now becomes available (seconds since 1970); None: none waits."""
+    """When the next pod that is ready becomes available (seconds since 1970)."""
 
     @property
     def rolling_update(self) -> RollingUpdate | None:
@@ -83,7 +80,7 @@ class RolloutState(Value, dict=True, gc=True):
 
     @property
     def quota(self) -> int:
-        """The number of nodes that may hold the current revision: desired minus partition."""
+        """The number of nodes that may hold the current revision."""
         return max(self.budget.desired - self.budget.partition, 0)
 
     @property
@@ -102,12 +99,11 @@ class RolloutState(Value, dict=True, gc=True):
 
     @property
     def fills_with_current(self) -> bool:
-        """Whether every empty node gets a pod of the current revision."""
         return not (self.holds_back or self.progressive or self.fallback.replaces_current)
 
     @cached_property
     def split_by_selector(self) -> bool:
-        """Whether `rollingUpdate.selector` is set and some eligible node is still old. An updated node that is not
+        """Whether `rollingUpdate.selector` is set and an eligible node is still old. An updated node that is not
         selected is then unplanned, although it stays in `target`."""
         rolling = self.rolling_update
         if rolling is None or rolling.selector is None:
@@ -117,14 +113,12 @@ class RolloutState(Value, dict=True, gc=True):
     @cached_property
     def unavailable(self) -> int:
         """The number of eligible nodes that use maxUnavailable: without an available pod, or unreachable.
-
-        `unplaceable` nodes do not count, nor those with a ready pod that has yet to be adopted.
-        """
+        `unplaceable` nodes do not count, nor those with a ready pod that has yet to be adopted."""
         return len(self._lacking) - len(self._excused)
 
     @property
     def unavailable_nodes(self) -> list[str]:
-        """The names of the nodes that `unavailable` counts, in update order."""
+        """Their names, in update order."""
         return [node.name for node in reversed(self._lacking) if node.name not in self._excused]
 
     @cached_property
@@ -146,13 +140,12 @@ class RolloutState(Value, dict=True, gc=True):
 
     @cached_property
     def adoptable(self) -> list[Pod]:
-        """The orphans that this DaemonSet may adopt."""
         owns = self.world.rules.owns
         return [pod for pod in self.world.orphans if pod.adoptable and owns(pod.labels)]
 
     @cached_property
     def taken(self) -> Mapping[str, Blocker]:
-        """Nodes that get no pod because an orphan to be adopted or a stray is there, with the blocker."""
+        """Nodes that get no pod because of a stray or an orphan to be adopted, with that blocker."""
         strays = dict.fromkeys((pod.node for pod in self.unmatched if pod.uid in self.world.strays), Blocker.STRAY)
         return strays | dict.fromkeys((pod.node for pod in self.adoptable), Blocker.ADOPTABLE)
 
@@ -170,8 +163,8 @@ class RolloutState(Value, dict=True, gc=True):
 
     @cached_property
     def unplaceable(self) -> Mapping[str, Revision]:
-        """Eligible nodes that stay empty because they may get only an older revision, which does not run there; and
-        that revision. New nodes that wait for their turn are not among them."""
+        """Eligible nodes that stay empty because they may get only an older revision that does not run there, with
+        that revision; without new nodes that wait for their turn."""
         empty = [node for node in self.without_pod if not node.pods]
         if not empty or not self.holds_back:
             return {}
@@ -183,12 +176,11 @@ class RolloutState(Value, dict=True, gc=True):
 
     @property
     def room(self) -> int:
-        """The number of nodes with an available old pod that may be updated now: what the limit leaves."""
+        """The number of nodes with an available old pod that the limit allows to update now."""
         return max(self.budget.most - self.in_use, 0)
 
     def room_for(self, young: int) -> int:
-        """The same for nodes whose old pod is Ready and younger than minReadySeconds: `young` of them use the limit
-        already."""
+        """The same for nodes whose old pod is Ready but not yet available: `young` of them use the limit already."""
         return max(self.budget.most - self.in_use + young, 0)
 
     @property
@@ -207,15 +199,15 @@ class RolloutState(Value, dict=True, gc=True):
 
     @cached_property
     def strict(self) -> bool:
-        """Whether unknown fields of the current revision are refused: no pod has had it, and they are not allowed."""
+        """Whether unknown fields of the current revision are refused: they are not allowed, and no pod has had it."""
         if (self.revision.uid and not self.revision.never_ran) or self.world.daemonset.allows_unknown_fields:
             return False
         return self.revision.hash not in hashes_of_pods(self.world)
 
     @cached_property
     def refused_for_unknown_fields(self) -> bool:
-        """Whether no pod of the current revision is created now because of unknown fields. After any other refusal
-        each node is tried, because it may be for the node or the moment."""
+        """Whether unknown fields keep all pods of the current revision from being created now. After any other
+        refusal each node is tried, because it may be for the node or the moment."""
         verdict = self.verdict
         if not isinstance(verdict, TemplateRefused) or not verdict.unknown_fields:
             return False
@@ -223,7 +215,7 @@ class RolloutState(Value, dict=True, gc=True):
 
     @cached_property
     def must_ask(self) -> bool:
-        """Whether a dry run has to show first that the server knows all fields of the current revision."""
+        """Whether a dry run must first show that the server knows all fields of the current revision."""
         verdict = self.verdict
         unknown = isinstance(verdict, TemplateRefused) and verdict.unknown_fields
         return self.strict and (unknown or isinstance(verdict, Unasked))
@@ -234,12 +226,10 @@ class RolloutState(Value, dict=True, gc=True):
 
     @cached_property
     def surplus(self) -> tuple[NodeInfo, ...]:
-        """While surging: nodes that may only keep a pod (`Fit.STAY`) and lose their old one, in update order.
-
-        Such a node gets no new pod. Its old pod is deleted if it is not available, or if more pods are available than
-        desired, so that an application that moves to other nodes always has enough pods. A pod that is already
-        prepared for its deletion goes first, but stays if the available pods have become too few.
-        """
+        """While surging: nodes that get no new pod (`Fit.STAY`) and lose their old one, in update order. It goes if
+        it is not available, or if more pods are available than desired, so that an application that moves to other
+        nodes always has enough. A pod already prepared for its deletion goes first, but stays if too few are
+        available."""
         tainted = [one for one in reversed(self.nodes) if one.fit is Fit.STAY] if self.surging else []
         leaving = [one for one in tainted if one.only_old and one.selected and not one.unreachable]
         if not leaving:
@@ -259,7 +249,7 @@ class RolloutState(Value, dict=True, gc=True):
     @cached_property
     def mid_surge(self) -> list[str]:
         """The nodes that use maxSurge: with two live pods, or with a live old pod and a failed new one in its
-        back-off. Creates and deletions that the caches do not show yet count as done."""
+        back-off. Writes that the caches do not show yet count as done."""
         coming, leaving, current = self.world.coming, self.world.leaving, self.revision.hash
         return [
             node.name
@@ -275,13 +265,10 @@ class RolloutState(Value, dict=True, gc=True):
 
     @cached_property
     def may_hold_current(self) -> tuple[NodeInfo, ...]:
-        """The nodes that may hold the current revision, at most `quota`, in update order: by name, descending.
-
-        First come nodes that have it or may have it, then those whose last pod had it, so that a lost pod comes back
-        as it was and moves no other node. Selected nodes fill the rest, unless an incomplete rollout is paused. With
-        OnDelete all eligible nodes may hold it. Partition, selector and pause are one promise:
-        docs/design/decisions.md#rollouts.
-        """
+        """The nodes that may hold the current revision, at most `quota`, in update order: by name, descending. First
+        come nodes that have it or may have it, then those whose last pod had it, so that a lost pod comes back and
+        moves no other node; then selected nodes, unless an incomplete rollout is paused. With OnDelete all eligible
+        nodes may hold it. See docs/design/decisions.md#rollouts."""
         rolling = self.rolling_update
         return self._for_current(paused=rolling is not None and rolling.paused)
 
@@ -364,22 +351,18 @@ class Budget(Value):
 
     @property
     def limit(self) -> str:
-        """The limit that the strategy uses, by its name in the spec."""
+        """The limit that the strategy uses, as named in the spec."""
         return "maxSurge" if self.surging else "maxUnavailable"
 
     @property
     def most(self) -> int:
-        """How many nodes this limit allows at a time."""
         return self.max_surge if self.surging else self.max_unavailable
 
 
 def budget_of(daemonset: DaemonSet, desired: int) -> Budget:
-    """The limits of the spec as numbers. maxUnavailable and maxSurge round up, partition and burst round down.
-
-    maxUnavailable is 1 if both limits are unset or come to 0, so that a rollout can go on; maxSurge is 1 if it is
-    unset and the type is `Surging`. burst is at least 1. With no desired node, a percentage of maxSurge still means
-    that the strategy surges.
-    """
+    """The limits of the spec as numbers; maxUnavailable and maxSurge round up, partition and burst round down.
+    maxUnavailable is 1 if both limits come to 0, so that a rollout can go on; maxSurge is 1 if it is unset and the
+    type is `Surging`; burst is at least 1. A percentage of maxSurge means surging even if no node is desired."""
     rolling = daemonset.rolling_update or RollingUpdate()
     surge, unavailable = rolling.max_surge, rolling.max_unavailable
     if rolling.rolling_update_type == "Surging" and surge is None:

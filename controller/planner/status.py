@@ -1,8 +1,5 @@
-"""The status of a DaemonSet, and the events about its rollout: complete, held, stalled.
-
-The events follow from the status before and after, and are sent once the new one is written. So each is sent once,
-even if the controller restarts in between.
-"""
+"""The status of a DaemonSet, and the events about its rollout: complete, held, stalled. Events follow from the change
+of the status and are sent once it is written, so that a restart of the controller does not repeat them."""
 
 from __future__ import annotations
 
@@ -25,7 +22,7 @@ from controller.planner.rollout_state import RolloutState
 
 
 class Status(Value):
-    """The wanted status. Fields that are None stay as they are."""
+    """The wanted status. Fields that are None stay unchanged."""
 
     observed_generation: int | None
     counts: Counts | None
@@ -39,7 +36,7 @@ class Status(Value):
 
     @property
     def settled(self) -> bool:
-        """Whether every node has an available pod of the current revision. This is written at once."""
+        """Whether every node has an available pod of the current revision, which is written at once."""
         counts = self.counts
         return counts is None or (
             counts.desired_number_scheduled == counts.number_available == counts.updated_number_scheduled
@@ -51,8 +48,7 @@ class Status(Value):
 
 
 def status_of(explainer: Explainer, *, observed: bool) -> Status:
-    """The status of a usable spec. `observed`: the generation counts as observed, because no stage before the update
-    has anything left to do."""
+    """The status of a usable spec. `observed`: no stage before the update has anything left to do."""
     rollout = explainer.rollout
     world, daemonset = rollout.world, rollout.world.daemonset
     before = daemonset.status
@@ -86,8 +82,8 @@ def status_of(explainer: Explainer, *, observed: bool) -> Status:
 
 
 def _counts(rollout: RolloutState) -> Counts:
-    """One pod counts per node: a live one before a terminating one; while surging the old one, or the new one once it
-    is available and the old one is only held by the hook. Terminating pods count as scheduled."""
+    """One pod counts per node: a live one before a terminating one, which counts as scheduled. While surging it is
+    the old one, or the new one if that is available and the hook holds the old one."""
     hash_, run = rollout.revision.hash, Fit.RUN
     current = misscheduled = ready = updated = available = 0
     for node in rollout.nodes:
@@ -122,7 +118,7 @@ def _counts(rollout: RolloutState) -> Counts:
 
 
 def refused_status(daemonset: DaemonSet, problem: str, now: float) -> Status:
-    """The status of a spec that cannot be used: the counts stay."""
+    """The status of an unusable spec; the counts stay."""
     return Status(
         observed_generation=None,
         counts=None,
@@ -135,7 +131,7 @@ def refused_status(daemonset: DaemonSet, problem: str, now: float) -> Status:
 
 
 def columns_of(daemonset: DaemonSet) -> Columns:
-    """The strings that `kubectl get` prints; `<none>` if there is nothing."""
+    """The columns of `kubectl get`; `<none>` if empty."""
     fields = fields_of(daemonset.spec.template.get("spec"))
     containers, labels = fields.get("containers"), fields_of(fields.get("nodeSelector"))
     listed = containers if isinstance(containers, list) else []
@@ -166,7 +162,7 @@ UNDER_WAY: Final = (Phase.PENDING, Phase.PROGRESSING, Phase.PAUSED, Phase.STALLE
 
 
 def rollout_events(daemonset: DaemonSet, status: Status) -> tuple[Note, ...]:
-    """The events for the change from the status of `daemonset` to `status`."""
+    """The events for the change from the status in `daemonset` to `status`."""
     was = daemonset.status.rollout.phase if daemonset.status and daemonset.status.rollout else ""
     now = status.rollout.phase
     said = {one.type: one for one in status.conditions}

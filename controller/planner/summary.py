@@ -1,4 +1,4 @@
-"""The numbers of a pass for metrics: states of eligible nodes, failures by reason, and what an update waits for."""
+"""The numbers of a pass for metrics: nodes by state, failures by reason, and what an update waits for."""
 
 from __future__ import annotations
 
@@ -33,11 +33,9 @@ class ZoneState(StrEnum):
 
 
 class StartingPod(Value):
-    """A pod that is not ready yet and may become so."""
-
     zone: str
     until: float
-    """After this moment the node counts as failed (seconds since 1970)."""
+    """When the node counts as failed (seconds since 1970)."""
 
 
 class Summary(Value):
@@ -45,17 +43,17 @@ class Summary(Value):
     zones: Mapping[str, Mapping[str, int]]
     """The number of nodes by zone and `ZoneState`."""
     failed: Mapping[str, int]
-    """The number of nodes with each `PodProblem`, 0 included."""
+    """The number of nodes with each `PodProblem`, including 0."""
     blocks: Mapping[str, bool]
     """Whether each of `METRIC_LABELS` applies."""
     unplanned: int
-    """Updated nodes beyond what partition and selector allow, as after a change of these."""
+    """Updated nodes beyond what partition and selector allow, as after a change of either."""
     starting: tuple[StartingPod, ...] = ()
     """The pods that may become ready; their nodes count as updating. See `at`."""
     leaving: int = 0
-    """Misscheduled nodes whose pod has to go: no NoSchedule taint lets it stay."""
+    """Misscheduled nodes whose pod has to go."""
     preparing: int | None = None
-    """Pods that the preDelete hook holds; None: there is no hook."""
+    """Pods that the preDelete hook holds; None: no hook is set."""
     overdue: int = 0
     """How many of these are held for longer than the deadline."""
     deadlines: tuple[float, ...] = ()
@@ -66,7 +64,7 @@ class Summary(Value):
         return sum(zone[ZoneState.UPDATING] for zone in self.zones.values())
 
     def at(self, now: float) -> Summary:
-        """The summary at `now` (seconds since 1970) if no pass came in between: deadlines may have passed."""
+        """The summary at `now` (seconds since 1970) without another pass: deadlines may have passed."""
         overdue = sum(1 for moment in self.deadlines if moment <= now)
         if overdue:
             left = tuple(moment for moment in self.deadlines if moment > now)
@@ -84,7 +82,7 @@ class Summary(Value):
 
 
 def summarize(explainer: Explainer, *, settled: bool, misscheduled: int) -> Summary:
-    """`settled`: every node has an available pod of the current revision, so no node is looked at."""
+    """If `settled`, every node has an available pod of the current revision, and none is looked at."""
     walk = _Walk(explainer)
     if not settled:
         walk.along()
@@ -105,7 +103,7 @@ def summarize(explainer: Explainer, *, settled: bool, misscheduled: int) -> Summ
 
 
 def _deadlines(explainer: Explainer) -> tuple[float, ...]:
-    """The deadlines of all pods that the hook holds; infinite without a recorded preparation time."""
+    """The deadlines of all pods that the hook holds; infinite without a recorded start."""
     patience = explainer.rollout.world.daemonset.pre_delete_deadline
     return tuple([pod.held_since + patience if pod.held_since is not None else inf for pod in explainer.held_by_hook])
 
@@ -160,7 +158,7 @@ class _Walk:
         self.blocks |= {label for reason, label in METRIC_LABELS.items() if reason in reasons}
 
     def unplanned(self, *, settled: bool) -> int:
-        """The number of nodes in `NodeState.UNPLANNED`, from the other numbers."""
+        """The number of nodes in `NodeState.UNPLANNED`, derived from the other numbers."""
         rollout, target = self._rollout, self._rollout.target
         if settled or (len(target) == rollout.budget.desired and not rollout.split_by_selector):
             return rollout.budget.desired - len(target)

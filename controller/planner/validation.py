@@ -1,4 +1,4 @@
-"""The mistakes that the CRD cannot refuse, and that the planner could not use or would misread."""
+"""The mistakes in a spec that the CRD cannot refuse and the planner could not use or would misread."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _FIELDS: Final = ("nodeSelector", "affinity", "tolerations")
 
 
 def compiled(daemonset: DaemonSet) -> Rules:
-    """The rules of this generation; with `problems` if the spec cannot be used."""
+    """The rules of this generation, with `problems` if the spec cannot be used."""
     found, spec, rolling = problems(daemonset), daemonset.spec, daemonset.rolling_update
     if not found:
         try:
@@ -82,12 +82,10 @@ def _selector_problems(daemonset: DaemonSet) -> list[str]:
 
 
 def _placement(template: JSONObject) -> tuple[str, ...]:
-    """Placement fields that cannot be read. If a typing error were read as "no node", all pods would be deleted.
-
-    The server checks them in DaemonSets of apps/v1, but not in this template, and a dry run of a pod does not have
-    the required affinity. An empty term is valid and matches no node; a Gt or Lt value that is not a number is not
-    valid, although the server accepts it.
-    """
+    """Placement fields that cannot be read; if a typing error were read as "no node", all pods would be deleted. The
+    server does not check them in this template as in apps/v1, and a dry run of a pod lacks the required affinity. An
+    empty term is valid and matches no node. A Gt or Lt value must be a number, although the server accepts any
+    other."""
     if not any(map(fields_of(template.get("spec")).get, _FIELDS)):
         return ()
     try:
@@ -152,7 +150,6 @@ def _tolerations(tolerations: Iterable[Toleration]) -> Iterator[str]:
 
 
 def _toleration_problem(one: Toleration) -> str:
-    """The first problem of a toleration; empty: none."""
     if one.operator not in ("", "Equal", "Exists", "Gt", "Lt"):
         return f"operator: {one.operator!r} is not one of Equal, Exists, Gt, Lt"
     if one.effect not in _EFFECTS:

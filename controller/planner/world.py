@@ -1,4 +1,4 @@
-"""The World: everything that one plan may depend on, frozen at one moment."""
+"""The World: everything that a plan may depend on, frozen at one moment."""
 
 from __future__ import annotations
 
@@ -15,19 +15,17 @@ from controller.planner.node_fit import Rules
 
 
 class BackoffKey(Value, kw_only=False):
-    """The key under which a write backs off after it failed. A write with another key is not delayed.
-
-    node: creating a pod on this node. object: any write to the object with this uid that has no kind of its own.
-    gates: opening the readiness gates of this pod. label: giving it the label of its former revision back. kept:
-    cancelling the preparation for its deletion. revision: storing the current revision, whatever hash it gets.
-    template: the dry run of a pod of the revision with this hash. quota: creating any pod.
-    """
+    """The key under which a failed write backs off; writes with other keys are not delayed. node: creating a pod
+    there. object: any write to the object with this uid that has no kind of its own. gates: opening the pod's
+    readiness gates. label: restoring the label of its former revision. kept: cancelling its preparation for deletion.
+    revision: storing the current revision, whatever its hash. template: the dry run of the revision with this hash.
+    quota: creating any pod."""
 
     kind: Literal["node", "object", "gates", "label", "kept", "revision", "template", "quota"]
     name: str = ""
 
     def is_among(self, nodes: Container[str], uids: Container[str]) -> bool:
-        """Whether its node or object is one of these; True for a key that has neither."""
+        """Whether its node or object is one of these; True for a kind without either."""
         match self.kind:
             case "node":
                 return self.name in nodes
@@ -44,10 +42,8 @@ POD_QUOTA = BackoffKey("quota")
 
 
 class FormerPod(Value):
-    """A pod of the DaemonSet that is gone."""
-
     hash: str
-    """The hash of its revision; empty: it had none."""
+    """The hash of its revision; empty: none."""
     created: float = 0.0
     """Seconds since 1970."""
 
@@ -57,7 +53,7 @@ class Predecessor(Value, gc=True):
 
     uid: str
     pod: FormerPod | None = None
-    """None: it was not the DaemonSet's, only its name was taken."""
+    """None: the DaemonSet did not control it, only its name was taken."""
 
 
 def predecessor(gone: Pod) -> Predecessor:
@@ -73,12 +69,10 @@ class Accepted(Value):
 
 
 class TemplateRefused(Value):
-    """The server refuses pods of a template."""
-
     words: str
     """The message of the server."""
     unknown_fields: bool = False
-    """Whether the server does not know some fields. That is so on every node."""
+    """Whether the reason is unknown fields, which is the same on every node."""
 
 
 TemplateVerdict: TypeAlias = Unasked | Accepted | TemplateRefused
@@ -89,8 +83,6 @@ class BeingPulled(Value):
 
 
 class Unpullable(Value):
-    """A node cannot get an image, for the reason `why`."""
-
     why: str
 
 
@@ -98,7 +90,7 @@ Unpulled: TypeAlias = BeingPulled | Unpullable
 
 
 def unpulled(why: str) -> Unpulled:
-    """`why` says why the image cannot be pulled; empty: it is being pulled."""
+    """An empty `why` means that the image is being pulled."""
     return Unpullable(why=why) if why else BeingPulled()
 
 
@@ -107,33 +99,30 @@ class World(Value):
 
     daemonset: DaemonSet
     rules: Rules
-    """The rules of exactly this generation, or its problems if the spec cannot be used."""
+    """The rules of exactly this generation, or the problems of an unusable spec."""
     nodes: tuple[Node, ...]
     """All nodes, sorted by name, which is the order of creation."""
     pods: tuple[Pod, ...]
-    """The pods that the DaemonSet controls."""
     now: float
-    """The time of this pass (seconds since 1970)."""
+    """Seconds since 1970."""
     orphans: tuple[Pod, ...] = ()
     """The pods of the namespace without a controller."""
     revisions: tuple[Revision, ...] = ()
-    """The revisions that the DaemonSet controls."""
     orphan_revisions: tuple[Revision, ...] = ()
     """The revisions of the namespace without a controller."""
     placements: Mapping[str, Rules | None] = {}
-    """Placement rules by uid of the revision. None or missing: it runs nowhere."""
+    """Placement rules by revision uid. None or missing: the revision runs nowhere."""
     collisions: int = 0
     """`status.collisionCount`"""
     predecessors: Mapping[str, Predecessor] = {}
-    """The last pod of each node. It goes into the name of the next pod."""
+    """The last pod of each node, which goes into the name of the next one."""
     strays: frozenset[str] = frozenset()
-    """uids of pods whose labels a webhook changed at a write, so that the selector does not match them."""
+    """Uids of pods whose labels a webhook changed, so that the selector does not match them."""
     unreadable: str = ""
     """Why a pod cannot be decoded; empty: all can be."""
 
     changes: Mapping[str, InPlaceChange | NotPossible] = {}
-    """Updates in place to the current revision, by hash of the older one. Missing: that is not stored. Empty if
-    updates in place are not asked for."""
+    """Updates in place to the current revision, by hash of the stored older one. Empty if not asked for."""
     reads_env: bool = False
     """Whether a node agent may restart containers that read a changed label into their environment."""
     resizable: bool = True
@@ -141,9 +130,9 @@ class World(Value):
     no_resize: str = ""
     """Why the cluster does not support that; empty: it does, as far as is known."""
     refused_resizes: Mapping[str, str] = {}
-    """The server's message by uid of a pod that it refused to resize."""
+    """The server's message by uid of a pod whose resize it refused."""
     unmapped: Mapping[str, str] = {}
-    """Why an update in place would undo what admission did to a pod at its creation, by its uid."""
+    """By pod uid, why an update in place would undo what admission did to the pod at its creation."""
     unpulled: Mapping[str, Unpulled] = {}
     """Nodes that lack the new images, if the update waits for them."""
     moved: frozenset[str] = frozenset()
@@ -154,13 +143,11 @@ class World(Value):
     restored: frozenset[str] = frozenset()
     """Nodes where another controller creates pods that do not last. No pod is deleted there before `not_before`."""
     short_lived: Mapping[str, float] = {}
-    """Nodes whose pods did not last several times in a row, and until when the next one has to (seconds since
-    1970)."""
+    """Until when the next pod has to last (seconds since 1970), by node where several did not."""
     ready_seen: Mapping[str, float] = {}
     """When pods were first seen ready (seconds since 1970), by uid, if their Ready condition names a later time."""
     restarts_seen: Mapping[str, float] = {}
-    """When the last restart of a container was first seen (seconds since 1970), by uid of the pod, if it was in the
-    lifetime of this process."""
+    """When this process first saw the last restart of a container (seconds since 1970), by uid of the pod."""
 
     fresh: bool = True
     """Whether the caches have seen all of this process's own writes. If not, nothing is written but the status."""
@@ -171,10 +158,9 @@ class World(Value):
     coming: Mapping[str, str] = {}
     """Revision hashes of pods that may have been created and were not seen yet, by node."""
     leaving: frozenset[str] = frozenset()
-    """Nodes where a pod may have been deleted and the caches do not show it yet. It counts as terminating."""
+    """Nodes where a pod may have been deleted that the caches still show. It counts as terminating."""
     in_backoff: Mapping[BackoffKey, float] = {}
-    """Until when writes are not tried (seconds since 1970): they failed more than once, or one is unanswered (then
-    infinite)."""
+    """Until when writes that failed repeatedly are not tried (seconds since 1970); infinite while unanswered."""
     due_again: Mapping[BackoffKey, float] = {}
     """Since when writes that failed may be tried again (seconds since 1970)."""
     write_failure: str = ""
@@ -183,9 +169,9 @@ class World(Value):
     """Whether a write to some pod was reverted externally, so that the pod is left alone for a while."""
 
     verdicts: Mapping[str, Accepted | TemplateRefused] = {}
-    """The results of dry runs by revision hash."""
+    """The results of dry runs, by revision hash."""
     asked: int = 0
-    """How many dry runs in a row failed. Each next one tries the pod of another node."""
+    """How many dry runs in a row failed. Each next one tries another node."""
     ask_at: float = 0.0
     """When a refused dry run is tried again (seconds since 1970)."""
 
@@ -215,8 +201,8 @@ def split_unmatched(world: World) -> tuple[Sequence[Pod], tuple[Pod, ...]]:
 
 
 def taken_away(world: World, pod: Pod) -> Mapping[str, str]:
-    """Labels of the hook that the selector requires too and that a prepared pod has lost. It is not released because
-    of them: without a controller it would run on beside its successor."""
+    """Labels of the hook that the selector requires too and that a prepared pod has lost. They do not release it:
+    without a controller it would run on beside its successor."""
     hook, selector = world.daemonset.pre_delete, world.daemonset.spec.selector
     if hook is None or not pod.held_by_hook or world.rules.owns(pod.labels):
         return {}
