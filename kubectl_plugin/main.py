@@ -26,8 +26,7 @@ DEADLINE = 5
 
 
 def main() -> None:
-    """Run the plugin, or completion for the first word `__complete`, which `completion install` may put into a
-    script."""
+    """Run the plugin, or completion for the first word `__complete`, as in scripts of `completion install`."""
     mend_streams()
     if sys.argv[1:2] == [COMPLETE]:
         del sys.argv[1]
@@ -56,8 +55,7 @@ def complete() -> None:
 
 
 def mend_streams() -> None:
-    """Open missing streams and escape what cannot be encoded: a change must not seem to fail because printing
-    failed."""
+    """Open missing streams and escape what cannot be encoded: a failure to print would look like a failed change."""
     sys.stdin = sys.stdin or null_stream("r")  # in this order: each opens with the lowest free descriptor, its own
     sys.stdout, sys.stderr = sys.stdout or null_stream("w"), sys.stderr or null_stream("w")
     for stream in (sys.stdout, sys.stderr):

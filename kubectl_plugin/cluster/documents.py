@@ -186,8 +186,7 @@ async def patch(
 
 
 async def apply(session: Session, application: Application, *, dry_run: bool, force: bool) -> JSONObject:
-    """The DaemonSet after server-side apply. Raises Conflict for fields of other managers, unless `force`;
-    ApiError."""
+    """The DaemonSet after server-side apply. Raises Conflict for others' fields, unless `force`; ApiError."""
     body, meta = application.body, fields_of(application.body["metadata"])
     resource = replace(DAEMONSETS, version=str(body.get("apiVersion")).rpartition("/")[2])
     key = Key(str(meta["namespace"]), str(meta["name"]))

@@ -159,12 +159,9 @@ async def snapshot(
     pods: bool = True,
     within: float | None = None,
 ) -> Snapshot:
-    """One DaemonSet with its revisions and, on request, its pods and the nodes. Raises CommandError, with similar
-    names, if it does not exist; ApiError.
-
-    `Snapshot.unread` lists what the user may not list, and what took longer than `within` seconds or failed. Without
-    `within` other failures are raised.
-    """
+    """One DaemonSet with its revisions and, on request, its pods and the nodes. `Snapshot.unread` lists what the user
+    may not list and, if `within` (seconds) is set, what took longer or failed. Raises CommandError, with similar
+    names, if it does not exist; ApiError."""
     key = Key(namespace or invocation.session.namespace, name_of(name))
     found = [await _document(invocation, key)]
     (whole,) = await completed(invocation, found, nodes=nodes, pods=pods, within=within)
@@ -197,11 +194,8 @@ async def snapshots(
     within: float | None = None,
 ) -> tuple[Snapshot, ...]:
     """The DaemonSets with `names`, in that order and each once. Without names, those selected by `-l` and `-A`;
-    without these, the whole namespace if `everything`. `within` is as in `snapshot`.
-
-    Raises UsageError for names with `-l` or `-A`, or for neither unless `everything`; CommandError for an unknown
-    name; ApiError.
-    """
+    without these, the whole namespace if `everything`. `within` is as in `snapshot`. Raises UsageError for names with
+    `-l` or `-A`, or for neither unless `everything`; CommandError for an unknown name; ApiError."""
     if names and (many.selector or many.all_namespaces):
         raise UsageError("give names, or -l and -A, not both")
     if not names and not (many.selector or many.all_namespaces or everything):

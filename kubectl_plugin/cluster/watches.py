@@ -55,8 +55,8 @@ async def read_with_patience(
     tell: Callable[[str], None],
     passes: Callable[[ApiError], bool] = lambda error: not right_is_missing(error),
 ) -> T:
-    """Retry `read` for `PATIENCE` seconds while `passes` accepts its error. `tell` gets the first. Raises
-    ApiError."""
+    """Retry `read` for `PATIENCE` seconds while `passes` accepts its ApiError, else raise it. `tell` gets the
+    first."""
     loop = asyncio.get_running_loop()
     until, told = loop.time() + PATIENCE, False
     while True:
@@ -192,8 +192,7 @@ class ReadAgain(Watched):
         bunch: float,
         dispensable: bool = False,
     ) -> None:
-        """`bunch`: seconds a read waits for more changes. `dispensable`: keep the last state if reads fail for
-        good."""
+        """`bunch`: seconds a read waits for more changes. `dispensable`: keep the last state when reads fail."""
         self.every = every
         """Seconds between reads without `mark_stale`; `read` may change it."""
         self._read, self._bunch, self._dispensable = read, bunch, dispensable

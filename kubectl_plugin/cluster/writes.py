@@ -70,10 +70,8 @@ async def write(
     judge: Judge | None = None,
 ) -> JSONObject:
     """The object after `edit`, or with `dry_run` as it would be. If only status or metadata has changed it retries
-    once `judge` agrees, with the annotations about `done` made anew.
-
-    Raises CommandError (6) if the spec has changed since the user confirmed the change; ApiError.
-    """
+    once `judge` agrees, with the annotations about `done` made anew. Raises CommandError (6) if the spec has changed
+    since the user confirmed the change; ApiError."""
     session, key, document = invocation.session, snapshot.key, snapshot.document
 
     def changes(live: JSONObject) -> tuple[JSONObject, ...]:
