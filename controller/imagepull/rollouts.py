@@ -1,7 +1,6 @@
 """The ImagePullJobs that the rollout of a DaemonSet wants: one per image that nodes with an old pod lack.
 
-They depend only on the present state, so a rollback gets its jobs too. Failures are reported and retried, and do not
-block the rollout.
+They depend only on the present state, so a rollback gets its jobs too. Failures are retried and block no rollout.
 """
 
 from __future__ import annotations
@@ -251,14 +250,13 @@ class _RolloutState(msgspec.Struct):
     waits: bool
     """Whether nodes wait for their images."""
     existed: set[str] = msgspec.field(default_factory=set)
-    """Images whose job has existed. A job that is gone was done or deleted by a user, and is not re-created."""
+    """Images whose job has existed. A missing job had completed or was deleted by a user, and is not re-created."""
     refused: set[str] = msgspec.field(default_factory=set)
     failing_since: dict[str, float] = msgspec.field(default_factory=dict)
     """Since when each image's job cannot be created (`elapsed`)."""
 
     def can_use(self, job: ImagePullJob) -> bool:
-        """While nodes wait, the job must never complete, or nodes where it failed would be updated without the
-        image."""
+        """While nodes wait, the job must never complete: failed nodes would be updated without the image."""
         return job.hash == self.hash and (job.spec.never_completes or not self.waits)
 
     def created(self, image: str) -> None:

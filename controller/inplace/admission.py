@@ -1,8 +1,7 @@
 """Judges whether an update in place would undo what admission did to a pod at its creation.
 
 Webhooks and policies that mutate pods at creation often ignore later writes, so the template's values would replace
-theirs. A value counts as theirs if it differs from the pod's own revision. Dry runs show how admission treats new
-values.
+theirs: values that differ from the pod's own revision. Dry runs show what admission does to new values.
 """
 
 from __future__ import annotations
@@ -37,9 +36,8 @@ class ByAdmission(Value):
 
 
 def by_admission(pod: ManagedPodView, change: InPlaceChange, moved: frozenset[str] = frozenset()) -> ByAdmission:
-    """The pod's values that differ from its revision's and the new ones, are not pending from an earlier update, and
-    were not resized by another client. Images replaced by one of `moved` count too: admission changes those in new
-    pods."""
+    """The pod's values that differ from its revision's and the new ones, except those pending from an earlier update
+    or resized by another client. Images replaced by one of `moved` count too: admission changes it in new pods."""
     state = state_of(pod.metadata.annotations)
     waiting = (state.next_container_images if state is not None else None) or {}
     has, unsized, sized = _images(pod), _unsized(pod), _canonical(pod_amounts(pod))
@@ -80,7 +78,7 @@ def image_undone(found: ByAdmission, change: InPlaceChange, shown: PodView) -> s
 
 
 def amount_undone(found: ByAdmission, change: InPlaceChange, shown: PodView) -> str:
-    """Like `image_undone` for the resize; the old amount may stay: it need not depend on the template."""
+    """Like `image_undone` for the resize. Admission may keep an amount, as it need not depend on the template."""
     after, asked = _canonical(pod_amounts(shown)), _canonical(amounts_in(change.resources))
     return RESOURCES_UNDONE if any(after.get(one, "") == asked[one] for one in found.amounts) else ""
 

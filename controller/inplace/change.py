@@ -1,8 +1,7 @@
 """Computes from two pod templates what an update in place changes, or why it is not possible.
 
 A running pod can get new images, labels, annotations and finalizers, and, if enabled, cpu and memory by
-`pods/resize`. Anything else needs a new pod, including the restart annotation, which restarts nothing in a running
-pod.
+`pods/resize`. Anything else needs a new pod, as does the restart annotation, which restarts nothing in a running pod.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ _MOST_UNFINISHED = 5
 
 
 def draining(pod: PodView, now: float) -> tuple[JSONObject, ...]:
-    """Makes the pod not ready before a container restarts; empty without the readiness gate."""
+    """Operations to make the pod not ready before a container restarts; none without the readiness gate."""
     if not _has_gate(pod, names.IN_PLACE_UPDATE_READY):
         return ()
     conditions = pod.status.conditions or ()
@@ -33,7 +33,7 @@ def draining(pod: PodView, now: float) -> tuple[JSONObject, ...]:
 
 
 def updating(pod: PodView, revision: Revision, change: InPlaceChange, now: float) -> tuple[JSONObject, ...]:
-    """Writes metadata, finalizers and the images of the first batch, and records them in the state annotation."""
+    """Operations to write metadata, finalizers and images of the first batch, and to record them in the state."""
     before = state_of(pod.metadata.annotations) or InPlaceState()
     unwritten = before.next_container_images or {}
     left = {name: image for name, image in _images_of(revision).items() if name in unwritten}
@@ -65,7 +65,7 @@ def updating(pod: PodView, revision: Revision, change: InPlaceChange, now: float
 
 
 def continuing(pod: PodView, revision: Revision, now: float) -> tuple[JSONObject, ...]:
-    """Writes the next batch of images, if any. Earlier resizes are done, or reverted by another client."""
+    """Operations for the next batch, if any. Earlier resizes are done, or reverted by another client."""
     before, known = state_of(pod.metadata.annotations), _recorded(pod)
     if before is None or not known:
         return ()
@@ -117,7 +117,7 @@ def is_resized_by_restart(pod: PodView) -> bool:
 
 
 def updating_generation(pod: PodView) -> tuple[JSONObject, ...]:
-    """Records the generation if another client changed the spec, a change otherwise taken for our resize."""
+    """Operations to record the generation if another client changed the spec: it would be taken for our resize."""
     generation, state = pod.metadata.generation, state_of(pod.metadata.annotations)
     if state is None or not 0 < state.generation < generation or not _is_to_be_resized(pod, state):
         return ()
@@ -133,7 +133,7 @@ def marking(pod: PodView, now: float, *, mark: bool) -> tuple[JSONObject, ...]:
 
 
 def preparing(pod: PodView, now: float) -> tuple[JSONObject, ...]:
-    """Writes the state PreparingDelete and its time; empty if the pod has that state."""
+    """Operations to write the state PreparingDelete and its time; none if the pod has it."""
     meta = pod.metadata
     if (meta.labels or {}).get(names.LIFECYCLE_STATE_LABEL) == names.PREPARING_DELETE:
         return ()
@@ -144,7 +144,7 @@ def preparing(pod: PodView, now: float) -> tuple[JSONObject, ...]:
 
 
 def cancelling(pod: PodView, labels: Mapping[str, str]) -> tuple[JSONObject, ...]:
-    """Removes the state PreparingDelete and sets `labels`; empty if the pod does not have that state."""
+    """Operations to remove the state PreparingDelete and set `labels`; none if the pod does not have it."""
     meta = pod.metadata
     if (meta.labels or {}).get(names.LIFECYCLE_STATE_LABEL) != names.PREPARING_DELETE:
         return ()
@@ -187,7 +187,7 @@ def _batch(
     rereads: Collection[str] = (),
     awaited: Collection[str] = (),
 ) -> tuple[dict[str, str], dict[str, JSON]]:
-    """The first batch and its state. `rereads` and `awaited` restart too, the latter for an earlier update."""
+    """Images of the first batch, and its state. `awaited` containers still have to restart for an earlier update."""
     first, *later = batches_of(_containers(revision), images) or ((),)
     written = {name: images[name] for name in first}
     restarting = sorted({*first, *rereads, *awaited})
@@ -210,7 +210,7 @@ def _batch(
 def _metadata(
     pod: PodView, labels: Mapping[str, str | None], annotations: Mapping[str, str | None], state: Mapping[str, JSON]
 ) -> tuple[JSONObject, ...]:
-    """Writes labels, annotations and the state, which has no empty fields, as in OpenKruise."""
+    """Operations to write labels, annotations and the state, without empty fields, as in OpenKruise."""
     always = ("revision", "updateTimestamp", "lastContainerStatuses")
     text = as_bytes({key: one for key, one in state.items() if one or key in always}).decode()
     return (

@@ -256,9 +256,9 @@ def forecast(
     pace: float = 0.0,
     tell: Tell | None = None,
 ) -> Forecast:
-    """The first `waves` waves (0: all). `pace`: seconds from a pod's creation until it is ready. The server accepts
-    every write, except pods of revisions that `world.verdicts` refuses; it is asked again at `world.ask_at`. Raises
-    ValueError for a spec that the planner cannot use."""
+    """The first `waves` waves (0: all); `world` counts as fresh. `pace`: seconds from a pod's creation until it is
+    ready. The server accepts every write, except pods of revisions that `world.verdicts` refuses; it is asked again
+    at `world.ask_at`. Raises ValueError for a spec that the planner cannot use."""
     return _Foreseeing(replace(world, fresh=True), never_ready, waves, pace, tell).run()
 
 

@@ -1,8 +1,7 @@
 """Simulates a cluster: every planned action is done and every awaited event happens. No decisions are made here.
 
 The server accepts every write, a deleted pod disappears at once, and a created one gets ready after the usual time.
-Pods that fail now keep failing, and unreachable nodes stay unreachable. Two pods with the same host port never run on
-one node at once.
+Failing pods keep failing, and unreachable nodes stay so. Two pods with the same host port never run on one node.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ NeverReady: TypeAlias = Set[tuple[str, str]]
 
 
 def with_drains_under_way(world: World) -> World:
-    """`world` with pods that are already draining in the state in which `world_after` puts those that it drains."""
+    """`world` with pods that are draining already in the same state as those that `world_after` drains."""
     grace, now = world.daemonset.in_place_grace, world.now
     pods = (
         _without_traffic(one, grace, now) if one.draining and one.in_progress is None else one for one in world.pods
