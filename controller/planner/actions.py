@@ -1,6 +1,5 @@
 """The planner's output: an action is one write to one object, a note is a message to users, a step is what a stage
-wants. A failed action backs off under its `backoff_key`; metrics count it as its `operation`, unless that is
-empty."""
+wants. A failed action backs off under its `backoff_key`. Metrics count it as its `operation`; empty: not at all."""
 
 from __future__ import annotations
 
@@ -91,7 +90,6 @@ class RelabelPod(OnPod):
 
 class AdoptRevision(OnRevision):
     owners: int
-    """Number of owner references on the revision."""
     annotated: bool = False
     never_ran: bool = False
     """Whether to record that no pod has had this revision."""
@@ -117,7 +115,7 @@ class RenumberRevision(OnRevision):
 
 
 class RecordRun(OnRevision):
-    """Remove the record that no pod has had a revision."""
+    """Remove the record that no pod has had the revision."""
 
 
 class DeleteRevision(OnRevision):

@@ -148,8 +148,7 @@ def first_write_of_update(rollout: RolloutState, node: NodeInfo) -> BackoffKey:
 
 
 def in_the_way(rollout: RolloutState, node: NodeInfo) -> list[Pod]:
-    """While surging: pods to delete before one is created beside a live old one, such as a failed one after its
-    back-off."""
+    """While surging: pods to delete before one is created beside a live old one, such as one that has failed."""
     if len(node.pods) == 1:
         return []
     ended = node.awaits_retry(rollout.revision.hash)
@@ -214,7 +213,6 @@ def resize_refusal(world: World, pod: Pod) -> str:
 
 
 def resize_deferral(pod: Pod) -> str:
-    """Why the kubelet defers the resize of the pod; empty: it does not."""
     if pod.in_progress is None or pod.in_progress.resize is not Resize.DEFERRED:
         return ""
     return pod.in_progress.problem or Resize.DEFERRED

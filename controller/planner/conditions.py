@@ -34,8 +34,8 @@ READ_AS: Final = {
     Phase.HEALTHY: READY,
     Phase.TERMINATING: "",
 }
-"""The condition that is True in each phase. Held, Paused and Manual are Ready, because waiting longer changes
-nothing. Degraded has none: nothing is left to roll out, but pods are missing."""
+"""The condition that is True in each phase; empty: none. Held, Paused and Manual are Ready, because waiting changes
+nothing. In Degraded nothing is left to roll out, but pods are missing."""
 
 
 class Condition(Value):
@@ -77,7 +77,6 @@ def conditions_of(explainer: Explainer, counts: Counts, standing: Standing, phas
 
 
 def refused_conditions(problem: str) -> tuple[Condition, ...]:
-    """The conditions for an unusable spec."""
     text = "nothing is done until it is fixed"
     return (
         Condition(type=PROGRESSING, status="False", reason=names.INVALID_SPEC, message=text),
@@ -231,7 +230,6 @@ def _used_up(rollout: RolloutState) -> str:
 
 
 def _held_by(explainer: Explainer, counts: Counts, standing: Standing) -> tuple[str, str]:
-    """The reason and text for partition or selector, whichever keeps nodes old."""
     rollout = explainer.rollout
     if keeper_of(rollout) is Blocker.SELECTOR:
         return WaitReason.SELECTOR, Blocker.SELECTOR.text.of_planned.format(who=f"{standing.kept} old ones")

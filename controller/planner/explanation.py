@@ -143,7 +143,7 @@ class Explainer:
 
     @cached_property
     def of_all(self) -> Blocker | None:
-        """The blocker of the update of all nodes."""
+        """The blocker that all updates have in common."""
         rollout = self.rollout
         in_backoff = rollout.world.in_backoff
         if (found := blockers.rollout_blocker(rollout)) is not None:

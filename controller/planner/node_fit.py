@@ -46,7 +46,7 @@ class PlacementSpec(View):
 
 
 class Placement(View):
-    """The fields of a pod template that decide where its pods run."""
+    """The placement fields of a pod template."""
 
     spec: PlacementSpec = PlacementSpec()
 
@@ -72,9 +72,8 @@ class Judged(Value):
 
 
 class Rules:
-    """The compiled placement rules of one generation of a DaemonSet. Raises ValueError or msgspec.ValidationError for
-    a placement field of the wrong type or a broken selector; `validation.compiled` does not. A broken affinity term
-    matches no node."""
+    """The compiled placement rules of one generation of a DaemonSet. A broken affinity term matches no node. Raises
+    ValueError or msgspec.ValidationError for a field of the wrong type or a broken selector."""
 
     def __init__(
         self,
@@ -151,7 +150,7 @@ def _tolerates(toleration: Toleration, taint: Taint) -> bool:
 
 
 def _affinity_test(affinity: AffinityView | None) -> NodeTest | None:
-    """The test of the required node affinity, of which one matching term is enough; None: it is unset."""
+    """The test of the required node affinity; one matching term is enough."""
     required = affinity.node_affinity.required if affinity and affinity.node_affinity else None
     if required is None:
         return None

@@ -21,9 +21,8 @@ class NodeInfo(Value):
     name: str
     object: Node | None
     fit: Fit | None
-    """None, as `object`, if the node is gone."""
+    """None, like `object`, if the node is gone."""
     selected: bool
-    """Whether `rollingUpdate.selector` allows updates here."""
     unreachable: bool
     pods: tuple[Pod, ...]
     """Without `removed`: bound before unbound, then oldest first."""
@@ -66,7 +65,7 @@ class NodeInfo(Value):
 
     @property
     def old_only_held(self) -> bool:
-        """Whether the old pod is not ready only because it is prepared for its deletion."""
+        """Whether only the preparation for its deletion keeps the old pod from being ready."""
         old = self.old
         return old is not None and old.ready_ignoring_hook and (old.held_by_hook or old.marked_not_ready)
 

@@ -72,8 +72,7 @@ class _Needs:
         return action is not None
 
     def leave(self, pod: Pod) -> None:
-        """Delete a pod from a node that the current revision leaves. Where a dry run is due, it comes first, because
-        a misspelt placement field may be the cause."""
+        """Delete a pod from a node that the current revision leaves, after any dry run for misspelt fields."""
         if pod.hash != self.rollout.revision.hash and self.rollout.must_ask:
             self.ask_about.append(pod.node)
         else:
@@ -113,8 +112,7 @@ def _dry_run(rollout: RolloutState, nodes: Sequence[str]) -> Step:
 
 
 def _creates(rollout: RolloutState, needs: _Needs) -> tuple[list[actions.CreatePod], bool]:
-    """The creates for all `fillable` nodes, except of a revision that needs a dry run first; and whether burst or
-    `in_order` leaves out nodes."""
+    """The creates for `fillable` nodes, except of revisions that await a dry run; and whether any are left out."""
     empty = fillable(rollout)
     if not empty:
         return [], False
@@ -226,7 +224,7 @@ def _may_write(world: World, uid: str) -> bool:
 
 
 def _adopt(revision: Revision, world: World) -> actions.AdoptRevision:
-    """Records whether no pod has the revision. Of several with one hash, pods have the first one."""
+    """Records whether no pod has had the revision. Of several with one hash, pods have the first one."""
     ran = any(pod.hash == revision.hash for pod in (*world.pods, *world.orphans))
     ran = ran and all(one.hash != revision.hash for one in world.revisions)
     return actions.AdoptRevision(

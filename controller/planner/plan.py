@@ -1,8 +1,6 @@
-"""Plans one pass over a DaemonSet as a function of the World, without I/O, clock or logging.
-
-The stages run in the order `claim`, `settle_history`, `place_pods`, `roll_out`, `trim_history`. The first one that
-acts ends the pass. Pods in the middle of a change are settled in the same pass, then the status is made.
-"""
+"""Plans one pass over a DaemonSet as a function of the World, without I/O, clock or logging. The stages run in the
+order `claim`, `settle_history`, `place_pods`, `roll_out`, `trim_history`, until one acts. Pods in the middle of a
+change are settled in the same pass; the status comes last."""
 
 from __future__ import annotations
 
@@ -161,12 +159,9 @@ def settle_history(rollout: RolloutState) -> Step:
 
 
 def trim_history(rollout: RolloutState) -> Step:
-    """The stage that records which revisions pods have had, and deletes the oldest beyond revisionHistoryLimit.
-
-    Kept are the revisions of pods, and for `rollback` the stable one and, unless the limit is 0, the one before it.
-    While partition, selector or pause keep nodes old, also those that pods may be created from: the one with the most
-    pods, and the last one of each empty node.
-    """
+    """The stage that records which revisions pods have had, and deletes the oldest beyond revisionHistoryLimit. It
+    keeps those of pods, the stable one for `rollback` and, unless the limit is 0, the one before it. While partition,
+    selector or pause keep nodes old, it also keeps the one with the most pods and the last one of each node."""
     new = [one for one in (rollout.revision, *rollout.history) if one.never_ran and not one.terminating]
     ran = hashes_of_pods(rollout.world) if new else frozenset[str]()
     unmark = [RecordRun(revision=one.ref) for one in new if one.hash in ran]

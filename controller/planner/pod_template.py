@@ -48,13 +48,12 @@ _METADATA = frozenset(
 _POD = frozenset({"apiVersion", "kind", "metadata", "spec", "status"})
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _MAX_BASE = 54
-"""Characters of the owner's name in the name of a pod: with `-` and 8 more it is a host name of at most 63."""
+"""Characters of the owner's name in the name of a pod: `-` and 8 more make at most 63, as for a host name."""
 
 
 def pod_name(daemonset: DaemonSet, node: str, seen: tuple[str, ...], before: Predecessor | None) -> str:
-    """`<daemonset>-<8 characters>`, from the uids `seen` on the node and the pod that was there `before`. Whatever
-    the template, it is the same until a pod was seen there or has gone, so that the server refuses a create repeated
-    after a lost answer as AlreadyExists."""
+    """`<daemonset>-<8 characters>`, from the uids `seen` on the node and the pod that was there `before`. It is the
+    same until a pod is seen there or goes: a create repeated after a lost answer is refused as AlreadyExists."""
     return child_name(daemonset.name, daemonset.uid, node, before.uid if before else "", *sorted(seen))
 
 
@@ -90,7 +89,6 @@ class PodRenderer:
         self._whole = as_bytes({**_misplaced(revision.template), **whole, "spec": {**spec, **aim}})
 
     def body(self, name: str, node: str) -> bytes:
-        """The JSON body of the pod, ready to be sent."""
         return self._body.replace(_NODE, as_bytes(node)).replace(_NAME, as_bytes(name))
 
     def whole(self, name: str, node: str) -> bytes:

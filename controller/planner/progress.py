@@ -1,6 +1,5 @@
-"""How far a rollout is, its phase, whether it is stalled, and the stable revision that a rollback goes to, all kept
-in `status.rollout`. Times there change only with counts or the phase, so that the status is never written only
-because time has passed."""
+"""The progress and phase of a rollout, and the stable revision for rollbacks, all kept in `status.rollout`. Times
+there change only with counts or the phase, so that the status is never written only because time has passed."""
 
 from __future__ import annotations
 
@@ -42,7 +41,6 @@ class Standing(Value):
     done: int = 0
     """Nodes of the target with an available pod of the current revision and no old pod beside it."""
     available: int = 0
-    """Nodes with an available pod of any revision."""
     outdated: int = 0
     """Nodes of the target that are left to update: with only an old pod, or kept empty by a pause."""
     leaving: int = 0
@@ -157,10 +155,9 @@ def _awaits_contact(node: NodeInfo) -> bool:
 def advance(
     before: DaemonSetStatus | None, standing: Standing, *, revision_hash: str, deadline: float, now: float
 ) -> Rollout:
-    """The next `status.rollout`, after the newest known status; `now` is in seconds since 1970. A Progressing rollout
-    is Stalled `deadline` seconds after its last progress: a new revision, more nodes than ever done or with their new
-    pod, another target, or a return from another phase. The deadline does not count while only unreachable nodes are
-    awaited."""
+    """The next `status.rollout`; `now` is in seconds since 1970. A Progressing rollout is Stalled `deadline` seconds
+    after its last progress: a new revision or target, more nodes than ever done or with their new pod, or a return
+    from another phase. The deadline does not count while only unreachable nodes are awaited."""
     last = _record(before)
     stamp = rfc3339(now)
     if before is None or before.update_revision != revision_hash or not last.start_time:
@@ -231,14 +228,11 @@ def _in_phase(record: Rollout, phase: Phase, stamp: str) -> Rollout:
 
 
 def with_stable(rollout: RolloutState, record: Rollout, *, observed: bool) -> tuple[Rollout, float | None]:
-    """The record with the stable revision and the one before it, and when another one becomes stable by waiting
-    (seconds since 1970).
-
-    Incomplete data changes nothing: own writes that are not seen yet, or a pod that cannot be decoded. A restart
-    makes no other revision. One that was rolled back to has none before it, because that would be the abandoned one.
-    The first revision of all is recorded as the one before until it is stable. Both are given up once most nodes have
-    another revision that is not wanted any more.
-    """
+    """The record with the stable revision and the one before it, and when another becomes stable by waiting (seconds
+    since 1970). Nothing is concluded from incomplete data: own writes not seen yet, or a pod that cannot be decoded.
+    A restart makes no other revision. A revision that was rolled back to has none before it, because that would be
+    the abandoned one. The very first one is recorded as the one before until it is stable. Both are given up once
+    most nodes have an older revision that was never complete."""
     current = rollout.revision
     twins = {one.hash for one in of_template(rollout.world.daemonset, rollout.history)}  # about to be deleted
     known, former = (

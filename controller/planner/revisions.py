@@ -72,9 +72,8 @@ def _order(revision: Revision) -> tuple[int, str, str]:
 
 
 class Fallback(Value, dict=True, gc=True):
-    """The revision of empty nodes, computed on demand: in most passes no node is empty. No node gets the current
-    revision while it is unstored and an older one is stored, because such pods could not be created again after
-    another edit; nor one with unknown fields."""
+    """The revision of empty nodes, computed on demand. No node gets the current one if it has unknown fields, or is
+    unstored beside an older one, because its pods could not be created again after another edit."""
 
     world: World
     current: Revision
@@ -98,8 +97,7 @@ class Fallback(Value, dict=True, gc=True):
 
     @cached_property
     def usual(self) -> Revision:
-        """`most_run`; the current revision if no older one is stored, or if more nodes run it than may hold it, as
-        after a revert under a partition."""
+        """`most_run`; the current revision if that is None or more nodes run it than may, as after a revert."""
         older = self.most_run
         if older is None:
             return self.current
@@ -123,7 +121,7 @@ class Fallback(Value, dict=True, gc=True):
 
     @cached_property
     def _others(self) -> tuple[Revision, ...]:
-        """Older revisions without the duplicates of the current one, which are about to be deleted."""
+        """Older revisions without duplicates of the current one, which are about to be deleted."""
         return tuple([one for one in self.older if one.identity != self.current.identity])
 
     @cached_property

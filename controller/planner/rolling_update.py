@@ -1,9 +1,9 @@
 """Updates nodes to the current revision within the limits, and settles pods in the middle of a change.
 
-A node's old pod is deleted, or updated in place, if the node may hold the current revision, the server accepts the
-template, and the pod is not available or maxUnavailable has room. With maxSurge, it is deleted once the current pod
-beside it is available or it is not ready itself, or if a taint keeps new pods away and it is not needed (`surplus`).
-`placement` deletes pods for all other reasons but NOT_RESIZED. `blockers` says what delays an update or deletion.
+The old pod of a node is deleted, or updated in place, if the node may hold the current revision, the server accepts
+the template, and the pod is not available or maxUnavailable has room. With maxSurge, it is deleted once the current
+pod beside it is available or it is not ready itself, or if a taint bars new pods and it can be spared (`surplus`).
+`placement` deletes pods for other reasons but NOT_RESIZED. `blockers` says what delays an update or deletion.
 """
 
 from __future__ import annotations
@@ -60,9 +60,8 @@ def roll_out(rollout: RolloutState) -> Step:
 
 def _within_limits(rollout: RolloutState, candidates: Sequence[NodeInfo]) -> list[NodeInfo]:
     """The candidates that are updated now: all whose old pod has no traffic, and as many others as the limit has room
-    for, those younger than minReadySeconds first. Unreachable nodes are left out, because a write there has no
-    effect. While surging, a pod that only its hook keeps from being ready counts as available: a new pod beside it is
-    not urgent."""
+    for, those younger than minReadySeconds first. A write to an unreachable node would have no effect. While surging,
+    a pod that only its hook keeps from being ready counts as available, because a new one beside it is not urgent."""
     surging, at_once, young, within = rollout.surging, list[NodeInfo](), list[NodeInfo](), list[NodeInfo]()
     for node in candidates:
         if node.unreachable or (surging and blockers.in_the_way(rollout, node)):
@@ -77,7 +76,6 @@ def _within_limits(rollout: RolloutState, candidates: Sequence[NodeInfo]) -> lis
 
 
 def _dry_run_first(rollout: RolloutState, first: NodeInfo, candidates: Sequence[NodeInfo]) -> Step:
-    """The step until a dry run has accepted the template."""
     world, verdict = rollout.world, rollout.verdict
     if isinstance(verdict, TemplateRefused) and world.now < world.ask_at:
         return Step(notes=(refusal_note(verdict),), wake_at=world.ask_at)
@@ -124,8 +122,7 @@ def _update(rollout: RolloutState, chosen: Sequence[NodeInfo]) -> Step:
 def _in_place(
     rollout: RolloutState, node: NodeInfo, pod: Pod, change: InPlaceChange
 ) -> actions.DrainPod | actions.UpdateInPlace:
-    """A ready pod is drained first for a restart with a grace period: it gets traffic before it counts as
-    available."""
+    """With a grace period, a ready pod is drained before a restart, as it gets traffic before it is available."""
     if pod.ready and change.restarts and rollout.world.daemonset.in_place_grace:
         return actions.DrainPod(pod=pod.ref, node=node.name)
     return actions.UpdateInPlace(
@@ -286,8 +283,7 @@ class _RunningPods:
         return frozenset([pod.uid for pod in pods if not blockers.is_updated_in_place(rollout, pod)])
 
     def _stays_drained(self, pod: Pod) -> bool:
-        """Whether its gate stays closed for the next update; after a failure it is opened until an attempt
-        succeeds."""
+        """Whether its gate stays closed for the next update. A failed update opens it until an attempt succeeds."""
         key = BackoffKey("object", pod.uid)
         if key in self.world.in_backoff or key in self.world.due_again or not pod.draining:
             return False

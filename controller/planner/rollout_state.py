@@ -1,5 +1,5 @@
-"""The state of one rollout: nodes with their pods, the limits, and the numbers of a pass, each computed once. The
-loops over all nodes are most of the cost of a pass, so they use no properties and look up each enum member once
+"""The state of one rollout: nodes with their pods, the limits, and the numbers of a pass, each computed once. Loops
+over all nodes cost most, so they use no properties and look up each enum member once
 (docs/design/life-of-an-event.md#what-a-pass-costs)."""
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class RolloutState(Value, dict=True, gc=True):
 
     @property
     def progressive(self) -> bool:
-        """Whether the partition also keeps new nodes without a pod (partitionedScaling)."""
+        """Whether the partition also leaves new nodes empty (partitionedScaling)."""
         asked = self.rolling_update is not None and self.world.daemonset.partitioned_scaling
         return asked and self.budget.partition > 0
 
@@ -227,9 +227,8 @@ class RolloutState(Value, dict=True, gc=True):
     @cached_property
     def surplus(self) -> tuple[NodeInfo, ...]:
         """While surging: nodes that get no new pod (`Fit.STAY`) and lose their old one, in update order. It goes if
-        it is not available, or if more pods are available than desired, so that an application that moves to other
-        nodes always has enough. A pod already prepared for its deletion goes first, but stays if too few are
-        available."""
+        it is not available, or if more pods are available than desired, so that an application moving to other nodes
+        always has enough. A pod already prepared for its deletion goes first, but stays if too few are available."""
         tainted = [one for one in reversed(self.nodes) if one.fit is Fit.STAY] if self.surging else []
         leaving = [one for one in tainted if one.only_old and one.selected and not one.unreachable]
         if not leaving:
@@ -351,7 +350,6 @@ class Budget(Value):
 
     @property
     def limit(self) -> str:
-        """The limit that the strategy uses, as named in the spec."""
         return "maxSurge" if self.surging else "maxUnavailable"
 
     @property

@@ -118,7 +118,6 @@ def _counts(rollout: RolloutState) -> Counts:
 
 
 def refused_status(daemonset: DaemonSet, problem: str, now: float) -> Status:
-    """The status of an unusable spec; the counts stay."""
     return Status(
         observed_generation=None,
         counts=None,

@@ -45,7 +45,6 @@ class Summary(Value):
     failed: Mapping[str, int]
     """The number of nodes with each `PodProblem`, including 0."""
     blocks: Mapping[str, bool]
-    """Whether each of `METRIC_LABELS` applies."""
     unplanned: int
     """Updated nodes beyond what partition and selector allow, as after a change of either."""
     starting: tuple[StartingPod, ...] = ()
@@ -115,7 +114,6 @@ class _Walk:
         self._explainer, self._rollout = explainer, explainer.rollout
         self._judged = self._rollout.world.rules.judged(self._rollout.world.nodes)
         self._zones: dict[ZoneState, list[str]] = {state: [] for state in ZoneState}
-        """The zone of every node that is not updated, by its state."""
         self.problems: list[PodProblem] = []
         self.starting: list[StartingPod] = []
         self.blocks = set[str]() if self._rollout.world.fresh else {METRIC_LABELS[WaitReason.SERVER_SILENT]}

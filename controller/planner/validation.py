@@ -82,10 +82,9 @@ def _selector_problems(daemonset: DaemonSet) -> list[str]:
 
 
 def _placement(template: JSONObject) -> tuple[str, ...]:
-    """Placement fields that cannot be read; if a typing error were read as "no node", all pods would be deleted. The
-    server does not check them in this template as in apps/v1, and a dry run of a pod lacks the required affinity. An
-    empty term is valid and matches no node. A Gt or Lt value must be a number, although the server accepts any
-    other."""
+    """Placement fields that cannot be read: if a typing error were read as "no node", all pods would be deleted. The
+    server checks them in apps/v1, but not in this template, and a dry run of a pod lacks the required affinity. An
+    empty term is valid and matches no node. A Gt or Lt value must be a number, although the server accepts others."""
     if not any(map(fields_of(template.get("spec")).get, _FIELDS)):
         return ()
     try:

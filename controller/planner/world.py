@@ -15,11 +15,10 @@ from controller.planner.node_fit import Rules
 
 
 class BackoffKey(Value, kw_only=False):
-    """The key under which a failed write backs off; writes with other keys are not delayed. node: creating a pod
-    there. object: any write to the object with this uid that has no kind of its own. gates: opening the pod's
-    readiness gates. label: restoring the label of its former revision. kept: cancelling its preparation for deletion.
-    revision: storing the current revision, whatever its hash. template: the dry run of the revision with this hash.
-    quota: creating any pod."""
+    """The key under which a failed write backs off, alone. node: creating a pod there. object: any other write to the
+    object with this uid. gates: opening a pod's readiness gates. label: restoring the label of its former revision.
+    kept: cancelling its preparation for deletion. revision: storing the current one, whatever its hash. template: the
+    dry run of the revision with this hash. quota: creating any pod."""
 
     kind: Literal["node", "object", "gates", "label", "kept", "revision", "template", "quota"]
     name: str = ""
@@ -106,10 +105,9 @@ class World(Value):
     now: float
     """Seconds since 1970."""
     orphans: tuple[Pod, ...] = ()
-    """The pods of the namespace without a controller."""
+    """The pods and, in `orphan_revisions`, the revisions of the namespace without a controller."""
     revisions: tuple[Revision, ...] = ()
     orphan_revisions: tuple[Revision, ...] = ()
-    """The revisions of the namespace without a controller."""
     placements: Mapping[str, Rules | None] = {}
     """Placement rules by revision uid. None or missing: the revision runs nowhere."""
     collisions: int = 0
@@ -143,7 +141,7 @@ class World(Value):
     restored: frozenset[str] = frozenset()
     """Nodes where another controller creates pods that do not last. No pod is deleted there before `not_before`."""
     short_lived: Mapping[str, float] = {}
-    """Until when the next pod has to last (seconds since 1970), by node where several did not."""
+    """Until when the next pod has to last (seconds since 1970), by node where several in a row did not."""
     ready_seen: Mapping[str, float] = {}
     """When pods were first seen ready (seconds since 1970), by uid, if their Ready condition names a later time."""
     restarts_seen: Mapping[str, float] = {}
