@@ -104,8 +104,8 @@ async def _change_of(
 async def _dry_run(
     invocation: Invocation, live: Snapshot, application: Application, hold: IntOrPercent | None, asked: Asked
 ) -> tuple[JSONObject, _Taken]:
-    """Returns the object after the apply, and the fields it takes over: those of the plugin's other verbs and of
-    client-side kubectl apply, others only with --force-conflicts. Raises CommandError (exit code 6) and ApiError."""
+    """Returns the applied object, and the fields it takes over: from the plugin's other verbs and client-side
+    kubectl, from others only with --force-conflicts. Raises CommandError (exit code 6) and ApiError."""
     session, document, taken = invocation.session, live.document, dict[tuple[str, str], None]()
 
     async def tried(one: Application) -> JSONObject:

@@ -1,6 +1,4 @@
-"""Completion candidates that need a lookup; `candidates` calls these functions by name. They raise errors, for which
-`main.candidates` offers nothing.
-"""
+"""Completion candidates read from the cluster; `candidates` calls them by name, and offers none on an error."""
 
 from __future__ import annotations
 
@@ -73,7 +71,6 @@ def containers(host: Host, ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def steps(host: Host, ctx: typer.Context, _: str) -> list[str]:
-    """Partitions of the remaining steps."""
     name = _first_name(ctx)
     if not name:
         return []
@@ -103,7 +100,6 @@ def revisions(host: Host, ctx: typer.Context, _: str) -> list[str]:
 
 
 def contexts(_: Host, ctx: typer.Context, __: str) -> list[str]:
-    """Contexts of all kubeconfig files, each with its cluster."""
     files = read_files(kubeconfigs(_global_flags(ctx).kubeconfig))
     entries = [entry for file in files.values() for entry in file.get("contexts") or ()]
     return [_offer(str(entry["name"]), str(entry["context"]["cluster"])) for entry in entries]
@@ -157,7 +153,6 @@ def _typed_words(ctx: typer.Context) -> list[str]:
 
 
 def _first_name(ctx: typer.Context) -> str:
-    """The first name typed, without `ads/`; empty if there is none."""
     return next((word.rpartition("/")[2] for word in _typed_words(ctx) if "=" not in word), "")
 
 

@@ -1,6 +1,4 @@
-"""What the verbs that write share: choosing objects, the prompt, one guarded write per object, and `--wait`, which
-waits for the rollout of that write and not for later changes.
-"""
+"""What the verbs that write share: choosing objects, the prompt, and one guarded write per object."""
 
 from __future__ import annotations
 
@@ -54,7 +52,7 @@ def deadline_of(invocation: Invocation, acting: ActingOptions) -> Deadline:
 
 
 async def wait_if_asked(invocation: Invocation, acting: ActingOptions, changed: Sequence[Snapshot]) -> int:
-    """Returns 0 at once without --wait. `changed`: the objects as returned by the write."""
+    """Waits for the rollout of this write, not for later changes. `changed`: the objects as written."""
     if not isinstance(acting, WaitingOptions) or not acting.wait or not changed:
         return ExitCode.DONE
     if invocation.output is not None:  # stdout already has the document
@@ -105,7 +103,6 @@ async def choose(
 
 
 def all_namespaces_error(count: int, hint: str) -> CommandError:
-    """The error (exit code 6) for -A without --yes."""
     words = f"-A would change {counted(count, 'DaemonSet')} in all namespaces"
     return CommandError(words, hints=(hint,), exit_code=ExitCode.REFUSED)
 
@@ -133,12 +130,9 @@ async def carry_out(
 ) -> int:
     """Carries out the changes and prints their results; returns the highest exit code. Edits without operations are
     only printed. Operations may only touch the spec: annotations may change meanwhile, and the verb's are added here.
-    Several objects share one prompt; neither a failure of one nor a closed stdout stops the others.
-
-    `plan` may raise CommandError for an object. `deadline` is for the writes, by default `--timeout` of `acting`.
-    `by`: the user name, if known. With `told_later`, results are printed after the last write. Raises CommandError
-    and ApiError for a single object.
-    """
+    Several objects share one prompt; neither a failure of one nor a closed stdout stops the others. `plan` may raise
+    CommandError. `deadline`: for the writes, by default `--timeout` of `acting`. `by`: the user name, if known. With
+    `told_later`, results are printed at the end. Raises CommandError and ApiError for a single object."""
     if acting.print_patch and invocation.output is not None:
         raise UsageError("give -o or --print-patch, not both")
     invocation.terminal.outlive_the_reader()
@@ -206,9 +200,8 @@ def _print_cautions(invocation: Invocation, change: EditOfOne) -> None:
 
 
 def ask_for_consent(terminal: Terminal, what: str, question: str | None, *, yes: bool, hint: str = HINT) -> bool:
-    """Returns True if the user agrees, False if `yes` or KRUISE_DS_PROMPT=never skips the prompt. Without a
-    `question`, consent is assumed on a terminal. Raises CommandError (exit code 6) if the user declines or there is
-    no terminal."""
+    """Returns True after a yes, False if `yes` or KRUISE_DS_PROMPT=never skips the prompt. Without a `question`,
+    consent is assumed on a terminal. Raises CommandError (exit code 6) after a no, or without a terminal."""
     if yes or terminal.never_asks:
         return False
     if not terminal.may_ask:
@@ -237,7 +230,6 @@ async def ask_before_write(
 async def _ask_once_for_all(
     invocation: Invocation, changes: Sequence[EditOfOne], acting: ActingOptions
 ) -> list[EditOfOne]:
-    """Returns the changes without the lines already shown in the prompt."""
     if any(change.edit.operations for change in changes):
         lines = (line for change in changes for line in _question_lines(change))
         count = counted(len(changes), "DaemonSet")

@@ -1,6 +1,4 @@
-"""Carries out changes one by one, or only shows them, and prints each result. Without a prompt, a pause set by
-another user is lifted only by `resume` or by a flag.
-"""
+"""Writes or shows changes one by one, and prints each result; protects pauses set by other users."""
 
 from __future__ import annotations
 

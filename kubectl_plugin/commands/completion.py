@@ -1,6 +1,4 @@
-"""`completion`: prints shell setup, or installs `kubectl_complete-kruise_ds`, which kubectl 1.26 and later look up on
-the PATH to complete the plugin.
-"""
+"""`completion`: prints shell setup, or installs the program that kubectl (from 1.26) calls to complete plugins."""
 
 from __future__ import annotations
 
@@ -56,7 +54,6 @@ def script(plugin: Path) -> str:
 
 
 def batch(plugin: Path) -> str:
-    """The second program for Windows."""
     return f'@rem {MARK.removeprefix("# ")}\r\n@"{plugin}" __complete %*\r\n'
 
 

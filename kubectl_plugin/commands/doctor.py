@@ -30,8 +30,7 @@ WANTED = (
 
 
 async def doctor(invocation: Invocation, _: Options) -> int:
-    """Returns 1 if a check fails, else 0. A missing right is a failure only for get of DaemonSets. Raises
-    Unreachable."""
+    """Returns 1 if a check fails. Of missing rights, only get of DaemonSets is a failure. Raises Unreachable."""
     terminal = invocation.terminal
     checks = tuple(
         replace(one, hints=tuple(for_cluster(hint, terminal.cluster_flags) for hint in one.hints))

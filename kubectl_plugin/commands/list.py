@@ -63,8 +63,7 @@ async def list_(invocation: Invocation, many: ListOptions) -> int:
 
 
 async def _watch(invocation: Invocation, many: SelectorOptions, found: _Found) -> NoReturn:
-    """Reports and retries failed reads and watches, with backoff. Lists every other second if watching is forbidden.
-    Raises ApiError."""
+    """Retries failed reads and watches with backoff. Polls if watching is forbidden. Raises ApiError."""
     table, changes = _Table(invocation, many, found), WatchSet()
     with table_screen(invocation) as screen:
         async with table.keeping(table.looking), changes.keeping(table.changes):

@@ -1,6 +1,4 @@
-"""`migrate`: makes a native DaemonSet an Advanced one or vice versa, while its pods keep running. A migration that
-cannot be finished is taken back.
-"""
+"""`migrate`: makes a DaemonSet one of the other kind while its pods keep running, or takes its steps back."""
 
 from __future__ import annotations
 
@@ -149,7 +147,6 @@ _TO_NATIVE = (
     *((verb, "", "pods") for verb in ("list", "patch")),
     *((verb, "apps", "controllerrevisions") for verb in ("list", "create")),
 )
-"""Rights that the migration needs: verb, group and resource."""
 _LOOK = "look first, with --dry-run; then add --yes"
 
 

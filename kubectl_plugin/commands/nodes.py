@@ -106,8 +106,7 @@ class Choice(Value):
 
 
 def choice_of(only: str, *, excluded: bool, group: str | None, sort: str) -> Choice:
-    """`only`: comma-separated states, or `all`. `sort`: `update`, or a column. Raises UsageError with the accepted
-    words."""
+    """`only`: comma-separated states or `all`. `sort`: `update` or a column. Raises UsageError for other words."""
     words = [word for word in only.lower().split(",") if word]
     for word in words:
         if word not in (ALL, PREPARING) and word not in _STATES:

@@ -1,6 +1,4 @@
-"""`promote`: takes the next step if the present one is finished. With --wait, waits until it is, and then for the
-next one; notes say why it waits, exit codes why it failed.
-"""
+"""`promote`: takes the next step if the present one is finished; with --wait, waits for both."""
 
 from __future__ import annotations
 

@@ -113,8 +113,8 @@ class _PullWatch:
         return self._exit_code(ended)
 
     async def _until_over(self, screen: TableScreen | None) -> PullProgress:
-        """Raises CommandError if the job is deleted (exit code 1), at the deadline (3), or if no controller handles
-        it (4)."""
+        """Raises CommandError if the job is deleted (exit code 1), at the deadline (3), or without a controller
+        (4)."""
         while True:
             found = self._follow.pull()
             if found is None:

@@ -85,8 +85,7 @@ async def look_at(
     words: LastLogLines | None = None,
     presence: Callable[[float], Awaitable[str | None]] | None = None,
 ) -> RolloutStatus:
-    """`words` keeps log lines between calls. `presence`: returns why no controller is active; None asks the
-    server."""
+    """`words` keeps log lines between calls. `presence` says why no controller is active; None: ask the server."""
     status, logs = status_at(snapshot, asked.by), None
     if runs := status.silent_runs:
         logs = await (words or LastLogLines(invocation.session)).of(runs) if asked.logs else {}
@@ -225,7 +224,6 @@ ASK_EVERY: Final = 10.0
 
 
 async def watch(invocation: Invocation, asked: Asked) -> int:
-    """Returns the highest exit code of all objects."""
     if invocation.output not in (None, Output.JSON, Output.WIDE):
         raise UsageError(f"-w has no output format {invocation.output}: use json")
     deadline = Deadline(invocation, asked.timeout)
@@ -244,8 +242,7 @@ async def follow_up(
     deadline: Deadline,
     generations: Mapping[Key, int] | None = None,
 ) -> int:
-    """Watches until each object has an ending; returns the highest exit code. `generations`: the specs to wait
-    for."""
+    """Watches until each object has an ending; returns the highest exit code. `generations`: specs to wait for."""
     several = len({one.daemonset.namespace for one in found}) > 1
     with ExitStack() as scope:
         async with following(invocation, found) as follow:
@@ -287,7 +284,6 @@ class _StatusWatch:
         self._presence = ControllerPresence(invocation, several=several)
 
     async def run(self, keys: Sequence[Key], generations: Mapping[Key, int]) -> list[Ending]:
-        """Returns one ending per key."""
         loop = asyncio.get_running_loop()
         asked = wanted_of(self._asked)
         wanted = [replace(asked, generation=generations.get(key, asked.generation)) for key in keys]
@@ -342,8 +338,7 @@ class ControllerPresence:
         self._asked = -math.inf
 
     async def absence(self, now: float) -> str:
-        """Returns why no controller seems to be active, or an empty text. `now`: seconds since 1970, server's
-        clock."""
+        """Returns why no controller seems active, or an empty text. `now`: seconds since 1970, server's clock."""
         moment = asyncio.get_running_loop().time()
         if moment - self._asked >= ASK_EVERY:
             self._absence = await installation.why_no_controller(self._invocation.session, now) or ""

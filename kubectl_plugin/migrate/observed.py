@@ -1,6 +1,4 @@
-"""The state on the server at one moment: both DaemonSets, and the pods and revisions that belong to one of them or to
-nobody.
-"""
+"""One observation of both DaemonSets, and of the pods and revisions of either or without an owner."""
 
 from __future__ import annotations
 
@@ -14,12 +12,10 @@ from controller.api.objects import JSONObject, Value, fields_of, value_at
 from kubectl_plugin.migrate.state import FINALIZER, NATIVE_VERSION, Mark, mark_of
 
 QUIET: Final = 3.0
-"""Seconds. The garbage collector orphans only the pods that it has seen, and would later delete the others."""
+"""Seconds without a new pod before a delete: only pods that the garbage collector has seen are orphaned."""
 
 
 class Kind(StrEnum):
-    """The kinds as kubectl names them."""
-
     NATIVE = "daemonset.apps"
     OURS = "daemonset.apps.kruise.io"
     REVISION = "controllerrevision.apps"
@@ -27,22 +23,22 @@ class Kind(StrEnum):
 
 
 class Daemon(Value):
-    """A running or starting pod that the selector matches."""
+    """A pod that the selector matches."""
 
     name: str
     uid: str
     owner: str
-    """UID of its controller; empty if it has none."""
+    """UID of its controller; empty if there is none."""
     node: str
     hash: str
     created: float
     """Seconds since 1970."""
     generation: int = 0
-    """Generation of the template that the native controller made it from; 0 where another controller made it."""
+    """Template generation that the native controller made it from; 0 from other controllers."""
     busy: str = ""
-    """Why no other controller can take it over now, such as an update in place; empty if one can."""
+    """Why no other controller can adopt it now, such as an update in place; empty if one can."""
     ends: float | None = None
-    """Seconds since 1970 by which its kubelet should have ended it; None for a pod that is not deleted."""
+    """Seconds since 1970 by which the kubelet should have ended it; None unless deleted."""
 
 
 class RevisionRecord(Value):
@@ -63,8 +59,6 @@ class RevisionRecord(Value):
 
 
 class MigrationSide(Value):
-    """One of the two DaemonSets, as the server sent it."""
-
     document: JSONObject
 
     @property
@@ -94,17 +88,17 @@ class MigrationSide(Value):
 
     @property
     def is_kept(self) -> bool:
-        """Whether the plugin's finalizer keeps the object readable, even once it is deleted."""
+        """Whether the plugin's finalizer keeps the object readable once it is deleted."""
         return FINALIZER in self.finalizers
 
     @property
     def is_observed(self) -> bool:
-        """Whether its controller has acted on the newest spec."""
+        """Whether its controller has observed the newest generation."""
         seen = value_at(self.document, "status", "observedGeneration")
         return seen is not None and seen == value_at(self.document, "metadata", "generation")
 
     def status_number(self, field: str) -> int:
-        """A number of its status; the server leaves out 0."""
+        """The server omits 0."""
         number = value_at(self.document, "status", field)
         return number if isinstance(number, int) else 0
 
@@ -122,8 +116,6 @@ class MigrationSide(Value):
 
 
 class Observed(Value):
-    """Both sides and everything around them, at one moment."""
-
     name: str
     namespace: str
     native: MigrationSide | None
@@ -134,12 +126,11 @@ class Observed(Value):
     now: float
     """Seconds since 1970, by the server's clock."""
     as_native: JSONObject | None = None
-    """The template of ours as the server would store it in a native DaemonSet; None if it was not asked."""
+    """The template as the server would store it in a native DaemonSet; None if not asked."""
     ending_pods: tuple[Daemon, ...] = ()
-    """Pods that are deleted but still there. Nobody adopts them, and a controller creates a second pod beside one
-    that it does not own."""
+    """Terminating pods. They are not adopted; a controller adds a pod beside one that it does not own."""
     emptied_nodes: frozenset[str] = frozenset()
-    """Nodes whose pod has ended not long ago and should be replaced."""
+    """Nodes whose pod ended recently and should be replaced."""
 
     def pods_of(self, *owners: str) -> tuple[Daemon, ...]:
         return tuple(one for one in self.pods if one.owner in owners)
@@ -148,34 +139,32 @@ class Observed(Value):
         return tuple(one for one in self.ending_pods if one.owner == owner)
 
     def unreplaced_nodes(self, side: MigrationSide) -> tuple[str, ...]:
-        """Nodes where a pod of this side has just ended and has no successor yet."""
+        """Nodes where a pod of this side ended recently and has no successor."""
         return tuple(sorted(self.emptied_nodes - {one.node for one in self.pods_of(side.uid)}))
 
     def revisions_of(self, *owners: str) -> tuple[RevisionRecord, ...]:
-        """The revisions of these owners that are not deleted, the newest first."""
+        """Revisions that are not terminating, newest first."""
         its = [one for one in self.revisions if one.owner in owners and not one.terminating]
         return tuple(sorted(its, key=lambda one: (one.number, one.name), reverse=True))
 
     def count_owned_by(self, *owners: str) -> int:
-        """How many pods and revisions these owners have."""
         return len(self.pods_of(*owners)) + len(self.revisions_of(*owners))
 
     def current_revision(self, side: MigrationSide) -> RevisionRecord | None:
-        """The stored revision that means the same as the template of this side; None if there is none yet."""
+        """The stored revision equivalent to this side's template; None if there is none yet."""
         wanted, its = side.identity, self.revisions_of(side.uid)
         return next((one for one in its if template_identity.identity(one.template) == wanted), None)
 
     def old_nodes(self, side: MigrationSide) -> int:
-        """How many nodes have only pods of revisions other than the current one."""
+        """Number of nodes with only pods of other revisions."""
         return len({one.node for one in self.pods_of(side.uid)}) - self.new_nodes(side)
 
     def new_nodes(self, side: MigrationSide) -> int:
-        """How many nodes have a pod of the current revision."""
         current = self.current_revision(side)
         return len({one.node for one in self.pods_of(side.uid) if current is not None and one.hash == current.hash})
 
     def doubled_nodes(self, side: MigrationSide) -> tuple[str, ...]:
-        """Nodes with two live pods of this side, as in a surge."""
+        """Nodes with several live pods of this side, as in a surge."""
         return tuple(
             sorted(node for node, count in Counter(one.node for one in self.pods_of(side.uid)).items() if count > 1)
         )

@@ -1,4 +1,4 @@
-"""What the migration will do, shown before anything is written; and the new manifest for a repository."""
+"""The preview of a migration, and the new manifest for a repository."""
 
 from __future__ import annotations
 
@@ -29,30 +29,26 @@ from kubectl_plugin.rollout.snapshot import LAST_APPLIED
 from kubectl_plugin.wording import command
 
 _ROLLING_DEFAULTS: Final[JSONObject] = {"partition": 0, "paused": False, "rollingUpdateType": "Standard"}
-"""Values that change nothing when the native kind has no such field."""
+"""Values whose loss changes nothing."""
 _SPEC_DEFAULTS: Final[JSONObject] = {"burstReplicas": 250}
 
 
 class Preview(Value):
-    """What a person should know before the migration of one DaemonSet."""
-
     summary: str
     is_over: bool = False
-    """The migration is over: there is nothing to do."""
     lines: tuple[str, ...] = ()
     cautions: tuple[Caution, ...] = ()
     why_named_only: str = ""
-    """Why it is migrated only when its name was given; empty if there is no such reason."""
+    """Why it is migrated only if it is named; empty if there is no such reason."""
 
 
 def next_step(observed: Observed, *, native: bool) -> MigrationStep:
-    """The next step to take. Raises CommandError where it cannot start, or cannot go on."""
+    """Raises CommandError if the migration cannot start or go on."""
     return _return_of_managers(observed) or (to_native(observed) if native else to_ours(observed))
 
 
 def _return_of_managers(observed: Observed) -> ChangeObject | None:
-    """The write of the missing field managers, which comes first for a side that is in charge already, in either
-    direction."""
+    """Restores the field managers of a side already in charge, in either direction."""
     for side in (observed.native, observed.ours):
         if side is not None and not side.terminating and (mark := side.mark) is not None and mark.acting:
             operations = state.give_back_managers(side.document, mark)
@@ -61,7 +57,7 @@ def _return_of_managers(observed: Observed) -> ChangeObject | None:
 
 
 def preview_of(observed: Observed, *, native: bool) -> Preview:
-    """What the migration comes to. Raises CommandError where it may not begin."""
+    """Raises CommandError if the migration may not begin."""
     step = next_step(observed, native=native)
     if isinstance(step, HandedOver):
         return Preview(summary=step.says, is_over=True)
@@ -106,7 +102,7 @@ def _kept_words(old: int, start: MigrationSide, *, native: bool) -> str:
 
 
 def lost_fields(ours: MigrationSide) -> Iterator[str]:
-    """Fields and annotations of ours that the native kind does not have."""
+    """Fields and annotations that the native kind lacks."""
     spec = fields_of(ours.document.get("spec"))
     rolling = fields_of(value_at(spec, "updateStrategy", "rollingUpdate"))
     for key in ("partition", "selector", "paused", "rollingUpdateType"):
@@ -120,15 +116,14 @@ def lost_fields(ours: MigrationSide) -> Iterator[str]:
 
 
 class MigrationManifest(Value):
-    """The manifest to apply after the migration, in place of the one that made the DaemonSet."""
+    """The manifest to apply after the migration, in place of the former one."""
 
     document: JSONObject
     comments: tuple[str, ...]
-    """What to know before it is applied, line by line."""
 
 
 def migration_manifest(observed: Observed, *, native: bool) -> MigrationManifest:
-    """What `migrate --print` prints. Raises CommandError where neither side exists."""
+    """The output of `migrate --print`. Raises CommandError if neither side exists or the migration is half-way."""
     former, other = (observed.ours, observed.native) if native else (observed.native, observed.ours)
     if former is None and other is None:
         raise neither_exists(observed)
@@ -154,8 +149,7 @@ def _half_way_error(observed: Observed, *, native: bool) -> CommandError:
 
 
 def _as_last_applied(side: MigrationSide, whole: JSONObject, comments: tuple[str, ...]) -> MigrationManifest:
-    """The manifest as its author wrote it, if kubectl has kept a copy, and a comment where the object has changed
-    since."""
+    """The manifest as its author wrote it, if kubectl has kept a copy, with a comment if the object differs."""
     document = _as_written_by(whole, last_applied(side.document))
     changes = differences(side.template, fields_of(value_at(document, "spec", "template")))
     if words := " ".join(summary(changes, only_ascii=True).split()):
@@ -164,7 +158,7 @@ def _as_last_applied(side: MigrationSide, whole: JSONObject, comments: tuple[str
 
 
 def _as_written_by(whole: JSONObject, author: JSONObject) -> JSONObject:
-    """The object as `author`, the last manifest, wrote it; as it is where that is empty."""
+    """The object as `author`, the last manifest, has it; unchanged if that is empty."""
     meta = fields_of((author if "metadata" in author else whole).get("metadata"))
     true = fields_of(value_at(whole, "metadata", "annotations")).keys() - {LAST_APPLIED}
     kept = {key: text for key, text in fields_of(meta.get("annotations")).items() if key in true}
@@ -176,8 +170,7 @@ def _as_written_by(whole: JSONObject, author: JSONObject) -> JSONObject:
 
 
 def _keeping_old(native: JSONObject, old: int) -> tuple[JSONObject, tuple[str, ...]]:
-    """The manifest as `migrate` leaves the object where nodes keep an older revision; RollingUpdate would update
-    them."""
+    """Keeps OnDelete while nodes have an older revision, which RollingUpdate would update."""
     strategy = fields_of(value_at(native, "spec", "updateStrategy"))
     if not Mark(strategy=strategy, hold=True).holds(old):
         return native, ()
@@ -190,8 +183,7 @@ def _keeping_old(native: JSONObject, old: int) -> tuple[JSONObject, tuple[str, .
 
 
 def _steps(observed: Observed, *, native: bool) -> tuple[str, ...]:
-    """The steps for people who keep the manifest in a repository. In this order no node gets two pods or loses its
-    pod."""
+    """For manifests in a repository. In this order, no node gets two pods or loses its pod."""
     key, direction = Key(observed.namespace, observed.name), ("--to-native",) if native else ()
     return (
         "1. Stop whoever applies the repository: or the former object comes back, and with it a second pod a node:",

@@ -1,8 +1,6 @@
-"""One DaemonSet in two forms, native and Advanced, and the annotation that both carry during the migration.
-
-The creator of an object manages all of its fields. Left so, each server-side apply of the manifest would conflict,
-and fields that the manifest no longer has would stay for ever: so `metadata.managedFields` of one side are rewritten
-for the other.
+"""The native and the Advanced form of a DaemonSet, and the annotation that both carry during the migration. The
+creator of an object manages all of its fields, so that server-side applies would conflict and never remove one: the
+`managedFields` of one side are therefore rewritten for the other.
 """
 
 from __future__ import annotations
@@ -24,37 +22,35 @@ _ITEMWISE: Final = (
     ("f:spec", "f:template", "f:spec", "f:containers"),
     ("f:spec", "f:template", "f:spec", "f:initContainers"),
 )
-"""Lists in the spec of ours whose items may have a manager each. The CRD's schema has no keys for other lists, so
-each of them has managers as a whole only."""
+"""Lists in the Advanced spec whose items have managers of their own; the CRD's schema has no keys for others."""
 MARK: Final = "kruise-ds/migration"
-"""Annotation on both DaemonSets: the settings that each gets when the migration is over."""
+"""Annotation on both DaemonSets, with their settings for the end of the migration."""
 FINALIZER: Final = "kruise-ds/migration"
-"""Finalizer on ours: it keeps the deleted object readable, because only that says what the native one must become."""
+"""Finalizer that keeps the deleted Advanced DaemonSet, the only record of the native one to create, readable."""
 EVERYBODY: Final = "100%"
 FROZEN: Final[JSONObject] = {"type": "OnDelete"}
-"""The strategy of a native DaemonSet during the migration: it replaces lost pods and updates none."""
+"""Strategy of a native DaemonSet during the migration: lost pods are replaced, none is updated."""
 SHARED: Final = ("selector", "template", "minReadySeconds", "revisionHistoryLimit")
-"""Fields that both kinds have in their spec; the update strategies differ."""
+"""Spec fields of both kinds; the update strategies differ."""
 _STRATEGY: Final = ("spec", "updateStrategy")
 _SCALE: Final = ("spec", "scaleStrategy")
 _MARKED: Final = ("metadata", "annotations", MARK)
 GENERATION: Final = "deprecated.daemonset.template.generation"
-"""Annotation of a native DaemonSet: how often its template was changed. Its pods carry that number as a label, and
-its controller takes pods with the newest number for current ones, whatever their revision is."""
+"""Annotation that counts changes of the template. The native controller takes pods labelled with the newest number
+for current, whatever their revision."""
 _NATIVE_ONLY: Final = (GENERATION, "argocd.argoproj.io/tracking-id")
-"""Annotations that are only true of the native object."""
 OUR_PREFIXES: Final = ("kruise-ds/", "daemonset.kruise.io/", "apps.kruise.io/")
-"""Prefixes of annotations that mean nothing to the native kind."""
+"""Prefixes of annotations without a meaning for the native kind."""
 _OURS_ONLY: Final = (*OUR_PREFIXES, LAST_APPLIED, *_NATIVE_ONLY)
 
 
 def managers_of(document: JSONObject) -> tuple[JSONObject, ...]:
-    """The field managers of a document, without those of its status."""
+    """Field managers other than those of the status."""
     return tuple(one for one in items_of(value_at(document, *FIELD)) if not one.get("subresource"))
 
 
 def managers_for(managers: tuple[JSONObject, ...], document: JSONObject) -> list[JSON]:
-    """`managers` for `document`, which may be of the other kind: without the fields that it does not have."""
+    """`managers` without the fields that `document`, perhaps of the other kind, does not have."""
     version = str(document["apiVersion"])
     made: list[JSON] = []
     for one in managers:
@@ -70,8 +66,7 @@ def _is_native(version: JSON) -> bool:
 
 
 def _fields_in(fields: JSONObject, value: JSON, path: tuple[str, ...], *, whole_lists: bool) -> JSONObject:
-    """The entries of `fields` (fieldsV1) whose field exists in `value`. An empty result: none exists. An empty entry:
-    the field as a whole."""
+    """Entries of `fields` (fieldsV1) whose field exists in `value`. An empty entry means the field as a whole."""
     kept: JSONObject = {}
     for key, below in fields.items():
         part = value if key == "." else _member(value, key)
@@ -87,8 +82,7 @@ def _fields_in(fields: JSONObject, value: JSON, path: tuple[str, ...], *, whole_
 
 
 def _member(value: JSON, key: str) -> JSON:
-    """The member of `value` that a key of fieldsV1 names: `f:NAME` of an object, or of a list `k:FIELDS` (the item
-    with these fields) and `v:ITEM`. None: there is no such member."""
+    """The member that a fieldsV1 key names: `f:NAME`, or in a list `k:FIELDS` and `v:ITEM`; None if absent."""
     how, _, text = key.partition(":")
     if how == "f":
         return fields_of(value).get(text)
@@ -99,28 +93,25 @@ def _member(value: JSON, key: str) -> JSON:
 
 
 class Mark(Value):
-    """The value of the annotation `MARK`."""
+    """Value of `MARK`. `strategy`, `scale` and `managers` (`managedFields`) are what the object gets at the end."""
 
     strategy: JSONObject
-    """`spec.updateStrategy` when the migration is over."""
     scale: JSONObject | None = None
-    """`spec.scaleStrategy` of ours when the migration is over."""
     uid: str = ""
-    """On ours: uid of the native DaemonSet that it was made from; empty if ours is to become native."""
+    """UID of the native DaemonSet that an Advanced one was made from; empty on the way to native."""
     hold: bool = False
-    """Whether nodes with an older revision are to keep it when the migration is over."""
+    """Whether nodes keep an older revision after the migration."""
     managers: tuple[JSONObject, ...] = ()
-    """`metadata.managedFields` when the migration is over: those of the object that it began with."""
     acting: bool = False
-    """The object is already in charge of the pods; only its `managers` are still to be written."""
+    """The object is in charge of the pods; only its `managers` remain to be written."""
 
     def holds(self, old: int) -> bool:
-        """Whether something has to be set so that `old` nodes keep their older revision."""
+        """Whether a setting is needed for `old` nodes to keep their revision."""
         return self.hold and old > 0 and self.strategy.get("type") != "OnDelete"
 
 
 def mark_of(document: JSONObject) -> Mark | None:
-    """None if there is no such annotation, or one that the plugin has not written."""
+    """None without a valid annotation."""
     text = value_at(document, *_MARKED)
     try:
         return msgspec.json.decode(text, type=Mark) if isinstance(text, str) else None
@@ -133,7 +124,7 @@ def mark_text(mark: Mark) -> str:
 
 
 def as_ours(native: JSONObject) -> JSONObject:
-    """Ours as it should be when the migration of `native` is over."""
+    """The Advanced DaemonSet at the end of the migration."""
     spec: JSONObject = {key: value for key in SHARED if (value := value_at(native, "spec", key)) is not None}
     spec["updateStrategy"] = wanted_strategy(native)
     kept = {key: text for key, text in _annotations(native).items() if key not in (*_NATIVE_ONLY, LAST_APPLIED, MARK)}
@@ -143,7 +134,7 @@ def as_ours(native: JSONObject) -> JSONObject:
 
 
 def as_native(ours: JSONObject) -> JSONObject:
-    """The native DaemonSet as it should be at the end, as far as that kind has the fields of ours."""
+    """The native DaemonSet at the end of the migration, with the fields that it supports."""
     spec: JSONObject = {key: value for key in SHARED if (value := value_at(ours, "spec", key)) is not None}
     noted = mark_of(ours)
     spec["updateStrategy"] = native_strategy(noted.strategy if noted else fields_of(value_at(ours, *_STRATEGY)))
@@ -154,7 +145,7 @@ def as_native(ours: JSONObject) -> JSONObject:
 
 
 def as_it_is(document: JSONObject) -> JSONObject:
-    """Either side without the fields that the server and the plugin have added."""
+    """Without fields added by the server or the plugin."""
     kept = {key: text for key, text in _annotations(document).items() if key not in (*_NATIVE_ONLY, MARK)}
     fields: JSONObject = {key: document[key] for key in ("apiVersion", "kind", "spec")}
     return {**fields, "metadata": _metadata(document, kept)}
@@ -173,7 +164,7 @@ def native_strategy(strategy: JSONObject) -> JSONObject:
 
 
 def as_waiting_ours(native: JSONObject) -> JSONObject:
-    """Ours at the start: it takes over pods but creates none on nodes without one, and updates none."""
+    """The Advanced DaemonSet at the start: it adopts pods, but creates and updates none."""
     draft = Draft(as_ours(native))
     mark = Mark(
         strategy=fields_of(draft.get(*_STRATEGY)),
@@ -187,8 +178,7 @@ def as_waiting_ours(native: JSONObject) -> JSONObject:
 
 
 def stop_updates_of_ours(ours: JSONObject) -> tuple[JSONObject, ...]:
-    """Operations after which ours updates nothing, and stays readable when it is deleted. It still replaces lost
-    pods."""
+    """Stops updates, and keeps the object readable once deleted. Lost pods are still replaced."""
     draft = Draft(ours)
     scale = draft.get(*_SCALE)
     fresh = Mark(
@@ -205,14 +195,14 @@ def stop_updates_of_ours(ours: JSONObject) -> tuple[JSONObject, ...]:
 
 
 def stop_creates_of_ours(ours: JSONObject) -> tuple[JSONObject, ...]:
-    """Operations after which ours creates no pod either; empty if that is so already."""
+    """Stops creating pods too; empty if that is done."""
     draft = Draft(ours)
     keep_all_still(draft)
     return draft.operations
 
 
 def as_frozen_native(ours: JSONObject, generation: int) -> JSONObject:
-    """The native DaemonSet at the start: it updates nothing yet. `generation`: of its template; no pod has it yet."""
+    """The native DaemonSet at the start: it updates nothing. `generation`: one that no pod has."""
     draft = Draft(as_native(ours))
     strategy = fields_of(draft.get(*_STRATEGY))
     draft.set(str(generation), "metadata", "annotations", GENERATION)
@@ -222,19 +212,17 @@ def as_frozen_native(ours: JSONObject, generation: int) -> JSONObject:
 
 
 def is_frozen(native: JSONObject) -> bool:
-    """Whether our annotation and the strategy are both still there: applying a manifest in between replaces the
-    strategy."""
+    """Checks the strategy too: a manifest applied meanwhile replaces it but keeps the annotation."""
     return mark_of(native) is not None and fields_of(value_at(native, *_STRATEGY)).get("type") == FROZEN["type"]
 
 
 def wanted_strategy(native: JSONObject) -> JSONObject:
-    """The strategy that the native DaemonSet is to have when the migration is over."""
     noted = mark_of(native)
     return noted.strategy if noted is not None and is_frozen(native) else fields_of(value_at(native, *_STRATEGY))
 
 
 def copy_strategy(draft: Draft, mark: Mark, native: JSONObject) -> None:
-    """Set the strategy that ours will get at the end to the one wanted for the native DaemonSet."""
+    """Sets the strategy for the end of the migration to that of the native DaemonSet."""
     strategy = wanted_strategy(native)
     if mark.strategy != strategy:
         draft.set(mark_text(replace(mark, strategy=strategy)), *_MARKED)
@@ -249,8 +237,7 @@ def freeze_native(native: JSONObject) -> tuple[JSONObject, ...]:
 
 
 def put_native_in_charge(native: JSONObject, mark: Mark, old: int) -> tuple[JSONObject, ...]:
-    """Operations that put the native DaemonSet in charge. It has no partition: where `old` nodes are to keep their
-    pods it goes on updating nothing."""
+    """Without a partition, the native DaemonSet goes on updating nothing if `old` nodes are to keep their pods."""
     draft = Draft(native)
     if not mark.holds(old):
         draft.set(mark.strategy, *_STRATEGY)
@@ -259,7 +246,7 @@ def put_native_in_charge(native: JSONObject, mark: Mark, old: int) -> tuple[JSON
 
 
 def put_ours_in_charge(ours: JSONObject, mark: Mark, old: int) -> tuple[JSONObject, ...]:
-    """Operations that put ours in charge, with a partition that keeps `old` nodes on their revision."""
+    """A partition keeps `old` nodes on their revision."""
     draft = Draft(ours)
     draft.set(mark.strategy, *_STRATEGY)
     if mark.holds(old):
@@ -274,8 +261,7 @@ def put_ours_in_charge(ours: JSONObject, mark: Mark, old: int) -> tuple[JSONObje
 
 
 def give_back_managers(document: JSONObject, mark: Mark) -> tuple[JSONObject, ...]:
-    """The last write to either side: its fields get their former managers back. Not earlier, because each later
-    change would make the plugin the manager of the changed field."""
+    """Must be the last write: each change makes the plugin the manager of the changed field."""
     draft = Draft(document)
     draft.drop(*_MARKED)
     draft.set(managers_for(mark.managers, document), *FIELD)
@@ -323,8 +309,7 @@ def _annotations(document: JSONObject) -> dict[str, JSON]:
 
 
 def _as_native_manifest(note: JSONObject) -> JSONObject:
-    """kubectl's copy of the manifest without fields that the native kind lacks: kubectl refuses to compare with
-    those."""
+    """The last-applied manifest without fields that the native kind lacks: kubectl refuses to compare those."""
     theirs = fields_of(note.get("spec"))
     spec: JSONObject = {key: theirs[key] for key in SHARED if key in theirs}
     if "updateStrategy" in theirs:

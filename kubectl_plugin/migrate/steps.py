@@ -1,14 +1,10 @@
-"""The next step of a migration. Each write requires the object to be as it was observed; if it is not, the state is
-read again and the next step is decided anew.
+"""The next step of a migration. A write requires the object as observed; otherwise the state is read again.
 
-To native: a native DaemonSet cannot be told to wait, it creates a pod on each node where it owns none. So ours is
-deleted first, without its pods, and a finalizer keeps it readable until the native one has taken over all of them.
-The native one updates nothing until it certainly takes the revision of the pods for the current one.
-
-To ours: ours is created first, with settings under which it creates no pod. So our controller proves that it runs
-while the native one is still in charge, and until the native one is deleted everything can be undone. Then the native
-one is made to stop its updates, and is deleted without its pods. Once ours has adopted all pods and revisions, it
-takes charge.
+To native: ours is deleted first, without its pods, because a native DaemonSet creates a pod wherever it owns none. A
+finalizer keeps ours readable until the native one has adopted the pods. That one updates nothing until it takes the
+revision of the pods for the current one.
+To ours: ours is created first, without pods, which proves that its controller runs while everything can be undone.
+It takes charge once the native one is deleted without its pods, and ours has adopted them.
 """
 
 from __future__ import annotations
@@ -25,7 +21,7 @@ from kubectl_plugin.migrate.state import Mark
 from kubectl_plugin.wording import command
 
 ORPHANING: Final = "orphan"
-"""The finalizer with which the garbage collector removes the owner from its pods."""
+"""The finalizer with which the garbage collector orphans pods."""
 GRACE: Final = 30.0
 """Seconds by which a kubelet may be late in ending a pod."""
 
@@ -49,7 +45,7 @@ class ChangeObject(Value):
 
 
 class Delete(Value):
-    """`orphan`: its pods and revisions are not deleted with it."""
+    """`orphan`: keeps pods and revisions."""
 
     kind: Kind
     name: str
@@ -60,8 +56,7 @@ class Delete(Value):
 
 
 class WaitForPods(Value):
-    """Wait until somebody else has acted. `left`: how many are still missing; while that number falls, waiting goes
-    on. `seconds`: how long to wait at least while it does not."""
+    """`left`: number still missing; waiting goes on while it falls. `seconds`: minimum wait while it does not."""
 
     what: str
     left: int = 0
@@ -85,10 +80,8 @@ def wait_for_ours(what: str, left: int = 0) -> WaitForPods:
 
 
 def wait_for_successors(observed: Observed, side: MigrationSide) -> WaitForPods | None:
-    """Wait until deleted pods of this side have ended and have successors; None if there are none.
-
-    Otherwise the other side would create the successors: beside a pod that still runs, perhaps of the older revision.
-    """
+    """Waits until deleted pods have ended and been replaced; None if there are none. The other side would create
+    successors beside pods that still run, perhaps of the older revision."""
     if ending := observed.ending_of(side.uid):
         names = ", ".join(one.name for one in ending[:3])
         latest = max(one.ends or 0.0 for one in ending)
@@ -102,8 +95,7 @@ def wait_for_successors(observed: Observed, side: MigrationSide) -> WaitForPods 
 
 
 def wait_for_removal(observed: Observed, side: MigrationSide, *, ours: tuple[str, ...] = ()) -> WaitForPods:
-    """Wait for a deleted side to disappear, once all finalizers on it are removed. `ours`: finalizers that the plugin
-    removes."""
+    """Waits for a deleted side to disappear. `ours`: finalizers that the plugin removes."""
     left = observed.count_owned_by(side.uid)
     others = [one for one in side.finalizers if one not in (ORPHANING, *ours)]
     if others and ORPHANING not in side.finalizers:
@@ -113,8 +105,7 @@ def wait_for_removal(observed: Observed, side: MigrationSide, *, ours: tuple[str
 
 
 def delete_without_pods(observed: Observed, side: MigrationSide) -> MigrationStep:
-    """Delete this side but not its pods. Only once the garbage collector has seen all of them: it deletes those that
-    it has not seen."""
+    """Waits first until the garbage collector has seen all pods: it deletes those that it has not seen."""
     if (waits := wait_for_successors(observed, side)) is not None:
         return waits
     if observed.age_of_newest_pod(side) < QUIET:
@@ -156,7 +147,7 @@ def deleted_by_somebody(side: MigrationSide) -> CommandError:
 
 
 def to_native(observed: Observed) -> MigrationStep:
-    """Raises CommandError where the migration cannot start, or cannot go on."""
+    """Raises CommandError if the migration cannot start or go on."""
     native, ours = observed.native, observed.ours
     if ours is None:
         if native is None:
@@ -174,8 +165,7 @@ def to_native(observed: Observed) -> MigrationStep:
 
 
 def _take_back_ours(observed: Observed, native: MigrationSide, ours: MigrationSide) -> MigrationStep:
-    """Turns back a migration to ours: either ours owns nothing yet and is deleted, or the native one is being deleted
-    and the migration to native begins once it is gone."""
+    """Undoes a migration to Advanced: deletes that one if it owns no pod, or waits for the native one to be gone."""
     if ours.mark is None or ours.mark.uid != native.uid:
         raise both_exist(observed)
     if native.terminating:
@@ -209,9 +199,8 @@ def _retire_ours(observed: Observed, ours: MigrationSide) -> MigrationStep:
 
 
 def _native_revision(observed: Observed, ours: MigrationSide, current: RevisionRecord) -> MigrationStep | None:
-    """A second revision for the native controller, which takes a revision for current only if it has the bytes that
-    it would write itself. The new one has these, and the hash of the pods; our controller takes it for its own. None:
-    not needed."""
+    """A second revision for the native controller, which takes only the bytes that it would write itself for current;
+    None if not needed. It has the hash of the pods, so that the Advanced side's controller accepts it too."""
     template = observed.as_native or {}
     wanted = _bytes(template)
     if _bytes(current.template) == wanted:
@@ -271,14 +260,13 @@ def _hand_to_native(observed: Observed, native: MigrationSide | None, ours: Migr
 
 
 def _miscounted(observed: Observed, native: MigrationSide) -> int:
-    """The number of nodes whose pod the native controller counts as updated although it is old, or the other way
-    round. Its status leaves out nodes that should not have a pod."""
+    """Nodes whose pod the native status miscounts as updated or old. It omits nodes that should not have a pod."""
     new, counted = observed.new_nodes(native), native.status_number("updatedNumberScheduled")
     return max(counted - new, new - native.status_number("numberMisscheduled") - counted, 0)
 
 
 def _free_pod(name: str, uid: str) -> ChangeObject:
-    """Removes the owner from a pod that the garbage collector missed, and would delete along with ours."""
+    """Orphans a pod that the garbage collector missed, and would delete with its owner."""
     drop = patch.remove("metadata", "ownerReferences")
     return ChangeObject(
         kind=Kind.POD,
@@ -303,7 +291,7 @@ def _put_in_charge(observed: Observed, native: MigrationSide, mark: Mark) -> Mig
 
 
 def to_ours(observed: Observed) -> MigrationStep:
-    """Raises CommandError where the migration cannot start, or cannot go on."""
+    """Raises CommandError if the migration cannot start or go on."""
     native, ours = observed.native, observed.ours
     if ours is not None and ours.terminating:
         return _turn_back(observed, ours)
@@ -323,8 +311,7 @@ def to_ours(observed: Observed) -> MigrationStep:
 
 
 def _turn_back(observed: Observed, ours: MigrationSide) -> MigrationStep:
-    """Turns back a migration to native. It must first go on until the native one exists: the finalizer's object is
-    the only record of what that is to be."""
+    """Undoes a migration to native once the native one exists, of which the deleted object is the only record."""
     if not ours.is_kept:
         return wait_for_native("the one of ours that was deleted to be gone")
     if observed.native is None or set(ours.finalizers) != {state.FINALIZER} or observed.pods_of(ours.uid):

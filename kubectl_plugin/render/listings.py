@@ -1,4 +1,4 @@
-"""Tables of nodes, DaemonSets and revisions, differences as a patch, and the lines of `doctor`."""
+"""Tables of nodes, DaemonSets and revisions, diffs of templates, and the lines of `doctor`."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from kubectl_plugin.units import short_duration
 _STAGES: Final = {PullStage.FAILED: tables.BAD, PullStage.PULLING: "yellow", PullStage.THERE: "green"}
 _STAGE_WIDTH: Final = max(map(len, PullStage))
 _ROOM = 24
-"""Columns that the reason should have before others are left out."""
+"""Columns reserved for the reason; expendable columns are dropped first."""
 
 
 def node_table(rows: Sequence[NodeRow], *, now: float, width: int | None, only_ascii: bool) -> Text:
-    """`width`: None for the wide table, with the hash of the pod's revision and the message of a failing pod."""
+    """`width` None: never cut, with the hash of the pod's revision and the message of a failing pod."""
     columns: list[Column[NodeRow]] = [
         Column("NODE", lambda row: row.node),
         Column("GROUP", lambda row: row.group, expendable=3),
@@ -83,15 +83,14 @@ def _stage(stage: PullStage) -> Text:
 
 _BAR, _SHORT_BAR = 10, 5
 _NARROW = 100
-"""A terminal with fewer columns gets short bars."""
+"""Terminals with fewer columns get short bars."""
 _ROOM_OF_LIST = 20
-"""Columns that the reason should have before others are left out."""
 
 
 def overview(
     lines: Sequence[OverviewLine], *, now: float, width: int | None, only_ascii: bool, namespaces: bool
 ) -> Text:
-    """`namespaces`: with a column for the namespace. `width`: None for the wide table, with the images."""
+    """`width` None: never cut, with the images."""
     bar = _BAR if width is None or width >= _NARROW else _SHORT_BAR
 
     def progress(line: OverviewLine) -> Text:
@@ -119,8 +118,7 @@ UNKNOWN: Final = "<unknown>"
 def history_table(
     rows: Sequence[RevisionRow], *, now: float, width: int | None, only_ascii: bool, wide: bool
 ) -> Text:
-    """`wide`: the full name of every image, and the hash; else only images that differ, by their short names. The
-    column for updates in place is there only where these are asked for."""
+    """`wide`: hashes and full image names; otherwise short names, and only of images that differ."""
 
     def images(row: RevisionRow) -> str:
         told = row.images.values() if wide else (short_image(row.images[name]) for name in row.differing)
@@ -140,7 +138,7 @@ def history_table(
 
 
 def revision_text(name: str, row: RevisionRow, *, now: float, only_ascii: bool, show_values: bool) -> Text:
-    """Everything about one revision; the first line is kubectl's."""
+    """The first line is kubectl's."""
     template = row.revision.template if show_values else without_secrets(row.revision.template)[0]
     facts = {
         "Hash": row.revision.hash,
@@ -173,7 +171,7 @@ STYLES: Final = {"-": "red", "+": "green", " ": "cyan"}
 
 
 def comparison_text(comparison: Comparison, *, now: float, only_ascii: bool) -> Text:
-    """The whole comparison; where nothing differs, one line that says so. It is data: do not cut its lines."""
+    """The output is data: its lines must not be cut."""
     lines = _comparison_lines(comparison, now, only_ascii) if comparison.changes else [_no_difference(comparison)]
     return Text("\n").join(clean(line, only_ascii) for line in lines)
 
@@ -209,12 +207,12 @@ def _side(name: str, side: ComparedSide, now: float) -> str:
 INDENT: Final = 6
 """Columns for the level."""
 BETWEEN: Final = 3
-"""Fewest columns between two checks on one line."""
+"""Minimum columns between two checks on one line."""
 CHECK_STYLES: Final = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "bold red"}
 
 
 def checks_text(checks: Sequence[DoctorCheck], *, width: int | None, only_ascii: bool) -> Text:
-    """All checks in their order. `width`: None for one line each; else no line is wider."""
+    """`width` None: one line per check; otherwise no line is wider."""
     lines = [line for check in checks for line in _long_lines(check)] if width is None else _fitted(checks, width)
     return Text("\n").join(clean(line, only_ascii) for line in lines)
 
@@ -238,7 +236,7 @@ def _fitted(checks: Sequence[DoctorCheck], width: int) -> list[Text]:
 
 
 def _rows(checks: Sequence[DoctorCheck], width: int) -> list[tuple[DoctorCheck, ...]]:
-    """Pairs of neighbours that are both fine and fit on one line; the others alone."""
+    """Pairs neighbours that are both fine and fit on one line."""
     rows: list[tuple[DoctorCheck, ...]] = []
     for check in checks:
         alone = rows[-1] if rows and len(rows[-1]) == 1 else None

@@ -1,4 +1,4 @@
-"""`plan` for people: one line for each wave, then the state at the end, the effect, and the warnings."""
+"""`plan` as text: one line per wave, then the final state, the effect and the warnings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from kubectl_plugin.render.tables import BAD, DIM, LABEL, clean, cut
 from kubectl_plugin.wording import between, for_cluster, new_nodes
 
 LABELS: Final = 11
-"""Columns for the labels on the left."""
 _MARKS: Final = {
     CheckResult.OK: ("ok", "green"),
     CheckResult.WARNING: ("!!", "yellow"),
@@ -28,8 +27,7 @@ _MARKS: Final = {
 
 
 class PlanBlock:
-    """One plan. `wide`: all nodes of a wave are named, and lines are never cut. `flags`: those that chose the
-    cluster."""
+    """`wide`: names all nodes of a wave and cuts no line. `flags`: those that chose the cluster."""
 
     def __init__(
         self, plan: RolloutPlan, *, width: int, only_ascii: bool, wide: bool = False, flags: tuple[str, ...] = ()
@@ -40,7 +38,7 @@ class PlanBlock:
         self._words = PlanWords(plan, only_ascii=only_ascii)
 
     def drawn(self) -> Lines:
-        """The lines, none wider than the terminal unless wide, and without control characters."""
+        """Lines have no control characters and, unless wide, fit the terminal."""
         found = [*self._headline(), *self._asked(), *self._waves(), *self._end(), *self._later(), *self._foot()]
         return Lines(*(self._fitted(line) for line in found))
 
@@ -49,7 +47,7 @@ class PlanBlock:
         return text if self._wide else cut(text, self._width, self._ascii)
 
     def _wrapped(self, line: Text, indent: int = LABELS) -> Iterator[Text]:
-        """A sentence is wrapped; a row of a table is cut instead."""
+        """Wraps sentences; rows of tables are cut instead."""
         if self._wide or line.cell_len <= self._width:
             yield line
             return
@@ -58,7 +56,7 @@ class PlanBlock:
         yield from (Text(" " * indent + one) for one in rest)
 
     def _headline(self) -> Iterator[Text]:
-        """The limits get a line of their own where they do not fit behind the name."""
+        """Limits that do not fit behind the name get their own line."""
         name, colon, rest = self._words.headline().partition(":")
         line, limits = Text.assemble((name, LABEL), colon, rest), ", ".join(self._words.limiting_settings())
         if self._wide or line.cell_len + len(limits) + 2 <= self._width:
@@ -87,7 +85,6 @@ class PlanBlock:
             yield self._row("", f"({counted(len(waves), 'wave')} worked out; --waves 0 works out all)")
 
     def _moves(self, wave: Wave) -> tuple[str, str]:
-        """Which nodes of a wave are updated, and how."""
         nodes = self._listed([move.node for move in wave.moves], (self._width - LABELS) // 3)
         return nodes, ", ".join(dict.fromkeys(move.how.value for move in wave.moves))
 
@@ -114,7 +111,7 @@ class PlanBlock:
             yield self._row("later" if place == 0 else "", head + self._grouped(step, LABELS + len(head)))
 
     def _grouped(self, step: Later, used: int) -> str:
-        """Such as `b-08 b-07 | b-06 b-05`, with bars between the waves; a step without waves keeps its line."""
+        """Such as `b-08 b-07 | b-06 b-05`, with bars between waves; a step without waves keeps its line."""
         waves = [" ".join(wave) for wave in step.waves]
         if step.rest:
             waves.append(f"{counted(len(step.rest), 'node')}: {between(step.rest, self._words.dots)}")

@@ -1,4 +1,4 @@
-"""`status` for people: one line on how the rollout stands, then why, what comes next, and what to type."""
+"""`status` as text: how the rollout stands, why, what comes next, and which commands to type."""
 
 from __future__ import annotations
 
@@ -40,16 +40,15 @@ from kubectl_plugin.units import short_duration
 from kubectl_plugin.wording import between, command, for_cluster
 
 LABELS: Final = 11
-"""Columns for the labels."""
 MOST_LINES: Final = 4
 BUSY: Final = (Phase.PROGRESSING, Phase.STALLED, Phase.DEGRADED, Phase.PENDING)
-"""Phases in which somebody waits for pods."""
+"""Phases in which pods are waited for."""
 BAR: Final = 20
 SHORTEST_BAR: Final = 6
 MOST_PROBLEMS: Final = 3
 _WHO_REFUSES: Final = r"^(server dry-run of the new pod|unusable spec):"
 MOST_ICONS: Final = 60
-"""A group with more nodes is drawn as a bar."""
+"""Larger groups are drawn as bars."""
 GRID_BAR: Final = 30
 MOST_GROUPS: Final = 16
 GAP: Final = "   "
@@ -58,7 +57,7 @@ DONE: Final = (NodeState.UPDATED, NodeState.UNPLANNED)
 
 
 class Detail(IntEnum):
-    """How much of the block is drawn, for terminals with few lines."""
+    """How much of the block is drawn on terminals with few lines."""
 
     HEADLINE = 0
     NO_GRID = 1
@@ -66,8 +65,8 @@ class Detail(IntEnum):
 
 
 def status_lines(status: RolloutStatus, terminal: Terminal, *, wide: bool, detail: Detail = Detail.ALL) -> list[Text]:
-    """The lines on this terminal, none wider and without control characters; a single one where the nodes cannot be
-    listed one by one. `wide`: whole image names and hashes, and lines are never cut."""
+    """Lines without control characters that fit the terminal; a single one if the nodes cannot be listed. `wide`:
+    never cut, with full image names and hashes."""
     if status.survey is not None:
         return _Block(status, status.survey, terminal, wide=wide).lines(detail)
     nodes, only_ascii = status.counts, terminal.ascii
@@ -82,8 +81,6 @@ def _title(document: RolloutDocument, only_ascii: bool) -> Text:
 
 
 class _Block:
-    """The lines of one rollout, whose nodes are known."""
-
     def __init__(self, status: RolloutStatus, survey: Survey, terminal: Terminal, *, wide: bool) -> None:
         self.survey, self.document, self.absence = survey, status.document, status.absence
         self.width, self.only_ascii, self.wide = WIDEST if wide else terminal.width, terminal.ascii, wide
@@ -99,7 +96,7 @@ class _Block:
         return [self._fitted(one) for one in lines]
 
     def _headline(self) -> Iterator[Text]:
-        """The words behind the phase get a line of their own where they do not fit."""
+        """Words that do not fit behind the phase get their own line."""
         head, words = _title(self.document, self.only_ascii), self._headline_words()
         if words and head.cell_len + 3 + len(words) > self.width:
             yield head
@@ -108,7 +105,7 @@ class _Block:
             yield head.append(f"   {words}" if words else "")
 
     def _headline_words(self) -> str:
-        """`step 2 of 4   started 6m12s ago`."""
+        """Such as `step 2 of 4   started 6m12s ago`."""
         survey, status = self.survey, self.document
         now, nodes, steps = survey.snapshot.now, status.nodes, status.steps
         on_it = f"{counted(nodes.updated, 'node', of=nodes.desired)} on revision {status.revision.shown}"
@@ -137,7 +134,7 @@ class _Block:
                 return on_it
 
     def _holds(self) -> Iterator[Text]:
-        """Lines for phases that only a person can end. A pause is shown in any phase."""
+        """Phases that only a user can end; a pause is shown in any phase."""
         if self.document.strategy.paused:
             yield from self._paused_lines()
         match self.survey.phase:
@@ -159,7 +156,6 @@ class _Block:
                 yield line("Try", self._typed(command("doctor")))
 
     def _held_lines(self) -> Iterator[Text]:
-        """Why the rollout is held, and which nodes the next step updates."""
         release = release_of(self.survey, self.document.steps)
         if release is None:
             yield line("Held by", selector_hold_words(self.survey.standing.kept))
@@ -209,7 +205,6 @@ class _Block:
         return f"{numbers:<15} {self._change() if moves else self._images()}"
 
     def _change(self) -> str:
-        """The images that change; where none does, what else changes."""
         changed = self.document.images.values()
         if changed:
             return ", ".join(
@@ -239,7 +234,7 @@ class _Block:
         return "   ".join(parts)
 
     def _progress(self) -> Text:
-        """The bar gets shorter where the words need the room."""
+        """Shortens the bar if the words need the room."""
         counts, done = self.document.nodes, self.survey.record.done
         parts = (
             (NodeState.UPDATED, done),
@@ -266,7 +261,7 @@ class _Block:
         return f"{limit}: {used} ({some(budget.by)})"
 
     def _fleet(self, *, named: bool) -> str:
-        """`named`: list the nodes that are not available, where no other line does."""
+        """`named`: lists unavailable nodes if no other line does."""
         counts = self.document.nodes
         words = [f"{counts.available} of {counts.desired} available"]
         if named and counts.available < counts.desired:
@@ -297,7 +292,7 @@ class _Block:
             yield line("", f"and {len(problems) - MOST_PROBLEMS} more")
 
     def _prepared_lines(self) -> Iterator[Text]:
-        """Pods that the preDelete hook holds, whatever they are deleted for."""
+        """Pods held by the preDelete hook, whatever they are deleted for."""
         held = [one for row in self.survey.in_update_order for one in row.preparing]
         shown, words = held[:MOST_PROBLEMS], list[str]()
         for handlers in dict.fromkeys(one.held_by for one in shown):
@@ -330,7 +325,7 @@ class _Block:
         return f"kubectl logs -n {namespace} {problem.pod}{which} --previous"
 
     def _quoted(self, label: str, words: str, bad: str = "") -> Iterator[Text]:
-        """The words of others, on up to `MOST_LINES` lines. `bad`: a pattern of what is coloured as an error."""
+        """Foreign text on at most `MOST_LINES` lines. `bad`: pattern of what is coloured as an error."""
         room = max(self.width - LABELS - 2, 20)
         wrapped = textwrap.wrap(words, room, max_lines=MOST_LINES, placeholder=" …", break_on_hyphens=False)
         parts = [Text(part) for part in wrapped]
@@ -339,7 +334,6 @@ class _Block:
         return labelled(label, parts)
 
     def _command(self, verb: str, *more: str) -> str:
-        """The command to type for `verb` on this object."""
         return self._typed(command(verb, self.survey.snapshot.key, *more))
 
     def _typed(self, command: str) -> str:
@@ -353,7 +347,7 @@ class _Block:
 
 
 def grid(rows: Iterable[NodeRow], width: int, only_ascii: bool) -> list[Text]:
-    """A line for each group and a legend of the icons in it; nodes that should not run the pod are left out."""
+    """One line per group, and a legend. Nodes that should not run the pod are left out."""
     groups: dict[str, list[NodeRow]] = {}
     for row in rows:
         if row.state is not NodeState.EXCLUDED:
@@ -398,7 +392,7 @@ def _legend(groups: list[list[NodeRow]], only_ascii: bool, *, as_bar: bool) -> T
 
 
 def _with_legend(lines: list[Text], legend: Text, width: int) -> list[Text]:
-    """The legend goes beside the last group where there is room, else below."""
+    """Puts the legend beside the last group if there is room, else below."""
     if not lines:
         return lines
     last = lines[-1]
@@ -415,12 +409,12 @@ def _most_telling(groups: dict[str, list[NodeRow]]) -> list[str]:
 
 
 def _words(problem: Problem) -> str:
-    """A container's own message is put in quotation marks, because it is not ours."""
+    """Quotes a container's own message."""
     return problem.message if problem.reason == WRITES_FAIL or not problem.message else f'"{problem.message}"'
 
 
 def _described(problem: Problem) -> str:
-    """`c-04  node-agent-x7k2p  CrashLoopBackOff, 3 restarts, exit 1:`."""
+    """Such as `c-04  node-agent-x7k2p  CrashLoopBackOff, 3 restarts, exit 1:`."""
     if problem.reason == WRITES_FAIL:
         return "the controller's writes fail:"
     facts = [problem.reason]
@@ -433,12 +427,11 @@ def _described(problem: Problem) -> str:
 
 
 def line(label: str, words: str | Text) -> Text:
-    """`  Fleet      22 of 24 available`; with an empty label it goes on with the line before."""
+    """Such as `  Fleet      22 of 24 available`; an empty label continues the previous line."""
     return Text.assemble("  ", (label.ljust(LABELS), tables.LABEL if label else ""), words)
 
 
 def labelled(label: str, parts: Sequence[str | Text]) -> Iterator[Text]:
-    """One line for each part, the label before the first."""
     for index, part in enumerate(parts):
         yield line("" if index else label, part)
 
@@ -448,7 +441,7 @@ def _apart(lines: list[Text]) -> list[Text]:
 
 
 def _in_ascii(text: Text) -> Text:
-    """Our own signs as ASCII ones, other characters as question marks."""
+    """Replaces the plugin's own signs by ASCII ones, other characters by question marks."""
     for sign, plain in (("→", "->"), ("…", "...")):
         while sign in text.plain:
             at = text.plain.index(sign)
@@ -457,13 +450,13 @@ def _in_ascii(text: Text) -> Text:
 
 
 def time_since(stamp: str | None, now: float) -> str:
-    """`18m`; `long` where the time was not recorded. `stamp`: RFC 3339; `now`: seconds since 1970."""
+    """Such as `18m`; `long` if unknown. `stamp`: RFC 3339; `now`: seconds since 1970."""
     moment = epoch(stamp)
     return short_duration(now - moment) if moment is not None else "long"
 
 
 def ago_in_words(stamp: str | None, now: float) -> str:
-    """`3h ago`; empty if the time was not recorded."""
+    """Such as `3h ago`; empty if unknown."""
     moment = epoch(stamp)
     return f"{short_duration(now - moment)} ago" if moment is not None else ""
 

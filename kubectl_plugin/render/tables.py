@@ -17,13 +17,11 @@ from kubectl_plugin.wording import visible
 
 
 class Icon(NamedTuple):
-    """A sign of one column, and its substitute in ASCII."""
-
     sign: str
     plain: str
-    """The sign where only ASCII can be shown."""
+    """The substitute in ASCII."""
     style: str
-    """rich's name of the colour."""
+    """A style of rich."""
 
     def shown(self, only_ascii: bool) -> str:
         return self.plain if only_ascii else self.sign
@@ -56,7 +54,7 @@ STATES: Final[Mapping[NodeState, Icon]] = {
     NodeState.OLD: Icon("○", ".", "dim"),
     NodeState.EXCLUDED: Icon("-", "-", "dim"),
 }
-"""From done to not wanted: the order of bars and legends."""
+"""From done to unwanted: the order of bars and legends."""
 
 _CELLS: Final[Mapping[NodeState, tuple[str, str]]] = {
     NodeState.UPDATED: ("█", "#"),
@@ -69,23 +67,22 @@ _CELLS: Final[Mapping[NodeState, tuple[str, str]]] = {
     NodeState.OLD: ("·", "."),
     NodeState.EXCLUDED: ("-", "-"),
 }
-"""The characters of a bar; nodes in trouble are shown by their icons."""
+"""Sign and ASCII substitute in a bar; nodes in trouble are shown by their icons."""
 
 
 def phase(name: Phase, only_ascii: bool) -> Text:
-    """`▶ Progressing`."""
+    """Such as `▶ Progressing`."""
     icon = PHASES[name]
     return Text(f"{icon.shown(only_ascii)} {name.value}", style=icon.style)
 
 
 def state_icon(state: NodeState, only_ascii: bool) -> Text:
-    """`●`."""
     icon = STATES[state]
     return Text(icon.shown(only_ascii), style=icon.style)
 
 
 def bar(done: int, total: int, width: int, only_ascii: bool) -> Text:
-    """Such as `█████░░░░░`: full only when all is done, empty only when nothing is."""
+    """Such as `█████░░░░░`: full only if all is done, empty only if nothing is."""
     full, _ = _apportioned((done, max(total - done, 0)), width)
     filled = bar_cell(NodeState.UPDATED, only_ascii)
     rest = ("." if only_ascii else "░") * (width - full)
@@ -93,8 +90,7 @@ def bar(done: int, total: int, width: int, only_ascii: bool) -> Text:
 
 
 def stacked(parts: Sequence[tuple[NodeState, int]], width: int, only_ascii: bool) -> Text:
-    """Numbers of nodes side by side, in `width` columns. A number that is not 0 is visible as long
-    as there is room."""
+    """Node counts side by side in `width` columns; each nonzero count is visible if there is room."""
     text = Text()
     for (state, _), cells in zip(parts, _apportioned([count for _, count in parts], width), strict=True):
         cell = bar_cell(state, only_ascii)
@@ -103,14 +99,12 @@ def stacked(parts: Sequence[tuple[NodeState, int]], width: int, only_ascii: bool
 
 
 def bar_cell(state: NodeState, only_ascii: bool) -> Text:
-    """The character of a bar for nodes in this state."""
     sign, plain = _CELLS[state]
     return Text(plain if only_ascii else sign, style=DIM if state is NodeState.NEXT else STATES[state].style)
 
 
 def _apportioned(counts: Sequence[int], width: int) -> list[int]:
-    """`width` divided in proportion. Each count that is not 0 gets at least 1; what is left goes to the largest
-    remainders."""
+    """Divides `width` in proportion: at least 1 per nonzero count, then by largest remainder."""
     total = sum(counts)
     if total == 0:
         return [0] * len(counts[:-1]) + [width] if counts else []
@@ -124,7 +118,7 @@ def _apportioned(counts: Sequence[int], width: int) -> list[int]:
 
 
 Cell: TypeAlias = str | Text
-"""A Text has colours. In either kind, line breaks and control characters become spaces."""
+"""Line breaks and control characters become spaces."""
 
 GAP: Final = "  "
 
@@ -134,31 +128,24 @@ Row = TypeVar("Row")
 
 @dataclass(frozen=True)
 class Column(Generic[Row]):
-    """One column: its header, its cells, and how they are aligned."""
-
     header: str
     cell: Callable[[Row], Cell]
     right: bool = False
-    """For numbers: aligned to the right."""
+    """Aligned to the right, as for numbers."""
     fixed: int = 0
-    """The least width in any case, so that rows printed later line up with the first ones."""
+    """Minimum width, so that rows printed later line up with the first ones."""
     least: int | None = None
-    """The width to which it may be cut where the table is too wide; None: never. The last such
-    column is cut first."""
+    """Width to which it may be cut, the last such column first; None: never."""
     expendable: int = 0
-    """Its turn to be left out, 1 first, where the last column would have too little room; 0: it always stays."""
+    """Order in which columns are dropped if the last one has too little room, from 1; 0: never."""
 
 
 def table(
     columns: Iterable[Column[Row]], rows: Sequence[Row], *, width: int | None, only_ascii: bool = False, room: int = 0
 ) -> Text:
-    """The whole table; nothing stands behind the last word of a line.
-
-    `width`: columns of the terminal; None for a table that is never cut, as with `-o wide` (print that one with
-    `soft_wrap=True`). Where the columns that must not be cut are too wide already, the terminal cuts the line.
-    `only_ascii`: everything else becomes a question mark. `room`: for the last column, before which expendable ones
-    give way.
-    """
+    """`width`: columns of the terminal, which cuts lines that are still too long; None: never cut, as with -o wide
+    (print it with `soft_wrap=True`). `only_ascii`: other characters become question marks. `room`: columns reserved
+    for the last column."""
     cells = {column: [column.cell(row) for row in rows] for column in columns}
     if width is not None:
         cells = _without_the_expendable(cells, width, room)
@@ -173,7 +160,7 @@ def table(
 def _without_the_expendable(
     cells: Mapping[Column[Row], list[Cell]], width: int, room: int
 ) -> dict[Column[Row], list[Cell]]:
-    """The last column gives the reason, which matters more than columns that other verbs also show."""
+    """Keeps the last column: its reason matters more than what other verbs also show."""
     needed = {column: _needed(column, its) for column, its in cells.items()}
     *kept, last = cells
     for column in sorted((one for one in kept if one.expendable), key=lambda one: one.expendable):
@@ -189,14 +176,13 @@ def _needed(column: Column[Row], cells: Sequence[Cell]) -> int:
 
 
 def clean(cell: Cell, only_ascii: bool) -> Text:
-    """`cell` on one line, without invisible characters; its colours stay."""
+    """One line without invisible characters; colours are kept."""
     text = cell.copy() if isinstance(cell, Text) else Text(cell)
     text.plain = "".join(_shown(character, only_ascii) for character in visible(text.plain))
     return text
 
 
 def cut(text: Text, width: int, only_ascii: bool) -> Text:
-    """`text`, or its beginning and a sign that it goes on."""
     if text.cell_len <= width:
         return text
     sign = ("..." if only_ascii else "…")[:width]
@@ -213,7 +199,6 @@ def _shown(character: str, only_ascii: bool) -> str:
 
 
 def _narrowed(columns: Sequence[Column[Row]], widths: Sequence[int], width: int) -> list[int]:
-    """The widths at which all columns fit; the last column that may be cut is cut first."""
     result = list(widths)
     excess = sum(widths) + len(GAP) * (len(columns) - 1) - width
     for index, column in reversed(list(enumerate(columns))):
@@ -237,7 +222,7 @@ def _line(columns: Sequence[Column[Row]], cells: Sequence[Text], widths: Sequenc
 
 class LiveBlock(Live):
     """A block of lines that is redrawn in place; the last drawing stays on the screen. Lines are cut, never wrapped.
-    If a block is taller than the terminal, its end is left out, except in the last drawing."""
+    A block taller than the terminal loses its end, except in the last drawing."""
 
     def __init__(self, terminal: Terminal) -> None:
         super().__init__(console=terminal.console, auto_refresh=False, redirect_stdout=False, redirect_stderr=False)
