@@ -33,7 +33,7 @@ MARK: Final = "# Written by `kubectl kruise-ds completion install`."
 
 
 def completion(host: Host, terminal: Terminal, _: Output | None, asked: CompletionOptions) -> int:
-    """Raises CommandError with exit code 6 if a foreign file has that name, 1 if the file cannot be written."""
+    """`install` raises CommandError: exit code 6 if a foreign file is in the way, 1 if the file cannot be written."""
     environ, shell = host.environ, asked.shell
     if shell is Shell.INSTALL:
         return _install(environ, terminal, asked.folder)
