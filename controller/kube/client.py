@@ -1,4 +1,4 @@
-"""The verbs of the API, one method each. Of an answer, only the fields that are read are decoded."""
+"""The verbs of the API, one method each. Only the fields that are read are decoded."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Events: TypeAlias = Iterator[WatchEvent[T]]
 
 
 class Written(View):
-    """The metadata of an object after a write. Caches must reach `version` before anything is planned from them."""
+    """Metadata of an object after a write. Caches must reach `version` before plans are made from them."""
 
     uid: str = ""
     version: str = msgspec.field(default="", name="resourceVersion")
@@ -43,7 +43,7 @@ class Written(View):
 
 
 class Deleted(Value):
-    """An accepted delete. `version` is the resourceVersion of the object that goes; None if none was sent."""
+    """An accepted delete. `version` is the resourceVersion of the deleted object; None if none was sent."""
 
     version: str | None
 
@@ -58,35 +58,31 @@ STRICT: Final = ("fieldValidation", "Strict")
 
 
 class Client:
-    """Makes requests to one API server, any number at once. `Sender` waits and retries."""
-
     def __init__(self, sender: Sender) -> None:
         self._sender = sender
         self._decoders: dict[Resource[Any, Any], Decoder[Any, Any]] = {}
 
     def with_reserved_permit(self, on_warning: Callable[[str], None] | None = None) -> Client:
-        """A client of the same server with a permit of its own, besides those that all clients share, and perhaps
-        another listener for the warnings of the server (`Sender`)."""
+        """A client with a permit of its own besides the shared ones, and optionally another listener for warnings."""
         other = copy(self)
         other._sender = self._sender.with_reserved_permit(on_warning)
         return other
 
     def decoder(self, resource: Resource[W, T]) -> Decoder[W, T]:
-        """The decoder of `resource`, made at the first call and kept."""
         decoder = self._decoders.get(resource)
         if decoder is None:
             decoder = self._decoders[resource] = Decoder(resource)
         return decoder
 
     async def get(self, resource: Resource[W, T], target: Target) -> T | None:
-        """The object as the server has it now, not a cache. None: it exists but is not ours (`Resource.project`)."""
+        """The object from the server, not a cache; None if it is not ours (`Resource.project`)."""
         call = Call(verb="get", what=resource.describe(target))
         return await self._single(call, Request(method="GET", path=resource.path(target)), resource)
 
     async def page(
         self, resource: Resource[W, T], namespace: str = "", *, limit: int = 0, token: str = "", query: Query = ()
     ) -> Page[T]:
-        """One page of a list, or with `limit=0` all of it; `query` is for selectors. The read is consistent."""
+        """One page of a list, or with `limit=0` all of it, in a consistent read. `query` is for selectors."""
         call = Call(verb="list", what=_collection(resource, namespace))
         query = (*resource.query, *query)
         if limit:
@@ -103,9 +99,7 @@ class Client:
     async def pages(
         self, resource: Resource[W, T], namespace: str = "", *, query: Query = ()
     ) -> AsyncGenerator[Page[T]]:
-        """The pages of a list, one after the other, so that one page at a time is in memory. Raises ApiError: Gone
-        if the list that was begun has expired at the server.
-        """
+        """The pages of a list, with one in memory at a time. Raises ApiError: Gone if the list expires meanwhile."""
         token = ""
         while True:
             page = await self.page(resource, namespace, limit=PAGE_SIZE, token=token, query=query)
@@ -123,8 +117,8 @@ class Client:
         dry_run: bool = False,
         strict: bool = False,
     ) -> Written:
-        """Create an object. `name` is for error messages only. `dry_run`: the server makes its checks but no
-        object. `strict`: fields that the server does not know raise UnknownFields; otherwise it drops them."""
+        """Create an object, or with `dry_run` only validate it. With `strict`, unknown fields raise UnknownFields
+        instead of being dropped. `name` is only for error messages."""
         what = f"{_collection(resource, namespace)} {name}".rstrip()
         call = Call(verb="create", what=what)
         request = Request(
@@ -144,23 +138,21 @@ class Client:
         sub: str = "",
         dry_run: bool = False,
     ) -> Written:
-        """Send a JSON Patch with its own guard (`api.patch`). An outdated version or another uid raises Conflict."""
+        """Send a JSON Patch with its own guard (`api.patch`). Raises Conflict for an old version or another uid."""
         call, request = _patch(resource, target, patch, sub, dry_run=dry_run)
         return (await self._sender.answer(call, request, _WrittenView, stores=True)).metadata
 
     async def preview(self, resource: Resource[W, T], target: Target, patch: Body, *, sub: str = "") -> T | None:
-        """The object as a patch would leave it, admission included; nothing is stored. Raises as `patch` does."""
+        """The object as a patch would leave it after admission; nothing is stored. Raises as `patch` does."""
         call, request = _patch(resource, target, patch, sub, dry_run=True)
         return await self._single(call, request, resource)
 
     async def delete(
         self, resource: GroupVersionResource, ref: Ref, *, version: str = "", propagation: str = ""
     ) -> Deleted:
-        """Delete the object with `ref.uid`; Conflict is raised if another one has its name. An empty uid deletes any.
-
-        `version` must match as well, if it is given; `ref.version` is not used, because a status update must not stop
-        a delete. `propagation` is Background, Foreground or Orphan; "" leaves the choice to the server.
-        """
+        """Delete an object. Raises Conflict unless it has `ref.uid` (empty matches any) and, if given, `version`;
+        `ref.version` is ignored, as a status update must not prevent a delete. `propagation` is Background,
+        Foreground or Orphan; "" leaves it to the server."""
         call = Call(verb="delete", what=resource.describe(ref))
         request = Request(
             method="DELETE",
@@ -178,12 +170,9 @@ class Client:
         *,
         query: Query = (),
     ) -> AsyncIterator[AsyncIterator[Events[T]]]:
-        """An open watch: an iterator over batches of events. An event is decoded when the iteration reaches it.
-
-        Entering raises ApiError when the server refuses. The outer iterator ends when the server closes the watch; it
-        raises ApiError if the connection breaks or `STREAM_SILENCE` seconds pass without a byte. The inner one raises
-        it for an ERROR event and for a line that is no event.
-        """
+        """An open watch: an iterator over batches of events, decoded one by one, until the server closes the watch.
+        Raises ApiError on entering if the server refuses, between batches if the connection breaks or is silent for
+        `STREAM_SILENCE` seconds, and within a batch for an ERROR event or malformed line."""
         call = Call(verb="watch", what=_collection(resource, namespace))
         query = (("watch", "1"), *resource.query, *query)
         path = resource.collection(namespace)

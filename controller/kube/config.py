@@ -1,7 +1,4 @@
-"""The connection of a pod: its service account, found where the kubelet puts it.
-
-How to reach the API server, and as whom: by a kubeconfig, or by a pod's service account.
-"""
+"""Connects to the API server by a kubeconfig or by a pod's service account."""
 
 from __future__ import annotations
 
@@ -39,10 +36,8 @@ HOST, PORT = "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"
 
 
 def in_cluster(environ: Mapping[str, str], folder: Path = SERVICE_ACCOUNT) -> Connection:
-    """The connection of this pod. Raises ConfigError if this is no pod with a service account.
-
-    Token and CA are read again when the kubelet has rotated them; either may change without the other.
-    """
+    """The connection of this pod. Raises ConfigError outside of a pod with a service account. Token and CA are read
+    again when the kubelet has rotated them, one independently of the other."""
     host, port = environ.get(HOST, ""), environ.get(PORT, "") or "443"
     if not host:
         raise ConfigError(f"not in a cluster: {HOST} is not set")
@@ -76,9 +71,7 @@ async def load(
     environ: Mapping[str, str] = os.environ,
     clock: Callable[[], float] = time.time,
 ) -> Connection:
-    """The controller's connection. In a pod it is that of the service account, unless a kubeconfig or context was
-    asked for; elsewhere that of `connection_for`, which says what is raised.
-    """
+    """In a pod, the connection by its service account unless an argument is given; else as `connection_for`."""
     access = Access(kubeconfig=kubeconfig, context=context)
     if not access.chooses and environ.get(HOST):
         return in_cluster(environ)
@@ -94,13 +87,10 @@ async def connection_for(
     console: Console | None = None,
     login_seconds: float | None = None,
 ) -> Connection:
-    """The connection that kubectl would use with these flags: by the files of --kubeconfig, of $KUBECONFIG, or
-    ~/.kube/config; without any such file, to the server of --server, or in a pod by its service account. An empty
-    file, such as /dev/null, counts as no file and is no error.
-
-    `service_account` is the folder where a pod finds its own. May run the exec plugin of the kubeconfig, for which
-    `Program` explains `console` and `login_seconds`. Raises ConfigError, one line that names the file or context.
-    """
+    """The connection that kubectl would use: by the files of --kubeconfig, $KUBECONFIG or ~/.kube/config; without
+    any, to --server, or in a pod by its service account. An empty file, such as /dev/null, counts as absent. May run
+    an exec plugin (`Program` explains `console` and `login_seconds`). Raises ConfigError, one line that names the
+    file or context."""
     paths = access.kubeconfig or environ.get("KUBECONFIG") or "~/.kube/config"
     existing = kubeconfigs(access.kubeconfig, environ)
     hint = "choose another file with --kubeconfig or $KUBECONFIG, or a server with --server"
@@ -127,15 +117,15 @@ async def connection_for(
 
 
 def kubeconfigs(flag: str | None, environ: Mapping[str, str] = os.environ) -> list[str]:
-    """The existing files, the most important first: that of --kubeconfig, else those of $KUBECONFIG, else
-    ~/.kube/config. As for kubectl, only the variable is a list; the flag names one file, even if it holds a colon."""
+    """The existing files in order of precedence: of --kubeconfig, else $KUBECONFIG, else ~/.kube/config. As in
+    kubectl, only the variable is a list; the flag names one file, even with a colon in it."""
     named = [flag] if flag else (environ.get("KUBECONFIG") or "~/.kube/config").split(os.pathsep)
     candidates = [Path(path).expanduser() for path in named if path]
     return [str(path) for path in candidates if path.exists()]
 
 
 def read_files(paths: Iterable[str]) -> Files:
-    """All files that are not empty, parsed. Raises what reading and YAML raise, and TypeError for other YAML."""
+    """The non-empty files, parsed. Raises reading and YAML errors, and TypeError for anything but a mapping."""
     import yaml  # imported here: a controller in its pod reads no kubeconfig
 
     files: dict[str, KubeconfigEntry] = {}
@@ -150,7 +140,7 @@ def read_files(paths: Iterable[str]) -> Files:
 
 
 def _with_flags(pod: Connection, access: Access) -> Connection:
-    """The connection of a pod, with the flags that also apply to the server which a pod finds by itself."""
+    """The connection of a pod with the flags that apply to a server found without a kubeconfig."""
     connection = msgspec.structs.replace(
         pod,
         impersonation=impersonation({}, access),
@@ -197,8 +187,8 @@ async def _chosen(
 
 
 def _token_file(user: KubeconfigEntry) -> TokenFile | None:
-    """As for kubectl, a token file has precedence over a token, which is used where the file cannot be read. Raises
-    ConfigError if there is no token either."""
+    """As in kubectl, tokenFile precedes token, which is used if the file is unreadable. Raises ConfigError without
+    either."""
     if not user.get("tokenFile"):
         return None
     try:
@@ -210,8 +200,8 @@ def _token_file(user: KubeconfigEntry) -> TokenFile | None:
 
 
 async def _read(cluster: KubeconfigEntry, user: KubeconfigEntry) -> tuple[Configuration, ssl.SSLContext | None]:
-    """Cluster and user as kubernetes_asyncio reads them, and our side of TLS; None for plain http. Exec plugins and
-    token files are not read: their credentials change."""
+    """Cluster and user as kubernetes_asyncio reads them, and the TLS context (None for plain http). Exec plugins and
+    token files are left out, as their credentials change."""
     from kubernetes_asyncio.client import Configuration  # imported here: a pod needs no kubeconfig
     from kubernetes_asyncio.config import load_kube_config_from_dict
 
@@ -237,8 +227,8 @@ async def _read(cluster: KubeconfigEntry, user: KubeconfigEntry) -> tuple[Config
 
 
 def _with_files(entry: KubeconfigEntry, fields: Iterable[str], held: ExitStack) -> KubeconfigEntry:
-    """`entry` with the paths of these files, because ssl reads files only. Data inside the kubeconfig is written to
-    files that exist as long as `held`, so that no key stays on the disk."""
+    """`entry` with inline data replaced by paths of files, because ssl reads only files. They exist as long as
+    `held`, so that no key stays on disk."""
     entry = dict(entry)
     for field in fields:
         if data := entry.pop(f"{field}-data", None):
@@ -251,15 +241,14 @@ def _with_files(entry: KubeconfigEntry, fields: Iterable[str], held: ExitStack) 
 
 
 def _checked(value: str, source: str) -> str:
-    """`value`, which goes into a header. Raises ConfigError for a line break, which would end the header: tokens that
-    were pasted or read from a file may hold one."""
+    """`value`, for a header. Raises ConfigError for a line break, as in a pasted token: it would end the header."""
     if any(character in value for character in "\r\n\0"):
         raise ConfigError(f"{source}: a token or name that goes into a header holds a line break")
     return value
 
 
 def _settle_auth_provider(settings: KubeconfigEntry, source: str, clock: Callable[[], float]) -> None:
-    """Turn an OIDC auth-provider with a valid token into that token. Raises ConfigError for any other."""
+    """Replace an OIDC auth-provider with its token if that is valid. Raises ConfigError otherwise."""
     provider = settings.get("auth-provider")
     if not provider:
         return
@@ -278,7 +267,7 @@ class _Claims(msgspec.Struct):
 
 
 def _expiry(token: str) -> float:
-    """When a JWT expires, in seconds since 1970; 0.0 if `token` is no JWT."""
+    """When a JWT expires (seconds since 1970); 0.0 if `token` is not a JWT."""
     _, _, rest = token.partition(".")
     claims, _, _ = rest.partition(".")
     try:

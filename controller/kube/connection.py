@@ -1,4 +1,4 @@
-"""Where the API server is, and the credentials with which it is reached."""
+"""The address of the API server, and the credentials for it."""
 
 from __future__ import annotations
 
@@ -13,49 +13,45 @@ from controller.kube.errors import ConfigError
 
 
 class Credentials(Protocol):
-    """Tokens change while the process runs, so `authorization` is asked before every request."""
+    """Tokens may change at run time, so `authorization` is called before every request."""
 
     async def authorization(self) -> str | None:
-        """The `Authorization` header now; None if the client certificate is enough. Never raises: if a token could
-        not be renewed, the old one gets a 401, and then `refresh` says why."""
+        """The current `Authorization` header; None if the client certificate suffices. Never raises: if a token could
+        not be renewed, the old one gets a 401, and `refresh` then raises the cause."""
         ...
 
     async def refresh(self) -> None:
-        """Get new credentials now, because the server answered 401. Raises ConfigError when that is not possible."""
+        """Get new credentials now, after a 401. Raises ConfigError if that is not possible."""
         ...
 
     def renewing(self) -> AbstractAsyncContextManager[None]:
-        """The scope in which credentials are used. Leaving it ends a renewal that is still running."""
+        """The scope in which credentials are used; leaving it cancels a running renewal."""
         ...
 
 
 class Connection(Value):
-    """Everything `open_transport` needs."""
-
     server: str
-    """`https://host:port`, perhaps with a path."""
+    """`https://host:port`, optionally with a path."""
     credentials: Credentials
     tls: ssl.SSLContext | None = None
-    """Our side of TLS; None for plain http."""
+    """The client's TLS context; None for plain http."""
     tls_now: Callable[[], ssl.SSLContext] | None = None
-    """Called before every request if certificates are rotated while we run; None: `tls` never changes. A new context
-    gets new connections; a watch under the old one ends within ten minutes."""
+    """Called before every request if certificates may rotate; None if `tls` never changes. Only new connections use a
+    new context; a watch with the old one ends within ten minutes."""
     server_name: str = ""
-    """The name in the server's certificate if it is not the host; empty: it is."""
+    """The name in the server's certificate; empty if it is the host."""
     proxy: str = ""
     namespace: str = "default"
-    """The namespace of the kubeconfig's context, or our own in the cluster."""
+    """That of the kubeconfig's context or, in a cluster, of the pod."""
     context: str = ""
     """The kubeconfig's context; empty if none was needed."""
     impersonation: tuple[tuple[str, str], ...] = ()
-    """Headers of every request for impersonation; a name may occur several times."""
+    """Impersonation headers of every request; a name may occur several times."""
     source: str = ""
-    """Where all this was read, for messages: `context kind of /home/me/.kube/config`."""
+    """The origin of all this, for messages: `context kind of /home/me/.kube/config`."""
 
 
 class StaticAuth:
-    """Credentials that never change: a token, a password, or none."""
-
     def __init__(self, authorization: str | None = None) -> None:
         self._authorization = authorization
 
@@ -70,10 +66,10 @@ class StaticAuth:
 
 
 class TokenFile:
-    """Credentials from a token file that is rotated, in a pod by the kubelet."""
+    """A token file that is rotated, in a pod by the kubelet."""
 
     def __init__(self, path: Path) -> None:
-        """Raises ConfigError if the file holds no readable token."""
+        """Raises ConfigError if the file has no readable token."""
         self._path = path
         self._seen: tuple[int, int] | None = None
         self._authorization = ""
@@ -103,8 +99,7 @@ class TokenFile:
 
 
 class ReloadedTLS:
-    """The TLS context of the client, by files that are rotated. New files make a new context, because a context never
-    forgets an authority."""
+    """A TLS context from rotated files. New files make a new context, as a context cannot drop an authority."""
 
     def __init__(self, load: Callable[[], ssl.SSLContext], *files: Path) -> None:
         """Raises OSError if a file is missing or `load` does."""
@@ -112,8 +107,7 @@ class ReloadedTLS:
         self._seen, self._context = list(map(_stamp, files)), load()
 
     def context(self) -> ssl.SSLContext:
-        """The context for the files as they are now; while one is missing or half written, or they do not fit, the
-        previous one."""
+        """The context for the current files; the previous one while they are missing, incomplete or do not match."""
         with suppress(OSError):
             seen = list(map(_stamp, self._files))
             if seen != self._seen:
@@ -128,11 +122,9 @@ def _stamp(path: Path) -> tuple[int, int]:
 
 
 def tls_context(ca_file: str | None = None, *, verify: bool = True) -> ssl.SSLContext:
-    """Our side of TLS. `ca_file` None: the authorities of the system. Raises OSError for a file that cannot be used.
-
-    The strict X.509 checks that Python 3.13 switched on are off, because they refuse the authorities of some hosted
-    clusters (no Authority Key Identifier). The chain and the host name are checked.
-    """
+    """A client TLS context. Without `ca_file`, it uses the system's authorities. Raises OSError for an unusable file.
+    Python 3.13's strict X.509 checks are off, because they refuse the authorities of some hosted clusters (no
+    Authority Key Identifier). Chain and host name are still checked."""
     context = ssl.create_default_context(cafile=ca_file)
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     if not verify:

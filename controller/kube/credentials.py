@@ -1,7 +1,4 @@
-"""Runs the program of an exec plugin, or another one. No program outlives the task that waits for it.
-
-Credentials from the exec plugin of a kubeconfig (the login of a cloud vendor), renewed for as long as we run.
-"""
+"""Runs a kubeconfig's exec plugins and renews their credentials. No program outlives the task that waits for it."""
 
 from __future__ import annotations
 
@@ -26,41 +23,35 @@ from controller.kube.errors import ConfigError
 from controller.kube.kubeconfig import KubeconfigEntry
 
 PLUGIN_SECONDS = 60.0
-"""Seconds that a plugin may take where there is no terminal: one that waits for a person would never end."""
+"""The limit without a terminal, in seconds; a plugin that waits for input would never end."""
 ENDS_WITHIN = 1.0
-"""Seconds to wait for the end of a program that was killed."""
+"""Seconds to wait for a killed program to end."""
 CLUSTER_EXTENSION: Final = "client.authentication.k8s.io/exec"
-"""The extension of a cluster in a kubeconfig that holds what its plugin is told of it."""
+"""The extension of a kubeconfig cluster that is passed to its plugin."""
 CLUSTER_FIELDS: Final = ("server", "tls-server-name", "insecure-skip-tls-verify", "proxy-url", "disable-compression")
-"""Fields of a cluster that an ExecCredential has by the same name."""
 MODES: Final = ("Never", "IfAvailable", "Always")
 
 
 class Credential(Value):
-    """The output of a plugin: a token, a client certificate, or both."""
-
     authorization: str | None = None
-    """The `Authorization` header; None: there is no token."""
     certificate: Mapping[str, str] = {}
-    """The certificate and its key, as fields of a user in a kubeconfig; empty: there is none."""
+    """Certificate and key, as fields of a kubeconfig user; empty if there are none."""
     expiry: float | None = None
-    """When it expires (seconds since 1970); None: not known."""
+    """In seconds since 1970; None if not known."""
 
 
 class Console(Value):
-    """The standard streams of a command that a person runs."""
+    """The standard streams of a command run by a user."""
 
     err: int
     """The descriptor of standard error."""
     types: bool
     """Whether standard input is a terminal."""
     terminal: bool
-    """Whether either of them is a terminal."""
+    """Whether standard input or standard error is a terminal."""
 
 
 class _Status(View):
-    """The `status` of the ExecCredential that a plugin prints."""
-
     token: str | None = None
     client_certificate_data: str | None = None
     client_key_data: str | None = None
@@ -68,11 +59,9 @@ class _Status(View):
 
 
 class Program:
-    """An exec plugin. `settings` is the `exec` of a user in a kubeconfig, `cluster` the cluster that goes with it.
-
-    With a `console` a plugin writes to the person's standard error, may ask at the terminal, and has no limit there.
-    Without one, as in a controller, what it writes there is dropped. `seconds` replaces the limit; it may be `inf`.
-    """
+    """An exec plugin. `settings` is the `exec` of a kubeconfig user, `cluster` the cluster used with it. With a
+    `console`, the plugin writes to its standard error and, at a terminal, may ask and has no time limit. Without one,
+    as in a controller, its standard error is dropped. `seconds` overrides the limit; `inf` means none."""
 
     def __init__(
         self,
@@ -88,10 +77,9 @@ class Program:
         self._settings, self._cluster, self._console = settings, cluster or {}, console
         self._at_terminal = console is not None and console.terminal
         self.seconds = seconds or (math.inf if self._at_terminal else PLUGIN_SECONDS)
-        """Seconds within which it has to end."""
 
     async def run(self) -> Credential:
-        """Run the plugin once. Raises ConfigError when it fails; odd settings or odd output may raise anything."""
+        """Run the plugin once. Raises ConfigError if it fails; malformed settings or output may raise anything."""
         try:
             async with asyncio.timeout(None if self.seconds == math.inf else self.seconds):
                 return _credential(self._status(await self._printed()))
@@ -152,7 +140,7 @@ class Program:
         return status
 
     def _asks(self) -> bool:
-        """Whether the plugin may ask at standard input. Raises ConfigError where it has to and cannot."""
+        """Whether the plugin may read standard input. Raises ConfigError if it must but cannot."""
         mode = self._settings.get("interactiveMode")
         if not mode and self._settings["apiVersion"] != "client.authentication.k8s.io/v1":
             mode = "IfAvailable"  # the default of the versions before
@@ -180,7 +168,7 @@ def _credential(status: _Status) -> Credential:
 
 
 def _cluster_info(cluster: KubeconfigEntry) -> KubeconfigEntry:
-    """`spec.cluster` of the ExecCredential that the plugin gets, from the cluster's entry in the kubeconfig."""
+    """`spec.cluster` of the plugin's ExecCredential, from a kubeconfig cluster."""
     info = {field: cluster[field] for field in CLUSTER_FIELDS if cluster.get(field)}
     authority = cluster.get("certificate-authority-data")
     if not authority and cluster.get("certificate-authority"):
@@ -202,12 +190,9 @@ async def run_program(
     stderr: int = PIPE,
     at_terminal: bool = False,
 ) -> tuple[int, bytes, bytes]:
-    """Run a program to its end; returns its exit code, stdout and, by default, stderr. When the caller is cancelled,
-    the program is killed together with its process group.
-
-    `stdin` None is our own. A program that talks with a person `at_terminal` stays in our own process group, because
-    the terminal listens to no other; then only the program itself is killed.
-    """
+    """Run a program to its end, and return its exit code, stdout and, by default, stderr. `stdin` None is inherited.
+    On cancellation, its process group is killed. A program that interacts `at_terminal` stays in the caller's process
+    group, the only one that may read from the terminal, and is killed alone."""
     group = None if at_terminal else 0
 
     async def start() -> Process | Exception:
@@ -236,8 +221,8 @@ async def run_program(
 
 
 async def _end(starting: asyncio.Task[Process | Exception], *, alone: bool) -> None:
-    """Kill the program. Its start is finished first, however often the caller is cancelled: when a start is
-    interrupted, asyncio ends that program alone, and waits for all that share its pipes."""
+    """Kill the program. Waits for its start to finish, however often the caller is cancelled: asyncio would kill the
+    process alone if its start is interrupted, and wait for all others that share its pipes."""
     while not starting.done():
         with suppress(asyncio.CancelledError):  # the caller raises it
             await asyncio.wait([starting])
@@ -255,18 +240,15 @@ async def _end(starting: asyncio.Task[Process | Exception], *, alone: bool) -> N
 
 
 SKEW = 60.0
-"""Seconds before its expiry at which a token is renewed, so that clocks may differ a little."""
+"""Seconds before its expiry at which a token is renewed, to allow for clock skew."""
 LEAST_PAUSE = 10.0
-"""Seconds between two runs at least, whatever expiry the plugin returns."""
+"""Minimum seconds between two runs, whatever expiry the plugin returns."""
 
 
 class ExecPlugin:
-    """Runs the plugin again shortly before its token expires, and when the server answers 401.
-
-    While the old token is valid, no request waits for a run, so a slow plugin cannot cost a leader its Lease. A run
-    continues when a task that waits for it is cancelled; it ends when `renewing` is left. When a run fails, the old
-    token stays in use.
-    """
+    """Runs the plugin again shortly before its token expires, and after a 401. Requests do not wait for a run while
+    the old token is valid, so a slow plugin cannot cost a leader its Lease. A run outlives a cancelled waiter, and
+    ends when `renewing` is left. If it fails, the old token stays in use."""
 
     def __init__(
         self,
@@ -276,8 +258,7 @@ class ExecPlugin:
         tls_with: Callable[[Credential], Awaitable[ssl.SSLContext]],
         clock: Callable[[], float],
     ) -> None:
-        """`credential` is what `program` returned first, and `tls` our side of TLS with it. `tls_with` makes that for
-        a later one, and may raise OSError."""
+        """`credential` and `tls` are of the first run; `tls_with` makes later contexts, and may raise OSError."""
         self._program, self._credential, self._tls, self._tls_with = program, credential, tls, tls_with
         self._clock = clock
         self._last_run = clock()
@@ -308,8 +289,7 @@ class ExecPlugin:
             raise left.exceptions[0] from left.exceptions[0].__cause__
 
     def tls(self) -> ssl.SSLContext:
-        """Our side of TLS with the newest client certificate. Each new certificate makes another context, because a
-        connection keeps the context that opened it."""
+        """With the newest client certificate. Each makes a new context, as open connections keep theirs."""
         return self._tls
 
     def _has_expired(self) -> bool:
@@ -320,7 +300,6 @@ class ExecPlugin:
         return expiry is not None and now >= expiry - SKEW and now >= self._last_run + LEAST_PAUSE
 
     def _renewing(self) -> asyncio.Task[ConfigError | None]:
-        """The run that is under way, or a new one."""
         if self._renewal is None or self._renewal.done():
             assert self._scope is not None, "only asked inside `renewing`"
             self._last_run = self._clock()
@@ -328,7 +307,7 @@ class ExecPlugin:
         return self._renewal
 
     async def _attempt(self) -> ConfigError | None:
-        """Renew the credential; returns why that failed. If nobody waits for the result, the next 401 reports it."""
+        """Renew the credential; returns why that failed. If no task awaits the result, the next 401 reports it."""
         try:
             credential = await self._program.run()
             if credential.certificate:

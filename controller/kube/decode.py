@@ -1,9 +1,6 @@
-"""Decodes the bytes of an API server to records: pages of lists, lines of watches, single objects.
-
-An object that cannot be decoded never spoils its page or stream: it becomes `Malformed`, under its own key. That is
-also true of an object that is nested more deeply than the decoder can follow. API servers accept thousands of levels,
-while msgspec fails after about a thousand, even in parts that it only skips.
-"""
+"""Decodes lists, watch lines and single objects of an API server to records. An object that cannot be decoded does
+not affect the rest: it becomes `Malformed`, under its own key. That includes nesting beyond the decoder's limit: API
+servers accept thousands of levels, but msgspec fails after about a thousand, even in parts that it skips."""
 
 from __future__ import annotations
 
@@ -26,25 +23,24 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 UNREADABLE = (msgspec.MsgspecError, ValueError, ArithmeticError, RecursionError)
-"""The exceptions of a decoder or a projection for an object of unexpected form, or nested too deeply."""
+"""Raised by decoders and projections for an object of unexpected form, or nested too deeply."""
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
-"""Annotation of the bookmark that ends the initial state of a watch (metav1.InitialEventsAnnotationKey)."""
+"""The annotation of the bookmark that ends the initial state (metav1.InitialEventsAnnotationKey)."""
 _LARGE = 64 * 1024
-"""Bytes of JSON. A smaller document has too few objects to cause many garbage collections."""
+"""Bytes. A smaller document has too few objects to cause many garbage collections."""
 _IN_FIELD = re.compile(r" - at `\$\.([^`]+)`\Z")
-"""The end of a message of the decoder."""
 _LEVELS = 800
-"""Levels of nesting that are kept of a document that has too many for the decoder."""
+"""Levels kept of a document nested too deeply for the decoder."""
 _TOO_DEEP = b'"...nested too deeply for this decoder (maximum recursion depth)"'
-"""Stands for a value below `_LEVELS`; an object with it in it is malformed."""
+"""Replaces a value below `_LEVELS`; an object that contains it is malformed."""
 _STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 _BRACKETS = re.compile(rb'[^"{}\[\]]*+(?:' + _STRING + rb'[^"{}\[\]]*+)*+(?:([{\[]++)|([}\]]++))', re.DOTALL)
-"""Brackets outside of strings, several of one kind at once: group 1 opens, group 2 closes."""
+"""Runs of brackets outside of strings: group 1 opens, group 2 closes."""
 
 
 class Seen(Value, Generic[T]):
-    """The latest state of one object; `obj` is None if it is gone or not ours."""
+    """The latest state of an object; `obj` is None if it was deleted or is not ours."""
 
     key: Key
     version: str
@@ -52,26 +48,24 @@ class Seen(Value, Generic[T]):
 
 
 class Malformed(Value):
-    """An object that exists but cannot be decoded. The name in its key is empty if not even that could be read."""
+    """An object that cannot be decoded. The name in its key is empty if even that cannot be read."""
 
     key: Key
     version: str
     reason: str
     """May quote a value of the object."""
     field: str = ""
-    """The field that cannot be decoded; empty if not known."""
 
 
 class Bookmark(Value):
-    """All changes up to `version` have come. With `initial_end`, also all objects of the initial state."""
+    """All changes up to `version` have arrived; with `initial_end`, so have all objects of the initial state."""
 
     version: str
     initial_end: bool = False
 
 
 class ErrorEvent(Value):
-    """A watch event of type ERROR, with which the server ends the stream: `body` is its Status object, `status` the
-    HTTP status code in it."""
+    """The ERROR event with which the server ends a watch: a Status, and the HTTP status code in it."""
 
     status: int
     body: bytes
@@ -82,7 +76,7 @@ WatchEvent: TypeAlias = Seen[T] | Malformed | Bookmark
 
 
 class Page(Value, Generic[T]):
-    """Some or all objects of a collection at `version`. `token` asks for the next page; empty on the last one."""
+    """Objects of a collection at `version`. `token` requests the next page; it is empty on the last."""
 
     items: tuple[Item[T], ...]
     version: str
@@ -90,9 +84,8 @@ class Page(Value, Generic[T]):
 
 
 def _uncollected(decode: Callable[[D, bytes], R]) -> Callable[[D, bytes], R]:
-    """Disable garbage collection while decoding, until everything that was decoded only temporarily is freed. A
-    template of a megabyte has 200,000 tracked objects, and would cause hundreds of collections, each over all that is
-    decoded already."""
+    """Disable garbage collection while decoding, until temporary objects are freed. A template of 1 MB has 200,000
+    tracked objects, which would trigger hundreds of collections, each over everything decoded so far."""
 
     @wraps(decode)
     def decode_at_once(decoder: D, body: bytes) -> R:
@@ -108,11 +101,9 @@ def _uncollected(decode: Callable[[D, bytes], R]) -> Callable[[D, bytes], R]:
 
 
 class Decoder(Generic[W, T]):
-    """Decodes one resource. Make it once, because compiling its decoders is expensive.
-
-    `page`, `line` and `single` raise UNREADABLE for bytes that are no such document (cut off, HTML of a proxy). For a
-    document that contains a bad object they return `Malformed`, however deeply that object is nested.
-    """
+    """Decodes one resource. Expensive to make, as its decoders are compiled. `page`, `line` and `single` raise
+    UNREADABLE for malformed documents (truncated, a proxy's HTML). A malformed object in a page or line becomes
+    `Malformed`, however deeply it is nested."""
 
     def __init__(self, resource: Resource[W, T]) -> None:
         self._project = resource.project
@@ -148,7 +139,7 @@ class Decoder(Generic[W, T]):
 
     @_uncollected
     def single(self, body: bytes) -> T | None:
-        """One object; None if it is not ours. Raises UNREADABLE for a malformed one."""
+        """One object; None if it is not ours. Raises UNREADABLE if it is malformed."""
         return self._project(self._object.decode(body))
 
     def _projected(self, wire: W) -> Item[T]:
@@ -170,7 +161,7 @@ class Decoder(Generic[W, T]):
         return self._projected(wire)
 
     def _event(self, line: bytes) -> WatchEvent[T] | ErrorEvent:
-        """An event that is rare, or that the decoder of the resource cannot read."""
+        """A rare event, or one that the resource's decoder cannot read."""
         event = _split_line(line)
         if event.type in ("ADDED", "MODIFIED"):
             return self._item(event.object)
@@ -192,8 +183,7 @@ class Decoder(Generic[W, T]):
 
 
 def _float(text: str) -> float:
-    """A number as a float. The decoder's own way is some ten times slower for very large and very small numbers.
-    Raises ValueError for a number that no float can hold."""
+    """Some ten times faster than the decoder for very large and small numbers. Raises ValueError if out of range."""
     value = float(text)
     if isinf(value):
         raise ValueError(f"{truncated(text, LONGEST_ITEM)} is out of range")
@@ -223,8 +213,6 @@ class _Line(View, Generic[T]):
 
 
 class _ObjectMeta(View):
-    """The metadata that identify an object and its version."""
-
     name: str = ""
     namespace: str | None = None
     resource_version: str = ""
@@ -246,15 +234,13 @@ _code = msgspec.json.Decoder(_Code)
 
 
 def split_items(body: bytes) -> tuple[str, tuple[tuple[Key, bytes | None], ...]]:
-    """The token of the next page, and the objects of this page as JSON by their keys; None for an object that is
-    nested too deeply. Raises UNREADABLE for bytes that are no list."""
+    """The token of the next page, and the objects as JSON by key (None if nested too deeply). Raises UNREADABLE."""
     page = _split_page(body)
     items = [(_key_of(_meta_of(one)), None if _TOO_DEEP in bytes(one) else bytes(one)) for one in page.items or ()]
     return page.metadata.continue_, tuple(items)
 
 
 def _meta_of(raw: msgspec.Raw) -> _ObjectMeta:
-    """The metadata of an object; empty if they cannot be read."""
     try:
         return _metadata.decode(raw).metadata
     except UNREADABLE:
@@ -276,8 +262,7 @@ def _split_line(line: bytes) -> _Line[msgspec.Raw]:
 
 
 def _cut_deep(document: bytes) -> bytes:
-    """The document with `_TOO_DEEP` in place of each value that is more than `_LEVELS` levels deep. One pass, without
-    recursion; brackets in a row count as one step."""
+    """`document` with `_TOO_DEEP` for values below `_LEVELS`, in one pass without recursion."""
     kept, begin, depth = list[bytes](), 0, 0
     for run in _BRACKETS.finditer(document):
         is_opening = run[1] is not None
@@ -294,7 +279,6 @@ def _cut_deep(document: bytes) -> bytes:
 
 
 def _code_of(raw: msgspec.Raw) -> int:
-    """The HTTP status code in a Status; 0 if it has none."""
     try:
         return _code.decode(raw).code
     except UNREADABLE:
@@ -306,14 +290,13 @@ def _key_of(meta: _ObjectMeta) -> Key:
 
 
 class Lines:
-    """Cuts chunks into lines of any length: an object may have megabytes, for which the `readline` of the HTTP
-    library fails."""
+    """Splits chunks into lines of any length: objects may have megabytes, for which aiohttp's `readline` fails."""
 
     def __init__(self) -> None:
         self._rest: list[bytes] = []
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """The lines that `chunk` completes, without their line ends; empty lines are left out."""
+        """The lines that `chunk` completes, without line ends and empty lines."""
         head, newline, tail = chunk.rpartition(b"\n")
         if not newline:
             self._rest.append(tail)

@@ -1,17 +1,5 @@
-"""The errors of requests, and the one table of what they mean for the request, for a write and for a watch.
-
-ApiError
-├─ NotFound  AlreadyExists  Conflict  Gone             about this object
-├─ MutatedByWebhook  Invalid  Forbidden  Unauthorized  about this request
-│                    │        ├─ NamespaceTerminating  about its namespace
-│                    │        └─ QuotaExceeded
-│                    └─ UnknownFields
-├─ TooManyRequests  ServerError  Unreadable            about the server
-├─ Unreachable                                         nothing was done
-└─ UnknownOutcome                                      it may have been done
-
-The table is also in docs/design/life-of-an-event.md#when-a-write-fails.
-"""
+"""The errors of requests, and the one table of what they mean for the request, for a write and for a watch
+(docs/design/life-of-an-event.md#when-a-write-fails)."""
 
 from __future__ import annotations
 
@@ -28,26 +16,23 @@ from controller.api.objects import Value, View
 from controller.kube.requests import NotConnected, Response
 
 MAX_MESSAGE = 512
-"""Characters of a message that are kept: too few to copy a whole object into events."""
+"""Characters kept of a message; too few to copy a whole object into events."""
 
 _QUOTATION = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+("|\\?\Z)')
-"""A quotation. If its closing quote is missing, it extends to the end of the text."""
+"""A quotation; without its closing quote, it extends to the end of the text."""
 _LONG_QUOTATION = 130
-"""Characters, with the quotes. For a refused patch the server quotes the whole object first, and says the mistake at
-the end."""
+"""Characters, with quotes. For a refused patch, the server quotes the whole object before it names the mistake."""
 
 BUSY_WITHOUT_HINT = 1.0
-"""Seconds to wait after a 429 that does not say how long, or says 0."""
+"""Seconds to wait after a 429 with a Retry-After of 0 or none."""
 
 MAX_RETRY_AFTER = 30.0
-"""Seconds. A server or a proxy that asks for more is asked again after this time: a lost pod waits for the answer."""
+"""In seconds. Caps what a server or proxy asks for, as a lost pod waits for the answer."""
 
 WRITES = frozenset({"create", "patch", "update", "delete"})
 
 
 class Cause(View):
-    """One entry of a Status' `details.causes`."""
-
     reason: str = ""
     field: str = ""
     message: str = ""
@@ -69,19 +54,19 @@ _status = msgspec.json.Decoder(_Status)
 
 
 class ConfigError(Exception):
-    """Server or credentials cannot be read from the settings: one line that names the file or context."""
+    """Settings from which server or credentials cannot be read. One line that names the file or context."""
 
     def __init__(self, words: str, *, quoting: str = "", hint: str = "") -> None:
-        """`quoting`: what the line also says of the contents of a file or the output of a program."""
+        """`quoting` is what the line quotes from a file or the output of a program."""
         super().__init__(f"{words}: {quoting}" if quoting else words)
         self.words = words
-        """The line without what it quotes, for the log."""
+        """The line without the quotation, for the log."""
         self.hint = hint
-        """What to do about it in one line; empty if not known."""
+        """One line on what to do about it; empty if not known."""
 
 
 class ApiError(Exception):
-    """A request that did not do what was asked. The text names verb, object and the message of the server."""
+    """A failed request. The text has the verb, the object and the server's message."""
 
     def __init__(
         self,
@@ -100,16 +85,16 @@ class ApiError(Exception):
         self.status = status
         """HTTP status code; 0 if there was no answer."""
         self.reason = reason
-        """The reason in the server's Status, such as `AlreadyExists`; empty if the answer was no Status."""
+        """The reason in the server's Status, such as `AlreadyExists`; empty if the answer was not a Status."""
         self.name = name
-        """The object that the server names; empty if it names none, because it does not serve the kind."""
+        """The object that the server names; empty if it does not serve the kind."""
         self.causes = causes
         self.retry_after = retry_after
-        """Seconds to wait before another try, if the server said so; None: it did not."""
+        """Seconds to wait before another attempt; None if the server did not say."""
 
 
 class NotFound(ApiError):
-    """404: no such object; on a list or watch, no such kind (its CRD is not installed)."""
+    """404: no such object; for a list or watch, no such kind (its CRD is not installed)."""
 
 
 class AlreadyExists(ApiError):
@@ -117,18 +102,18 @@ class AlreadyExists(ApiError):
 
 
 class Conflict(ApiError):
-    """409, or 422 from the uid guard or for a path that does not exist: the object has changed since it was read."""
+    """409, or 422 from the uid guard or for a missing path: the object has changed since it was read."""
 
 
 class Gone(ApiError):
-    """410: the version or continue token is too old. List again."""
+    """410: the resourceVersion or continue token has expired; list again."""
 
 
 class MutatedByWebhook(ApiError):
-    """A write was accepted, but a webhook has changed what makes the object ours."""
+    """A write was accepted, but a webhook changed what makes the object ours."""
 
     stray = ""
-    """The uid of a pod that the selector does not match; empty: it does, or nothing was stored."""
+    """The uid of a created pod that the selector does not match, if there is one."""
 
 
 class Invalid(ApiError):
@@ -136,12 +121,11 @@ class Invalid(ApiError):
 
 
 class UnknownFields(Invalid):
-    """400 with `fieldValidation=Strict`: the server does not know some fields of the object, and would drop them.
-    Nothing else was checked."""
+    """400 with `fieldValidation=Strict`: the server would drop unknown fields. Nothing else was checked."""
 
 
 class Forbidden(ApiError):
-    """403: access control or an admission policy."""
+    """403 by access control or an admission policy."""
 
 
 class NamespaceTerminating(Forbidden):
@@ -149,11 +133,11 @@ class NamespaceTerminating(Forbidden):
 
 
 class QuotaExceeded(Forbidden):
-    """403: a ResourceQuota is used up. The object is valid, and deletions make room."""
+    """403: a ResourceQuota is exhausted. The object is valid, and deletions make room."""
 
 
 class Unauthorized(ApiError):
-    """401, also with fresh credentials."""
+    """401, even with fresh credentials."""
 
 
 class TooManyRequests(ApiError):
@@ -161,11 +145,11 @@ class TooManyRequests(ApiError):
 
 
 class ServerError(ApiError):
-    """5xx, or a status code that makes no sense here. As far as the server says, nothing was done."""
+    """5xx, or an unexpected status code. As far as the server says, nothing was done."""
 
 
 class Unreadable(ApiError):
-    """The server answered, but not with the document that we asked for."""
+    """The answer is not the document that was requested."""
 
 
 class Unreachable(ApiError):
@@ -173,56 +157,53 @@ class Unreachable(ApiError):
 
 
 class UnknownOutcome(ApiError):
-    """A write was sent and got no answer, or a timeout inside the server: it may or may not have been done."""
+    """A write got no answer, or timed out inside the server: it may or may not have been done."""
 
 
 class Resend(Enum):
-    """Whether the call itself sends its request again, before it raises the error."""
+    """Whether the call repeats its request before it raises the error."""
 
     NEVER = auto()
     AFTER_DELAY = auto()
-    """While the call may last, each time after the seconds that the server asks for."""
+    """As long as the call may last, each time after the delay that the server asks for."""
     WITH_NEW_CREDENTIALS = auto()
     """Once."""
 
 
 class WriteVerdict(Enum):
-    """The result of a failed write, and when it is tried again. One that is in back-off is retried at growing
-    intervals, and only its own key (node, pod, revision) waits."""
+    """The result of a failed write. In back-off, a write is retried at growing intervals, and delays only its own key
+    (node, pod or revision)."""
 
     NOT_FOUND = auto()
-    """No such object. A delete is done already; otherwise the next pass decides anew."""
+    """No such object: a delete is done; otherwise the next pass decides again."""
     ALREADY_EXISTS = auto()
-    """The name is taken. If the object is ours, the create is done already; the next pass decides anew."""
+    """The name is taken: if the object is ours, the create is done. The next pass decides again."""
     CONFLICT = auto()
-    """Another writer has changed the object. The next pass decides anew."""
+    """The object was changed by another writer. The next pass decides again."""
     INVALID = auto()
-    """The server will refuse the request again: reported, in back-off."""
+    """The server will refuse the request again. Reported, in back-off."""
     FORBIDDEN = auto()
-    """The same, but perhaps only here: a policy may allow it on another node."""
+    """As `INVALID`, but a policy may allow it on another node."""
     MUTATED = auto()
-    """Done, but a webhook has made it useless: reported, in back-off."""
+    """Done, but made useless by a webhook. Reported, in back-off."""
     NAMESPACE_TERMINATING = auto()
-    """The namespace is being deleted, and so will the DaemonSet be: not reported, in back-off."""
+    """The DaemonSet will be deleted with its namespace. Not reported, in back-off."""
     QUOTA_EXCEEDED = auto()
-    """Refused until something is deleted: reported. A create of a pod puts all creates in back-off, another write its
-    own key."""
+    """Refused until something is deleted. Reported, in back-off, which a pod's create shares with all creates."""
     FAILED = auto()
-    """Not done, for a reason outside of the request: reported, in back-off."""
+    """Not done, for a reason outside of the request. Reported, in back-off."""
     UNAVAILABLE = auto()
-    """Not done, because the server is busy or away; any other write fails too. Reported, and retried soon."""
+    """Not done: the server is busy or away, so that any other write fails too. Reported, and retried soon."""
     UNKNOWN_OUTCOME = auto()
-    """It may have been done, or may yet be. Until that is known, plans allow for both."""
+    """It may have been done, or may yet be; until that is known, plans allow for both."""
 
     @property
     def is_specific(self) -> bool:
-        """Whether the cause is this node or object. If the server is away or busy, writes fail everywhere; if an
-        object has changed meanwhile, the next try fails nowhere."""
+        """Whether this node or object is the cause. If not, writes fail everywhere, or the next attempt succeeds."""
         return self.refused or self is WriteVerdict.FAILED
 
     @property
     def refused(self) -> bool:
-        """Whether the server does not do what was asked for, and will not."""
         return self in (
             WriteVerdict.INVALID,
             WriteVerdict.FORBIDDEN,
@@ -233,35 +214,33 @@ class WriteVerdict(Enum):
 
     @property
     def is_transient(self) -> bool:
-        """Whether the next pass nearly always settles it, so that it is reported only when it happens again and
-        again."""
+        """Whether the next pass nearly always settles it, so that only repeated failures are reported."""
         return self in (WriteVerdict.ALREADY_EXISTS, WriteVerdict.CONFLICT, WriteVerdict.UNKNOWN_OUTCOME)
 
     @property
     def undecided(self) -> bool:
-        """Whether the server has not said yet if it accepts the write."""
+        """Whether it is still unknown if the server accepts the write."""
         return self in (WriteVerdict.UNAVAILABLE, WriteVerdict.UNKNOWN_OUTCOME)
 
 
 class WatchVerdict(Enum):
-    """How a list or watch, which never gives up, goes on after an error."""
+    """How a list or watch, which never gives up, continues after an error."""
 
     EXPIRED = auto()
-    """List again: the version or the page token is too old."""
+    """The resourceVersion or page token has expired: list again."""
     NOT_SERVED = auto()
-    """The server does not serve the kind. Ask every few seconds until its CRD is installed; then list."""
+    """Ask every few seconds until the CRD is installed; then list."""
     INVALID = auto()
-    """The server refuses this form of the request. List again in another form, at growing intervals."""
+    """The server refuses this form of the request: list in another form, at growing intervals."""
     FORBIDDEN = auto()
-    """Try at growing intervals until an administrator allows it; another form of the request may be allowed."""
+    """Retry at growing intervals, possibly in another form, until an administrator allows it."""
     UNAUTHORIZED = auto()
-    """Try at growing intervals until an administrator changes the credentials."""
+    """Retry at growing intervals until an administrator changes the credentials."""
     SERVER_ERROR = auto()
-    """Try at growing intervals; after several failures list again, as our request may be the cause."""
+    """Retry at growing intervals; after several failures list again, as the request may be the cause."""
     UNREACHABLE = auto()
-    """Try every second or two: that costs the server nothing."""
+    """Retry every second or two, which costs the server nothing."""
     OTHER = auto()
-    """Try at growing intervals."""
 
 
 class RetryVerdict(Value):
@@ -293,7 +272,6 @@ RETRY_VERDICTS: Final[Mapping[type[ApiError], RetryVerdict]] = {
 
 
 def classify(error: ApiError) -> RetryVerdict:
-    """The row of the class of `error`, or of its nearest base class that has one."""
     return next(RETRY_VERDICTS[kind] for kind in type(error).__mro__ if kind in RETRY_VERDICTS)
 
 
@@ -308,21 +286,18 @@ _CLASSES: dict[int, type[ApiError]] = {
 }
 
 _FIELD = re.compile(r"[A-Za-z]\w*(?:\.\w+|\[[\w./-]*\])*")
-"""The path of a field. A webhook may send any text in its place."""
+"""A field path. A webhook may send any text instead."""
 
 _NO_SUCH_PATH = "the server rejected our request due to an error in our request"
-"""The answer to a JSON Patch whose operations cannot be carried out. Its resourceVersion was not checked yet."""
+"""The answer to a JSON Patch that cannot be applied; its resourceVersion has not been checked yet."""
 
 _TIMED_OUT_INSIDE = ("etcdserver:", "context deadline exceeded", "timed out")
-"""Texts in a 500 after which the storage may have the write nevertheless."""
+"""Texts of a 500 after which the storage may still have the write."""
 
 
 def redacted(error: BaseException) -> str:
-    """An error as it is logged: names, the kind of error, the HTTP status and the fields that are refused.
-
-    Not its text, which may quote what a server, a webhook, a kubelet or another program says; unless that text is
-    always our own.
-    """
+    """An error for the log: names, kind of error, HTTP status and refused fields. Its text is included only if it is
+    always our own, as it may quote a server, webhook, kubelet or other program."""
     if isinstance(error, ConfigError):
         return error.words
     if isinstance(error, NotConnected):
@@ -339,7 +314,6 @@ def redacted(error: BaseException) -> str:
 
 
 def response_error(verb: str, what: str, response: Response) -> ApiError:
-    """The error for an answer other than 2xx. `what` describes the object or collection."""
     status = _read(response.body)
     message = _shorten(status.message or f"HTTP {response.status}")
     causes = (status.details and status.details.causes) or ()
@@ -362,7 +336,6 @@ def response_error(verb: str, what: str, response: Response) -> ApiError:
 
 
 def no_response_error(verb: str, what: str, error: OSError | TimeoutError) -> ApiError:
-    """The error for a request without an answer."""
     message = _shorten(str(error) or type(error).__name__)
     if verb in WRITES and not isinstance(error, NotConnected):
         return UnknownOutcome(verb, what, f"no answer, it may have been done: {message}")
@@ -390,7 +363,7 @@ def _class_of(verb: str, response: Response, reason: str, message: str, causes: 
 
 
 def _read(body: bytes) -> _Status:
-    """The Status in an error body; an empty one if the body is something else (the page of a proxy, plain text)."""
+    """The Status in an error body, or an empty one for anything else (a proxy's page, plain text)."""
     try:
         status = _status.decode(body)
     except msgspec.MsgspecError:

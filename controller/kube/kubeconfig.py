@@ -1,7 +1,4 @@
-"""The flags by which a person says which API server to ask, and as whom.
-
-Chooses cluster and user from parsed kubeconfigs, and applies the flags to them. No I/O.
-"""
+"""Chooses cluster and user from parsed kubeconfigs, and applies kubectl's global flags to them. No I/O."""
 
 from __future__ import annotations
 
@@ -16,73 +13,63 @@ from controller.kube.errors import ConfigError
 
 
 class Access(Value):
-    """kubectl's global flags, each with kubectl's meaning; None, False and "" mean that the flag was not given.
-
-    `cluster` and `user` choose other entries of the kubeconfig than those of the context; each field below them
-    replaces a field of the chosen entry. `Access()` is what kubectl uses without flags.
-    """
+    """kubectl's global flags, with the same meaning; None, False and "" mean not given. `cluster` and `user` choose
+    other kubeconfig entries than the context's; the fields below them override fields of the chosen entries."""
 
     kubeconfig: str | None = None
-    """The path of one file; a list is allowed in $KUBECONFIG only."""
+    """One file; only $KUBECONFIG may be a list."""
     context: str | None = None
     cluster: str | None = None
     user: str | None = None
     server: str | None = None
-    """The URL of the API server. With it, no kubeconfig is needed."""
+    """A URL. With it, no kubeconfig is needed."""
     token: str | None = None
-    """A bearer token. It replaces all credentials of the chosen user, also the client certificate."""
+    """A bearer token, which replaces all credentials of the user, including the client certificate."""
     client_certificate: str | None = None
-    """A file, like `client_key`; they replace those of the chosen user."""
+    """A file. With `client_key`, replaces those of the user."""
     client_key: str | None = None
     certificate_authority: str | None = None
-    """A file. The authority in the kubeconfig is then ignored."""
+    """A file, which replaces the authority in the kubeconfig."""
     insecure_skip_tls_verify: bool = False
     tls_server_name: str | None = None
     as_user: str | None = None
-    """The user to impersonate, if access control allows it."""
     as_groups: tuple[str, ...] = ()
     as_uid: str | None = None
 
     @property
     def chooses(self) -> bool:
-        """Whether any flag says where the server is; then the service account of a pod is not used."""
+        """Whether a flag selects the server, so that a pod's service account is not used."""
         return bool(self.kubeconfig or self.context or self.cluster or self.user or self.server)
 
 
 KubeconfigEntry: TypeAlias = dict[str, Any]
-"""Parsed YAML with the kubeconfig's own field names: a file, or the body of one entry. Nobody has checked its form:
-using one with another form raises TypeError, KeyError and so on."""
+"""A kubeconfig, or the body of an entry. Not validated: a malformed one may raise TypeError, KeyError and so on."""
 Files: TypeAlias = Mapping[str, KubeconfigEntry]
-"""Parsed kubeconfigs by path, the most important first."""
+"""By path, in order of precedence."""
 
 AUTHORITY: Final = ("certificate-authority", "certificate-authority-data")
 TLS_FIELDS: Final = (*AUTHORITY, "client-certificate", "client-certificate-data", "insecure-skip-tls-verify")
 CLUSTER_FILES: Final = ("certificate-authority",)
 USER_FILES: Final = ("client-certificate", "client-key", "tokenFile")
 IMPERSONATION: Final = ("as", "as-uid", "as-groups", "as-user-extra")
-"""Fields of a user that say whom it impersonates."""
 HEADER_TOKEN: Final = "!#$&'*+^`|"
-"""Characters that a header's name may contain, besides those that `quote` always leaves alone."""
+"""Characters allowed in a header name besides those that `quote` never escapes."""
 
 
 class ClusterAndUser(Value):
-    """The chosen cluster and user, with the flags applied. All paths in them are absolute.
-
-    For a server over plain http, the user has no credentials, as in kubectl.
-    """
+    """Chosen, with flags applied and paths absolute. As in kubectl, the user has no credentials over plain http."""
 
     context: str
-    """Empty if flags alone choose the server."""
+    """Empty if only flags select the server."""
     namespace: str
     cluster: KubeconfigEntry
     user: KubeconfigEntry
     source: str
-    """For people: `context kind of /home/me/.kube/config`."""
+    """For messages: `context kind of /home/me/.kube/config`."""
 
 
 def choose(files: Files, access: Access) -> ClusterAndUser:
-    """The choice that kubectl makes. For a name that is in none of `files`, raises ConfigError, which lists the names
-    that are."""
+    """kubectl's choice. Raises ConfigError for an unknown name, listing the known ones."""
     where = os.pathsep.join(files)
     name = access.context or _current_context(files)
     if not name and not access.cluster and not access.server:
@@ -106,12 +93,12 @@ def choose(files: Files, access: Access) -> ClusterAndUser:
 
 
 def _current_context(files: Files) -> str:
-    """The current-context of the first file that has one, as in kubectl; empty if none has."""
+    """The first current-context, as in kubectl, or ""."""
     return next((str(chosen) for file in files.values() if (chosen := file.get("current-context"))), "")
 
 
 def _entry(files: Files, kind: str, name: str, where: str, paths: Iterable[str] = ()) -> KubeconfigEntry:
-    """The entry of that name in the first file that has it. For an empty name, an empty entry."""
+    """The first entry of that name; {} for an empty name."""
     if not name:
         return {}
     names: list[str] = []
@@ -163,8 +150,7 @@ def _cluster(body: KubeconfigEntry, access: Access) -> KubeconfigEntry:
 
 
 def _with_url(cluster: KubeconfigEntry, user: KubeconfigEntry, source: str) -> KubeconfigEntry:
-    """`cluster` with its server as a full URL. As in kubectl, a bare host means http, or https if any TLS field is
-    set."""
+    """`cluster` with a full URL. As in kubectl, a bare host means https if any TLS field is set, else http."""
     server = str(cluster.get("server") or "")
     if not server:
         raise ConfigError(f"{source}: its cluster names no server")
@@ -177,7 +163,6 @@ def _with_url(cluster: KubeconfigEntry, user: KubeconfigEntry, source: str) -> K
 
 
 def is_http_url(text: str) -> bool:
-    """Whether it is a URL by http or https with a host."""
     try:
         parts = urlsplit(text)
         return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -186,7 +171,7 @@ def is_http_url(text: str) -> bool:
 
 
 def checked_proxy(url: str, where: str) -> str:
-    """`url` if it is that of a proxy which can be used. Raises ConfigError, which names `where` it stands."""
+    """`url`, if such a proxy is supported. Raises ConfigError, naming its place (`where`)."""
     scheme = url.partition("://")[0].lower()
     if scheme.startswith("socks"):
         way_out = "ssh -L 6443:HOST:PORT, then --server=https://localhost:6443 --tls-server-name=HOST"
@@ -204,11 +189,8 @@ def _source(context: str, where: str, access: Access) -> str:
 
 
 def impersonation(user: KubeconfigEntry, access: Access) -> tuple[tuple[str, str], ...]:
-    """The headers that impersonate somebody else, with one `Impersonate-Group` for each group. As in kubectl, a flag
-    replaces only its own field of `user`.
-
-    Raises ConfigError for a group or uid without a user, which the server would refuse with an unclear message.
-    """
+    """Impersonation headers, with one `Impersonate-Group` per group. As in kubectl, a flag overrides only its own
+    field. Raises ConfigError for a group or uid without a user, which the server refuses with an unclear message."""
     name = access.as_user or str(user.get("as") or "")
     uid = access.as_uid or str(user.get("as-uid") or "")
     groups = access.as_groups or tuple(map(str, user.get("as-groups") or ()))

@@ -1,8 +1,5 @@
-"""Requests to an API server as values, and the kinds that controller and plugin read.
-
-Code that asks the server builds `Request` values, without I/O; a `Transport` moves bytes. The two methods of that
-protocol are the only seam between the product and the network.
-"""
+"""Requests to an API server as values, and the kinds that controller and plugin read. `Transport` is the only seam
+between the product and the network."""
 
 from __future__ import annotations
 
@@ -19,12 +16,10 @@ from controller.api.names import GROUP, VERSION
 from controller.api.objects import Key, ObjectMeta, Ref, Value
 
 Target: TypeAlias = Key | Ref
-"""An object to read or to write. Only namespace and name are used; guards are separate."""
+"""An object to read or write, by namespace and name only; guards are separate."""
 
 
 class Wire(Protocol):
-    """A msgspec struct that declares the fields to be read, including `metadata`."""
-
     @property
     def metadata(self) -> ObjectMeta: ...
 
@@ -34,28 +29,25 @@ T = TypeVar("T")
 
 
 class GroupVersionResource(Value, kw_only=True):
-    """The part of a resource that a request needs."""
-
     group: str = ""
-    """Empty for the core group."""
     version: str = "v1"
     plural: str
     namespaced: bool = True
 
     @property
     def name(self) -> str:
-        """The name as kubectl writes it: `pods`, `daemonsets.apps.kruise.io`."""
+        """As kubectl writes it: `pods`, `daemonsets.apps.kruise.io`."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     def collection(self, namespace: str = "") -> str:
-        """Path of all objects, or of those in one namespace. `namespace` is ignored for a cluster-scoped kind."""
+        """The path of all objects, or those in one namespace (ignored for cluster-scoped kinds)."""
         root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
         if namespace and self.namespaced:
             return f"{root}/namespaces/{quote(namespace, safe='')}/{self.plural}"
         return f"{root}/{self.plural}"
 
     def path(self, target: Target, sub: str = "") -> str:
-        """Path of one object, or of its subresource `sub` ("status", "resize")."""
+        """The path of an object, or of its subresource `sub` ("status", "resize")."""
         path = f"{self.collection(target.namespace)}/{quote(target.name, safe='')}"
         return f"{path}/{sub}" if sub else path
 
@@ -65,46 +57,40 @@ class GroupVersionResource(Value, kw_only=True):
 
 
 class Resource(GroupVersionResource, Generic[W, T], kw_only=True):
-    """One kind that is read. The bytes of the server are decoded to `wire`, and `project` makes the record that is
-    kept.
-
-    `project` returns None for an object that is not ours, which then costs no memory. It may raise ValueError for an
-    object that cannot be used; that object is then `Malformed`, and all others are read.
-    """
+    """A kind that is read: decoded to `wire`, then projected to the record that is kept. `project` returns None for
+    an object that is not ours, to save its memory. If it raises ValueError, only that object is `Malformed`."""
 
     custom: bool = False
-    """Whether a CRD defines the kind. If the server does not know a custom kind, none of its objects exist any
-    more."""
+    """Whether a CRD defines the kind. If the server does not know such a kind, none of its objects exist any more."""
     only: str = ""
-    """Label selector of all lists and watches; empty: all objects."""
+    """Label selector of all lists and watches; empty selects everything."""
     wire: type[W]
     project: Callable[[W], T | None]
 
     @property
     def query(self) -> tuple[tuple[str, str], ...]:
-        """The query parameters of every list and watch."""
         return (("labelSelector", self.only),) if self.only else ()
 
 
 JSON = "application/json"
 JSON_PATCH = "application/json-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
-"""Server-side apply; its body may be JSON, which is YAML, too."""
+"""Server-side apply; its body may be JSON, a subset of YAML."""
 PAGE_SIZE = 500
-"""Objects in one page of a list, as in client-go (`pager.defaultPageSize`)."""
+"""Objects per page of a list, as in client-go (`pager.defaultPageSize`)."""
 
 
 _WARNING = re.compile(r'(?P<code>\d{3}) \S+ "(?P<text>(?:[^"\\]|\\.)*+)"(?: "[^"]*")?\s*(?:,\s*|\Z)')
-"""One warning of a header, which may have several: `299 - "text" "date"`."""
+"""One warning of possibly several in a header: `299 - "text" "date"`."""
 _ESCAPED = re.compile(r"\\(.)")
 
 
 class NotConnected(ConnectionError):
-    """No connection could be opened, so nothing of the request has reached the server."""
+    """No connection could be opened, so nothing has reached the server."""
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """One request. `path` starts with `/api` or `/apis`; values of `query` are not escaped yet."""
+    """`path` starts with `/api` or `/apis`; values of `query` are not yet escaped."""
 
     method: str
     path: str
@@ -112,24 +98,20 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     body: bytes = b""
     content_type: str = JSON
     timeout: float | None = 30.0
-    """Seconds for the whole exchange; for a stream, seconds of silence after which it counts as broken. None: no
-    limit."""
+    """Seconds for the exchange or, for a stream, of silence until it counts as broken. None means no limit."""
     permission: Callable[[], None] | None = None
-    """Called once the connection is open, just before the first byte is sent, as opening may take long. What it
-    raises is raised by `exchange`, and then nothing was sent. Not called for a stream."""
+    """Called just before the first byte is sent, as opening a connection may take long. If it raises, nothing is
+    sent, and `exchange` raises the same. Not called for a stream."""
 
 
 class Response(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer of the server, with any status code."""
-
     status: int
     body: bytes = b""
     retry_after: float | None = None
-    """Seconds, from the `Retry-After` header; None if the server sent none."""
+    """The `Retry-After` header in seconds; None if not sent."""
     date: str = ""
-    """The `Date` header; empty if the server sent none."""
+    """The `Date` header; empty if not sent."""
     warning_headers: tuple[str, ...] = ()
-    """The `Warning` headers as they came."""
 
     def warnings(self) -> list[str]:
         """The texts of the warnings with code 299, each once and on one line."""
@@ -140,29 +122,23 @@ class Response(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Query: TypeAlias = tuple[tuple[str, str], ...]
-"""Query parameters of a request, in order."""
 Refresh: TypeAlias = Callable[[], Awaitable[None]]
 """Gets new credentials for a transport, or raises ConfigError."""
 
 
 class Stream(Protocol):
-    """An open watch: the status line, then bytes in chunks of any size."""
-
     status: int
     retry_after: float | None
 
     def chunks(self) -> AsyncIterator[bytes]:
-        """The bytes as they arrive, until the server closes. If the status is not 200, they are the error body."""
+        """Bytes as they arrive, in chunks of any size; the error body if the status is not 200."""
         ...
 
 
 class Transport(Protocol):
-    """Moves bytes to one API server and back.
-
-    Both methods raise `OSError` or `TimeoutError` when there is no answer; implementations translate the errors of
-    their library. They do not look at the status code: 404 and 500 are answers. `NotConnected`, an OSError, promises
-    that nothing was sent, so that even a create may be repeated.
-    """
+    """Moves bytes to one API server and back, whatever the status code. Without an answer, both methods raise OSError
+    or TimeoutError, not the library's errors. The OSError `NotConnected` guarantees that nothing was sent, so that
+    even a create may be repeated."""
 
     async def exchange(self, request: Request) -> Response: ...
 
@@ -181,7 +157,7 @@ PODS = Resource(plural="pods", wire=pod.PodView, project=pod.project)
 POD_VIEWS: Resource[pod.ManagedPodView, pod.ManagedPodView] = Resource(
     plural="pods", wire=pod.ManagedPodView, project=lambda view: view
 )
-"""Pods as they were sent. They are read one by one and never cached."""
+"""Pods as sent, read one by one and never cached."""
 NODES = Resource(plural="nodes", namespaced=False, wire=node.NodeView, project=node.project)
 NODES_WITH_IMAGES = Resource(
     plural="nodes", namespaced=False, wire=node.NodeWithImagesView, project=node.project_with_images

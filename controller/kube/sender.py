@@ -1,6 +1,4 @@
-"""Sends requests to one API server: each waits for a permit and for a busy server, renews credentials, and is
-reported. `Throttle` bounds how many are under way at once, and how many start in a second.
-"""
+"""Sends requests to one API server, through a `Throttle` that limits concurrency and rate."""
 
 from __future__ import annotations
 
@@ -23,45 +21,38 @@ from controller.kube.requests import Refresh, Request, Response, Stream, Transpo
 T = TypeVar("T")
 
 CALL_SECONDS = 30.0
-"""Seconds within which a call ends, including the waits for its permit and for a busy server."""
+"""Seconds within which a call ends, including waits for its permit and for a busy server."""
 PERMIT_SHARE = 0.8
-"""Fraction of `CALL_SECONDS` within which a call must get its permit. A request that is sent at the last moment may
-be carried out although its answer comes too late; a call without a permit has certainly done nothing."""
+"""Fraction of `CALL_SECONDS` within which a call must get its permit. A request sent at the last moment may be
+carried out although its answer comes too late; a call without a permit has certainly done nothing."""
 CEILING = 50
-"""Shared permits at most. With more than some tens of requests, an API server only queues them."""
+"""The most shared permits. Beyond some tens of requests, an API server only queues them."""
 STEP_SECONDS = 1.0
-"""After so many seconds without a 429 there is one more permit; several 429s within that time count as one."""
+"""Seconds without a 429 until a permit is added; several 429s within that time count as one."""
 
 
 class Call(Value):
-    """What a request does, for error messages and metrics."""
-
     verb: str
     """get, list, watch, create, patch, update or delete."""
     what: str
-    """The object or collection, as `GroupVersionResource.describe` returns it."""
+    """The object or collection, as from `GroupVersionResource.describe`."""
 
 
 class Exchange(Value):
-    """One exchange, for metrics and traces. `status` is 0 if there was no answer."""
+    """For metrics and traces. `status` is 0 if there was no answer."""
 
     call: Call
     request: Request
     status: int
     seconds: float
-    """Seconds of the exchange, without the wait for a permit; for a watch, until it is open."""
+    """Without the wait for a permit; for a watch, until it is open."""
     date: str = ""
-    """The `Date` header of the answer; empty for a watch."""
 
 
 class Sender:
-    """Sends requests through the throttle.
-
-    While the call's `CALL_SECONDS` last, a busy server (429, or 503 with Retry-After) is waited for, whatever the
-    verb, because it has done nothing yet. After a 401 the request is sent once more with fresh credentials. Every
-    other failure raises an `ApiError` at once. `on_response` is called once for each exchange, also for those that
-    are repeated.
-    """
+    """Sends requests through the throttle. For up to `CALL_SECONDS`, a call waits for a busy server (429, or 503 with
+    Retry-After), whatever the verb, as nothing was done yet. After a 401, it is repeated once with new credentials.
+    Any other failure raises ApiError at once."""
 
     def __init__(
         self,
@@ -75,13 +66,11 @@ class Sender:
         call_seconds: float = CALL_SECONDS,
         request_seconds: float | None = None,
     ) -> None:
-        """Without `refresh`, a 401 is final. `on_warning` is called with each warning of the server about a write or
-        its dry run. `permission` is called before each write, and again just before its bytes are sent; what it
-        raises is raised by the call, and nothing was sent.
-
-        `request_seconds` bounds every exchange and the opening of every stream, whatever the request itself says. It
-        and `call_seconds` may be `inf`.
-        """
+        """`on_response` is called for each exchange, including repeated ones, and `on_warning` for each server
+        warning about a write or dry run. Without `refresh`, a 401 is final. `permission` is called before each write,
+        and again just before its bytes are sent; if it raises, nothing is sent, and the call raises the same.
+        `request_seconds` overrides the limit of every exchange and bounds the opening of streams. It and
+        `call_seconds` may be `inf`."""
         self._transport, self._throttle = transport, throttle or Throttle()
         self._queue = RequestQueue(self._throttle)
         self._on_response, self._on_warning = on_response, on_warning
@@ -89,14 +78,14 @@ class Sender:
         self._call_seconds, self._request_seconds = call_seconds, request_seconds
 
     def with_reserved_permit(self, on_warning: Callable[[str], None] | None = None) -> Sender:
-        """A sender with a permit of its own, besides those that all senders share, and perhaps another listener."""
+        """A sender with a permit of its own besides the shared ones, and optionally another listener."""
         other = copy(self)
         other._on_warning = on_warning or self._on_warning
         other._queue = RequestQueue(self._throttle, reserved=1)
         return other
 
     async def send(self, call: Call, request: Request) -> Response:
-        """The answer if it is a 2xx; otherwise raises an ApiError."""
+        """The answer, if it is a 2xx. Raises ApiError otherwise."""
         loop = asyncio.get_running_loop()
         began = loop.time()
         permit_deadline, deadline = began + PERMIT_SHARE * self._call_seconds, began + self._call_seconds
@@ -117,8 +106,8 @@ class Sender:
             await asyncio.sleep(pause)
 
     async def answer(self, call: Call, request: Request, type_: type[T], *, stores: bool = False) -> T:
-        """The fields of `type_` in the answer; others are ignored. Where it is unreadable, raises Unreadable, or
-        UnknownOutcome if the request `stores` something, because that may have been done."""
+        """The fields of `type_` in the answer. If it is malformed, raises Unreadable, or UnknownOutcome if the
+        request `stores` something, which may have been done."""
         body = (await self.send(call, request)).body
         try:
             return msgspec.json.decode(body, type=type_)
@@ -130,7 +119,7 @@ class Sender:
 
     @asynccontextmanager
     async def stream(self, call: Call, request: Request) -> AsyncIterator[AsyncIterator[list[bytes]]]:
-        """An open stream as an iterator over bunches of lines. Long-lived; bypasses the throttle."""
+        """Open a long-lived stream, which bypasses the throttle, as an iterator over batches of lines."""
         began = asyncio.get_running_loop().time()
         async with AsyncExitStack() as stack:
             try:
@@ -167,7 +156,7 @@ class Sender:
             raise Unauthorized(error.verb, error.what, message, status=error.status) from why
 
     async def _exchange(self, call: Call, request: Request, permit_deadline: float, deadline: float) -> Response:
-        """One exchange, which must get its permit and its answer before these moments (loop time)."""
+        """One exchange. Deadlines for its permit and answer are in loop time."""
         loop = asyncio.get_running_loop()
         try:
             await self._queue.acquire(within=max(0.0, permit_deadline - loop.time()))
@@ -207,7 +196,7 @@ def _no_permit(call: Call, seconds: float) -> TooManyRequests:
 
 
 def _finite(seconds: float | None) -> float | None:
-    """`seconds` as libraries expect it: None for no limit."""
+    """None if infinite, as libraries expect."""
     return None if seconds == math.inf else seconds
 
 
@@ -226,27 +215,22 @@ async def _lines(call: Call, stream: Stream) -> AsyncGenerator[list[bytes]]:
 
 
 class PermitTooLate(TimeoutError):
-    """The permit would come too late. None was taken."""
+    """No permit in time. None was taken."""
 
 
 class Throttle:
-    """The permits that all request queues share.
-
-    Their number follows the server: halved when it answers 429, one more for every second without a 429 (additive
-    increase, multiplicative decrease), between 1 and `ceiling`. With `qps` > 0 there is also a token bucket of
-    `burst` tokens (at least 1), filled at `qps` a second; 0 means no such limit. Why there is none by default:
-    docs/design/decisions.md#the-process.
-
-    Watches take no permit, because they last. The Lease has a throttle of its own, because it must never wait.
-    """
+    """The permits that all request queues share. Their number, from 1 to `ceiling`, is halved when the server answers
+    429, and raised by one for every second without (additive increase, multiplicative decrease). With `qps` > 0, a
+    token bucket (`qps` tokens a second, up to `burst`) limits the rate too; why it is off by default:
+    docs/design/decisions.md#the-process. Watches take no permit, because they last. The Lease has its own throttle,
+    because it must never wait."""
 
     def __init__(self, *, ceiling: int = CEILING, qps: float = 0.0, burst: int = 0) -> None:
         self._ceiling = self.permits = ceiling
-        """Requests that may be under way now, besides one for every queue with a reserved permit."""
+        """Requests that may be in flight, besides one per queue with a reserved permit."""
         self.taken = 0
-        """Permits that are taken now."""
         self._queues: deque[RequestQueue] = deque()
-        """Queues in which a request waits, each once; some of them may have become empty."""
+        """Queues with waiting requests, each once; some may have become empty."""
         self._changed = self._halved = float("-inf")
         self._interval = 1.0 / qps if qps > 0 else 0.0
         self._saved = self._interval * (max(burst, 1) - 1)
@@ -264,7 +248,7 @@ class Throttle:
             self._changed = now
 
     def _hand_out(self) -> None:
-        """Give free permits to waiting requests: one to each queue, then again from the first."""
+        """Give free permits to waiting requests, round-robin across the queues."""
         while self._queues and self.taken < self.permits:
             queue = self._queues.popleft()
             if queue._admit_next():
@@ -273,8 +257,8 @@ class Throttle:
                 queue._is_listed = False
 
     async def _take_token(self, within: float) -> None:
-        """Take the next token. Tokens are given out by the time at which each is due, so that order and rate need no
-        timer. Raises PermitTooLate if that is more than `within` seconds ahead."""
+        """Take the next token. Each is issued with its due time, so that order and rate need no timer. Raises
+        PermitTooLate if it is due in more than `within` seconds."""
         now = asyncio.get_running_loop().time()
         due = max(self._next_token, now - self._saved)
         if due - now > within:
@@ -285,25 +269,19 @@ class Throttle:
 
 
 class RequestQueue:
-    """One queue in front of a throttle; every `acquire` needs its `release`. Requests go in the order of arrival.
-
-    With a `reserved` permit, a queue may always have one request under way, so that long waits for answers in one
-    queue delay no other. Its further requests wait for the shared permits, which the queues get in turn.
-    """
+    """A FIFO queue in front of a throttle; every `acquire` needs its `release`. With a `reserved` permit, one of its
+    requests may always be in flight, so that slow answers in one queue delay no other; the rest wait for the shared
+    permits, which the queues get in turn."""
 
     def __init__(self, throttle: Throttle, *, reserved: int = 0) -> None:
         self._throttle, self._reserved = throttle, reserved
         self._in_flight = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._is_listed = False
-        """Whether it is in `Throttle._queues`."""
 
     async def acquire(self, within: float = math.inf) -> None:
-        """Wait for a permit. When this is cancelled, none was taken and no `release` is due.
-
-        Raises PermitTooLate at once if the rate alone delays it for more than `within` seconds; this bounds how many
-        requests wait for a token.
-        """
+        """Wait for a permit. If cancelled, none was taken, and `release` is not due. Raises PermitTooLate at once if
+        the rate alone would delay it for more than `within` seconds, to limit how many requests wait for a token."""
         throttle = self._throttle
         if throttle._interval:
             await throttle._take_token(within)
@@ -323,7 +301,7 @@ class RequestQueue:
             raise
 
     def release(self, *, busy: bool = False) -> None:
-        """The request has ended. `busy`: the server answered 429."""
+        """The request has ended; `busy` if the server answered 429."""
         self._throttle._answered(busy=busy)
         self._give_back()
 
@@ -341,7 +319,7 @@ class RequestQueue:
         self._throttle._hand_out()
 
     def _admit_next(self) -> bool:
-        """Admit the request that has waited longest in this queue. False: none waits."""
+        """Admit the request that has waited longest. Returns False if none waits."""
         while self._waiting:
             admitted = self._waiting.popleft()
             if not admitted.done():  # else cancelled

@@ -1,4 +1,4 @@
-"""Moves bytes over HTTP by aiohttp: the only file that imports the client of that library."""
+"""HTTP by aiohttp. The only file that imports that library's client."""
 
 from __future__ import annotations
 
@@ -31,27 +31,24 @@ from controller.kube.connection import Connection
 from controller.kube.requests import JSON, NotConnected, Request, Response
 
 CONNECT_SECONDS: Final = 10.0
-"""Seconds to open a TCP connection; the timeout of the request bounds it as well."""
+"""Seconds to open a TCP connection; the timeout of the request applies as well."""
 LEAST_SECONDS: Final = 0.001
-"""Seconds that are always left for the exchange itself, because for aiohttp 0 means no limit."""
+"""The least timeout in seconds, because aiohttp takes 0 as no limit."""
 IDLE_SECONDS: Final = 60.0
-"""Seconds for which an unused connection is kept: less than load balancers and API servers allow."""
+"""Seconds until an unused connection is closed: less than load balancers and API servers allow."""
 READ_BUFFER: Final = 256 * 1024
-"""Bytes; a watch of a busy cluster then comes in fewer, larger chunks."""
+"""Bytes. With more, a watch of a busy cluster comes in fewer, larger chunks."""
 
 _TCP_OPTIONS: Final = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3), ("TCP_USER_TIMEOUT", 5000))
-"""Seconds, but TCP_USER_TIMEOUT in milliseconds. A peer that vanished is noticed after 40 s of silence, also behind a
-NAT that has forgotten the connection: because of the last option, Linux gives up at the second probe. Data that the
-peer does not acknowledge within 5 s is given up as well: when the network heals, it would deliver the write of a
-leader that has lost its Lease, even of a process that is gone. 5 s lie between the two deadlines of a Lease."""
+"""Seconds, but TCP_USER_TIMEOUT in milliseconds. A vanished peer is noticed after 40 s of silence, even behind a NAT,
+because that option makes Linux give up at the second probe. Data not acknowledged within 5 s is dropped, or a healed
+network would deliver the write of a leader that has lost its Lease, even after its process ended. 5 s lie between the
+two deadlines of a Lease."""
 
 
 class AiohttpTransport:
-    """A `Transport` to the server of one `Connection`. Made by `open_transport`.
-
-    It uses no cookies, no redirects, no proxies from the environment (looked up for every request, they more than
-    double the cost) and no compression (which costs more CPU than it saves on a LAN).
-    """
+    """A `Transport`. It does without cookies, redirects, proxies from the environment (looking them up more than
+    doubles the cost of a request) and compression (on a LAN it costs more CPU than it saves)."""
 
     def __init__(self, session: ClientSession, connection: Connection, user_agent: str) -> None:
         self._session = session
@@ -111,8 +108,7 @@ class AiohttpTransport:
         )
 
     async def _headers_for(self, request: Request) -> CIMultiDict[str]:
-        """The headers for the content type of `request`, made again only when the credentials change. They may have
-        to be waited for, but no longer than the request may take."""
+        """Cached until the credentials change. Waits for credentials no longer than the request may take."""
         try:
             async with asyncio.timeout(request.timeout):
                 authorization = await self._connection.credentials.authorization()
@@ -132,8 +128,7 @@ class AiohttpTransport:
 
 
 class _CheckedBody(BytesPayload):
-    """A body that asks for permission once its connection is open. aiohttp holds the headers back until then, so
-    nothing has been sent before."""
+    """A body that checks `permission` first: aiohttp holds back even the headers until the body is written."""
 
     def __init__(self, body: bytes, permission: Callable[[], None]) -> None:
         super().__init__(body)
@@ -163,8 +158,7 @@ class _OpenStream:
 
 @asynccontextmanager
 async def open_transport(connection: Connection, user_agent: str = "kruise-ds") -> AsyncIterator[AiohttpTransport]:
-    """A transport, and the scope of its credentials, while the block runs. Nothing is sent before the first
-    request."""
+    """A transport, with its credentials renewed while the block runs. Nothing is sent before the first request."""
     connector = TCPConnector(
         ssl=connection.tls or True,
         limit=0,  # the throttle bounds how many requests run at once
@@ -196,8 +190,7 @@ def _socket(
 
 @contextmanager
 def _mapped_errors(guarded: _CheckedBody | None = None) -> Iterator[None]:
-    """Translate the errors of the library to those that `Transport` promises. A refusal by `guarded` is raised as it
-    is."""
+    """Translate library errors to those that `Transport` promises. A refusal by `guarded` is raised unchanged."""
     try:
         yield
     except (ClientError, OSError) as error:
@@ -226,7 +219,6 @@ def _mapped(error: ClientError | OSError) -> OSError:
 
 
 def _words(error: OSError) -> str:
-    """The reason alone, without the libraries' details about their own sources."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"certificate verify failed: {error.verify_message.rstrip('.')}"
     if isinstance(error, socket.gaierror):
@@ -235,6 +227,6 @@ def _words(error: OSError) -> str:
 
 
 def _retry_after(response: ClientResponse) -> float | None:
-    """The `Retry-After` header in seconds. API servers never send its other form, a date."""
+    """`Retry-After` in seconds. API servers never send its other form, a date."""
     value = response.headers.get("Retry-After", "")
     return float(value) if value.isascii() and value.isdigit() else None

@@ -1,9 +1,6 @@
-"""The typed APIs of kubernetes_asyncio for single requests (reviews, version, Lease), sent through a Sender.
-
-There is no second transport: credentials, throttle, deadlines, warnings and errors are those of the Sender. The
-package takes a third of a second and 37 MiB to import; the first such request imports it, in a thread. Watches and
-writes of the controller do not use it.
-"""
+"""The typed APIs of kubernetes_asyncio for single requests (reviews, version, Lease), sent through a Sender, so that
+its credentials, throttle, deadlines, warnings and errors apply. Importing the package takes 0.3 s and 37 MiB, so the
+first such request does it, in a thread. Watches and the controller's writes do not use it."""
 
 from __future__ import annotations
 
@@ -23,14 +20,11 @@ from controller.kube.sender import Call, Sender
 CLIENT: Final = "kubernetes_asyncio.client"
 
 TypedRequest: TypeAlias = Callable[[ModuleType, Any], Awaitable[Any]]
-"""Gets `kubernetes_asyncio.client` and an ApiClient, and awaits one method of a typed API."""
+"""Takes `kubernetes_asyncio.client` and an ApiClient, and awaits one method of a typed API."""
 
 
 async def typed(sender: Sender, call: Call, request: TypedRequest) -> Any:
-    """Returns the model that `request` returns; its ApiClient sends through `sender`, and `call` is in errors.
-
-    Raises ApiError: `Unreadable` for an answer that the generated models refuse.
-    """
+    """The model that `request` returns. Raises ApiError: Unreadable if the generated models refuse the answer."""
     package = sys.modules.get(CLIENT)
     if package is None:  # a thread imports it, so that the event loop goes on
         package = await asyncio.to_thread(import_module, CLIENT)
@@ -49,8 +43,6 @@ def _api_client(package: ModuleType, sender: Sender, call: Call) -> Any:
 
 
 class Reviewed(Value):
-    """A user as the API server describes it."""
-
     username: str = ""
     uid: str = ""
     groups: tuple[str, ...] = ()
@@ -58,15 +50,13 @@ class Reviewed(Value):
 
 
 class Reviews:
-    """Asks the API server who a caller is and what it may do, by TokenReview and SubjectAccessReview. Neither is
-    stored. Both methods raise ApiError; they need the right to create `tokenreviews` and `subjectaccessreviews`.
-    """
+    """TokenReview and SubjectAccessReview, each needing the right to create it. The methods raise ApiError."""
 
     def __init__(self, sender: Sender) -> None:
         self._sender = sender
 
     async def user_of(self, token: str) -> Reviewed | None:
-        """The user of a bearer token; None if the server does not accept the token."""
+        """The user of a bearer token; None if the server does not accept it."""
         answer = await typed(
             self._sender,
             Call(verb="create", what="a TokenReview"),
@@ -82,7 +72,7 @@ class Reviews:
         )
 
     async def may_get(self, user: Reviewed, path: str) -> bool:
-        """Whether `user` may `get` a path that belongs to no resource (`nonResourceURLs` of a ClusterRole)."""
+        """Whether `user` may get `path`, a non-resource URL (`nonResourceURLs` of a ClusterRole)."""
 
         async def review(k8s: ModuleType, api: Any) -> Any:
             spec = k8s.V1SubjectAccessReviewSpec(
@@ -113,7 +103,7 @@ class _Answer:
 
 
 class _RestClient:
-    """The part of a RESTClientObject that the typed APIs use for a get and a create."""
+    """The part of a RESTClientObject that typed gets and creates use."""
 
     def __init__(self, sender: Sender, call: Call) -> None:
         self._sender, self._call = sender, call
