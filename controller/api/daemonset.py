@@ -206,8 +206,7 @@ class DaemonSet(NamespacedObject):
 
     @property
     def progress_deadline(self) -> int:
-        """Seconds without progress until a rollout is stalled. Includes minReadySeconds, as no progress shows
-        meanwhile."""
+        """Seconds without progress until a rollout is stalled. Includes minReadySeconds, which show none."""
         asked = self._parsed(names.PROGRESS_DEADLINE_ANNOTATION)
         return (asked or names.PROGRESS_DEADLINE_SECONDS) + self.spec.min_ready_seconds
 

@@ -146,6 +146,6 @@ def is_quota_exceeded(message: str) -> bool:
 
 
 def unknown_fields(message: str) -> tuple[str, ...]:
-    """The unknown fields in an error of `fieldValidation=Strict`, or (). A truncated message names only the first."""
+    """The unknown fields in an error of `fieldValidation=Strict`, or (). A truncated message lacks the last ones."""
     found = (field.rstrip() for field in _UNKNOWN_FIELD.findall(message))
     return tuple(dict.fromkeys(found)) if _UNKNOWN_FIELDS.search(message) else ()

@@ -201,8 +201,7 @@ class StatusWriters(Value):
     def other_controller_since(self, before: StatusWriters) -> str:
         """The other controller if it has written since `before`, when the status was ours; else "". Its entry must
         have changed to a time not earlier: an earlier one only remains after our write took over the fields of a
-        later one. Comparing with our time would fail, as controllers that react to one event write in the same
-        second."""
+        later one. Comparing with our time would fail: both may write in the same second, on one event."""
         changed = (self.theirs, self.other) != (before.theirs, before.other)
         return self.other if before.ours and changed and self.theirs >= before.theirs else ""
 

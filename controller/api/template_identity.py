@@ -87,8 +87,7 @@ MOST_VALUES: Final = 20_000
 
 
 def identity(template: JSONObject) -> str:
-    """Equal for two templates exactly if they mean the same pod. Raises ValueError if too large, RecursionError if
-    deep."""
+    """Equal exactly for templates of the same meaning. Raises ValueError if too large, RecursionError if too deep."""
     if _counts_beyond(template, MOST_VALUES):
         raise ValueError(f"the pod template has more than {MOST_VALUES:,} values")
     meaning = canonical(template)
