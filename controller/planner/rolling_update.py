@@ -1,9 +1,22 @@
-"""Updates nodes to the current revision within the limits, and settles pods in the middle of a change.
+"""Updates nodes to the current revision, within the limits, and settles pods that are in the middle of a change.
 
-The old pod of a node is deleted, or updated in place, if the node may hold the current revision, the server accepts
-the template, and the pod is not available or maxUnavailable has room. With maxSurge, it is deleted once the current
-pod beside it is available or it is not ready itself, or if a taint bars new pods and it can be spared (`surplus`).
-`placement` deletes pods for other reasons but NOT_RESIZED. `blockers` says what delays an update or deletion.
+A pod is deleted for one of these reasons (`actions.DeleteReason`), always by `retire`:
+
+    OUTDATED     its node is updated (`roll_out`): the pod is old, its node may hold the current revision, the server
+                 accepts the template, and the pod is not available or maxUnavailable has room for its node
+    SURPLUS      while surging, its node gets no new pod because of a taint, and it is not needed (`surplus`)
+    SURGED       while surging, the current pod beside it is available, or it is not ready itself
+    EXCESS       another live pod of the same kind is on the node; without surge also one of the other kind
+    NOT_RESIZED  its resize is refused, and it is to be recreated then
+    UNWANTED     its node must not run it
+    FAILED       it failed, and the back-off of its node is over
+    SUCCEEDED    it ended, and the back-off of its node is over
+    VANISHED     its node went away before it was bound
+    STRAY        a webhook changed its labels, so that the selector does not match it
+
+`placement` finds SURGED, EXCESS and the last five. Instead of OUTDATED, a pod is updated in place if the strategy
+says so and `blockers.in_place_change_of` finds a change. `blockers` also says what delays these: `update_blocker` the
+update of a node, `deletion_blocker` any deletion.
 """
 
 from __future__ import annotations
