@@ -1,5 +1,5 @@
-"""Opens the nested scopes of the process: servers ⊃ caches ⊃ leadership ⊃ events ⊃ workers. Stopping leaves them,
-innermost first."""
+"""Opens the nested scopes of the process: servers ⊃ caches ⊃ leadership ⊃ events ⊃ workers. To stop, they are left in
+reverse order."""
 
 from __future__ import annotations
 
@@ -30,8 +30,7 @@ from controller.settings import Settings
 from controller.wiring import Parts
 
 DRAIN_SECONDS = 14.0
-"""Seconds for passes in progress when the process stops. Events and Lease get 5 s more: 20 s in all, of the pod's 30
-s (`terminationGracePeriodSeconds`)."""
+"""Seconds for passes in progress when the process stops. Events and the Lease get 5 s more; the pod has 30 s."""
 
 
 async def main_loop(settings: Settings) -> int:
@@ -71,8 +70,7 @@ async def main_loop(settings: Settings) -> int:
 
 
 class ProcessOptions(Value):
-    """What a controller does if it owns the process and its event loop. All off inside another program, such as a
-    test."""
+    """What a controller does if it owns the process and its event loop; all off inside another program."""
 
     measures_lag: bool
     """Measure the delay of the event loop; /healthz then reports a blocked loop."""
@@ -96,7 +94,6 @@ async def run(settings: Settings, parts: Parts, stop: asyncio.Event, options: Pr
 async def _act(
     settings: Settings, parts: Parts, options: ProcessOptions, health: _Health, stop: asyncio.Event
 ) -> None:
-    """Fills the caches, waits for the Lease, and reconciles until `stop`; then finishes the passes in progress."""
     informers, pulls = parts.informers, parts.pulls
     async with (
         informers.running(parts.client, parts.triggers, parts.instrumentation, pulls),

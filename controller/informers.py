@@ -40,8 +40,6 @@ AnyReflector: TypeAlias = Reflector[Any, Any]
 
 
 class Informers:
-    """All caches, empty until `running` fills them."""
-
     def __init__(self, namespaces: tuple[str, ...]) -> None:
         self.namespaces = namespaces or ("",)
         self.daemonsets = open_scoped_store(DaemonSet, self.namespaces)
@@ -50,7 +48,6 @@ class Informers:
         self.revisions = open_scoped_store(Revision, self.namespaces)
         self.caches = Caches(self.daemonsets.store, self.pods.store, self.nodes.store, self.revisions.store)
         self.tasks: list[asyncio.Task[None]] = []
-        """One for each reflector, while they run."""
         self.is_synced = False
         self._needed: list[AnyReflector] = []
         self._of_image_pulls: list[AnyReflector] = []
@@ -63,8 +60,8 @@ class Informers:
         _relist(self._of_image_pulls)
 
     async def catch_up(self) -> None:
-        """Lists again whatever a controller writes, and waits without limit until all lists are complete. A new
-        leader's watches may lie behind its predecessor's last writes, which its first plan must know."""
+        """Lists again what a controller writes, and waits without limit until these lists are complete: a new
+        leader's first plan must know its predecessor's last writes."""
         written = [one for one in self._needed if one.resource.name != NODES.name]
         _relist(written)
         await _all_synced(written)
@@ -78,8 +75,7 @@ class Informers:
     async def running(
         self, client: Client, triggers: Triggers, instrumentation: Instrumentation, pulls: ImagePullParts | None
     ) -> AsyncIterator[None]:
-        """Keeps the caches up to date while the block runs. Entering waits without limit for the first lists, except
-        those of `pulls`."""
+        """Keeps the caches up to date. Entering waits without limit for the lists, except those of `pulls`."""
         handler = _ChangeHandler(self, triggers, instrumentation, pulls)
         nodes: Resource[Any, Node] = NODES if pulls is None else NODES_WITH_IMAGES
         async with asyncio.TaskGroup() as group:
@@ -128,8 +124,8 @@ async def _all_synced(reflectors: list[AnyReflector]) -> None:
 
 
 class _ChangeHandler(msgspec.Struct, frozen=True):
-    """Passes each change of a store to its consumers. Handlers must be quick and not raise: an error in one ends the
-    process, because a missed change would be worse."""
+    """Passes changes to their consumers, which must be quick and not raise: an error there ends the process, because
+    a missed change would be worse."""
 
     informers: Informers
     triggers: Triggers
@@ -167,7 +163,6 @@ class _ChangeHandler(msgspec.Struct, frozen=True):
             pulls.on_puller(change)
 
     async def _changes(self, reflector: Reflector[Any, T]) -> AsyncGenerator[Change[T]]:
-        """The changes of one reflector; its other events are logged and counted."""
         name, plural = reflector.name, reflector.resource.plural
         async with aclosing(reflector.events()) as events:
             async for event in events:

@@ -56,7 +56,6 @@ class Parts:
         self.clock = clock
         process = secrets.token_hex(4)
         self.identity = f"{os.environ.get('POD_NAME') or socket.gethostname()}_{process}"
-        """The identity of this process as the holder of the Lease."""
         self.metrics = Metrics(
             version=version("kruise-ds"),
             revision=settings.revision,

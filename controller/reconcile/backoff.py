@@ -1,6 +1,5 @@
-"""Back-off of writes that fail or are reverted, and of nodes whose pods do not last.
-
-All times are by `runtime.clock.elapsed`. The reasons are in docs/design/decisions.md#writes."""
+"""Back-off of writes that fail or are reverted, and of nodes whose pods do not last. All times are by
+`runtime.clock.elapsed`. The reasons are in docs/design/decisions.md#writes."""
 
 from __future__ import annotations
 
@@ -20,13 +19,12 @@ FIRST_DELAY = 1.0
 LONGEST_DELAY = 300.0
 """Seconds of back-off after the second failure in a row, and the maximum; it doubles in between."""
 MOST_INCONCLUSIVE = 3
-"""Inconclusive errors in a row (conflict, busy server, no answer) that count as a failure of the key, because a
-webhook or a proxy can cause any of them."""
+"""Inconclusive errors in a row (conflict, busy server, no answer) that count as a failure, because a webhook or a
+proxy can cause any of them."""
 MOST_REPEATS = 2
 """Times in a row the same write may be accepted before it counts as reverted."""
 REPEAT_SECONDS = 600.0
-"""Seconds after which a write does not count as repeated, or four times the back-off of its key if that is longer: in
-a cycle of writes each may be in back-off in turn."""
+"""Seconds after which a write is not a repetition; at least four times its back-off, for cycles of several writes."""
 
 
 class Delay(Value):
@@ -62,7 +60,6 @@ class WriteBackoff(msgspec.Struct, Generic[K]):
         return counts
 
     def record_inconclusive(self, key: K) -> None:
-        """Records an error that does not show whether the key is at fault."""
         self.inconclusive[key] = self.inconclusive.get(key, 0) + 1
 
     def is_suspect(self, key: K) -> bool:
@@ -88,7 +85,6 @@ class WriteBackoff(msgspec.Struct, Generic[K]):
         return self.failing[key].delay if key in self.failing else 0.0
 
     def in_backoff(self, moment: float) -> dict[K, float]:
-        """The keys in back-off and when it ends."""
         return {key: one.until for key, one in self.failing.items() if one.until > moment}
 
     def due_again(self, moment: float) -> dict[K, float]:
@@ -96,7 +92,6 @@ class WriteBackoff(msgspec.Struct, Generic[K]):
         return {key: one.until for key, one in self.failing.items() if one.until <= moment}
 
     def keep(self, exists: Callable[[K], bool]) -> None:
-        """Forgets all other keys."""
         self.failing = {key: one for key, one in self.failing.items() if exists(key)}
         self.inconclusive = {key: number for key, number in self.inconclusive.items() if exists(key)}
 
@@ -112,8 +107,7 @@ class _Accepted(msgspec.Struct):
 
 
 class RepeatedWrites(msgspec.Struct, Generic[K]):
-    """Counts how often the same write was accepted. A webhook or another controller may revert a write, or two writes
-    may undo each other; without a limit each would be repeated endlessly."""
+    """Counts how often the same write was accepted: webhooks, controllers or other writes may revert it endlessly."""
 
     accepted: dict[K, _Accepted] = msgspec.field(default_factory=dict)
 
@@ -125,19 +119,16 @@ class RepeatedWrites(msgspec.Struct, Generic[K]):
         return known.times
 
     def record(self, write: K, moment: float, delay: float) -> int:
-        """Records an accepted write; returns how often in a row it was accepted."""
         times = self.times(write, moment, delay) + 1
         self.accepted[write] = _Accepted(times=times, at=moment)
         return times
 
     def keep(self, wanted: Callable[[K], bool]) -> None:
-        """Forgets all other writes."""
         self.accepted = {write: one for write, one in self.accepted.items() if wanted(write)}
 
 
 LONGEST_NODE_DELAY = 900.0
-"""The most seconds between two creates on a node, as in the native controller. The first replacement is immediate;
-then the wait doubles from `FIRST_DELAY` while pods do not outlast it."""
+"""The most seconds between two creates on a node, as in the native controller. The first replacement is immediate."""
 LASTING_SECONDS = 60.0
 """A pod that lasts this many seconds, and longer than its node had to wait, ends the back-off."""
 MOST_NAMES = 4
@@ -148,8 +139,6 @@ REPORTED_FROM_SECONDS = 8.0
 
 
 class _Created(msgspec.Struct):
-    """The last pod created on a node."""
-
     names: tuple[str, ...]
     """Its name, preceded by those of earlier pods, which may still be terminating."""
     at: float
@@ -175,7 +164,7 @@ class _Created(msgspec.Struct):
 
 
 def _wait_after(before: _Created | None, moment: float) -> float:
-    """Seconds from a create that follows `before` to the next one on the node."""
+    """Seconds from the create after `before` to the next one on the node."""
     if before is None or before.lasts(moment):
         return 0.0
     return min(max(before.wait * 2, FIRST_DELAY), LONGEST_NODE_DELAY)
@@ -199,16 +188,14 @@ class NodeBackoff(msgspec.Struct):
         self.created_on[node] = _Created(names=names, at=moment, wait=_wait_after(before, moment))
 
     def deleted(self, node: str, name: str) -> None:
-        """Records the deletion of a pod that had not ended. This is not a failure of its node, even if the pod was
-        seen to end before the answer came."""
+        """Records the deletion of a pod that had not ended, which is not a failure of the node."""
         known = self.created_on.get(node)
         if known is not None and known.name == name:
             del self.created_on[node]
 
     def ended(self, pod: Pod, moment: float) -> None:
-        """Records that a pod has ended or lost its owner. A pod that this controller did not create, and that is
-        younger than the last one that ended there, was created by another controller in its place, and does not last
-        either."""
+        """Records that a pod has ended or lost its owner. An unknown pod that is younger than the last ended one was
+        created by another controller in its place, and does not last either."""
         known = self.created_on.get(pod.node)
         if known is not None and pod.name in known.names:
             if known.name == pod.name and known.lasted is None:

@@ -23,14 +23,9 @@ from controller.settings import FeatureGates
 
 
 class Cached(Value):
-    """What the caches show about one DaemonSet. A pass reads it only once."""
-
     reach: CacheProgress
-    """The progress of the DaemonSet cache."""
     nodes: tuple[Node, ...]
-    """All nodes of the cluster, as in `Caches.fleet`."""
     pods: tuple[Pod, ...]
-    """The pods that the DaemonSet controls."""
     orphans: tuple[Pod, ...]
     """The pods of its namespace without a controller."""
     revisions: tuple[Revision, ...]
@@ -40,8 +35,6 @@ class Cached(Value):
 
 
 class Dependent(Protocol):
-    """An object that a DaemonSet may control."""
-
     @property
     def namespace(self) -> str: ...
     @property
@@ -68,7 +61,6 @@ class Caches:
             NODES.plural: nodes,
             REVISIONS.plural: revisions,
         }
-        """By plural, as in metrics."""
         self._fleet: tuple[Node, ...] | None = None
         nodes.follow(self._node_moved)
         self._by_uid = daemonsets.index(lambda ds: ds.uid)
@@ -81,8 +73,7 @@ class Caches:
 
     @property
     def fleet(self) -> tuple[Node, ...]:
-        """All nodes, sorted by name. The same object until a placement changes: compiled rules cache their verdicts
-        by its identity, so a heartbeat costs nothing."""
+        """All nodes by name. The same object until a placement changes: compiled rules cache verdicts by identity."""
         if self._fleet is None:
             self._fleet = tuple(sorted(self.nodes.values(), key=lambda node: node.name))
         return self._fleet
@@ -100,8 +91,7 @@ class Caches:
         )
 
     def daemonset_of(self, dependent: Dependent) -> DaemonSet | None:
-        """The DaemonSet whose uid and namespace match the owner reference, whatever its name and API version there.
-        As for the garbage collector, an owner counts only in its own namespace."""
+        """The DaemonSet that controls the object. As for the garbage collector, only in the same namespace."""
         owners = self._by_uid.get(dependent.owner_uid).values()
         return next((one for one in owners if one.namespace == dependent.namespace), None)
 
@@ -129,7 +119,6 @@ class Caches:
         return lambda pod_uid: pod_uid in alive()
 
     def reached_for(self, daemonset: DaemonSet) -> dict[str, CacheProgress]:
-        """The progress of each cache in the DaemonSet's namespace, by resource."""
         namespace = daemonset.namespace
         return {
             PODS.name: self.pods.progress_in(namespace),
@@ -149,8 +138,6 @@ class Caches:
 
 
 class Compiled:
-    """The computed parts of one generation of a DaemonSet."""
-
     def __init__(self, daemonset: DaemonSet, placements: Mapping[str, Rules | None], gates: FeatureGates) -> None:
         """`placements`: those of the previous generation, by revision uid."""
         self.gates = gates
@@ -168,14 +155,12 @@ class Compiled:
 
     @property
     def known_placements(self) -> Mapping[str, Rules | None]:
-        """The `placements` of the last pass."""
         return self._placements
 
     def changes(
         self, daemonset: DaemonSet, revisions: Iterable[Revision], *, resizable: bool
     ) -> Mapping[str, InPlaceChange | NotPossible]:
-        """The in-place change from each older stored revision, by its hash; empty if in-place updates are not
-        enabled."""
+        """The in-place change from each older stored revision, by hash; empty without in-place updates."""
         if self._resizable != resizable:
             self._resizable, self._changes = resizable, {}
         self._changes = changes_to(daemonset, revisions, resizable=resizable, known=self._changes)

@@ -1,8 +1,6 @@
-"""Builds and sends the events of writes and of server warnings. Best effort: events may be lost.
-
-The same warning about an object is not repeated within ten minutes. An object gets at most 25 events at once and then
-one every five minutes. Warnings and events of the whole rollout are counted apart from events of single pods, so that
-those never displace them."""
+"""Builds and sends the events of writes and server warnings. Best effort: events may be lost. An object gets at most
+25 events at once and then one every five minutes, the same warning once in ten minutes. Warnings and events of the
+whole rollout are counted apart, so that events of single pods do not displace them."""
 
 from __future__ import annotations
 
@@ -33,7 +31,6 @@ LONGEST_WARNING: Final = 512
 
 
 def success_event(action: actions.Action) -> Note | None:
-    """The event of a successful write, if it has one."""
     match action:
         case actions.CreatePod(name=name):
             return _normal(names.SUCCESSFUL_CREATE, f"Created pod: {name}")
@@ -97,15 +94,13 @@ def _warning(reason: str, message: str) -> Note:
 
 BURST = 25
 REFILL_SECONDS = 300.0
-"""Seconds for one more event. As in client-go's EventSourceObjectSpamFilter: 25 events, then one every five minutes.
-"""
+"""Seconds for one more event after `BURST`; both as in client-go's EventSourceObjectSpamFilter."""
 SAME_WARNING_SECONDS = 600.0
 """Seconds before the same warning may be repeated, as in client-go's event aggregation."""
 MOST_RECENT = 1000
 """The most warnings remembered; beyond that the older half may be repeated."""
 FEWEST_ALLOWANCES = 1000
-"""The least number of objects counted before those with a full allowance are dropped, so that deleted objects do not
-fill the table."""
+"""Objects counted, at least, before those with a full allowance are dropped: deleted ones would fill the table."""
 FLUSH_SECONDS = 3.0
 """Seconds for sending the remaining events when the process ends."""
 MOST_WAITING = 1000

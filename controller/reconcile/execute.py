@@ -1,7 +1,5 @@
-"""Carries out the actions of a plan: slow start for creates, everything else concurrently, one answer per action.
-
-A failure on one pod does not stop the others, except that a batch of creates with an error stops the later batches.
-"""
+"""Carries out a plan: slow start for creates, everything else concurrently, one answer per action. A failure on one
+pod does not stop the others, except that a create with an error stops the later batches."""
 
 from __future__ import annotations
 
@@ -57,10 +55,8 @@ class PlanExecution:
         self._answered = answered
         self.is_stopped = self._is_quota_full = False
         self.answers: list[Answer] = []
-        """In the order of arrival."""
         self._look: asyncio.Task[ApiError | None] | None = None
-        """The one read of the DaemonSet that precedes all adoptions; its result is the error that forbids them, or
-        None."""
+        """The one read of the DaemonSet before all adoptions. Its result is the error that forbids them, or None."""
 
     def stop(self) -> None:
         """Starts no further action, because the plan is getting old."""
@@ -77,9 +73,8 @@ class PlanExecution:
         return not (self.is_stopped or self._is_over)
 
     async def run(self) -> None:
-        """Tries every action until `stop`, and returns when all that were begun are answered.
-
-        At most `CEILING` actions run at once, as many as may wait at the server, which bounds memory."""
+        """Tries every action until `stop`, and returns when all that were begun are answered. At most `CEILING`
+        actions run at once, as many as may wait at the server, which bounds memory."""
         if not any(isinstance(action, actions.AdoptPod | actions.AdoptRevision) for action in self._actions):
             await self._run_batches()
             return
@@ -98,11 +93,9 @@ class PlanExecution:
                     side_by_side.create_task(self._carry_out(waiting))
 
     def _batches(self) -> Iterator[Sequence[actions.Action]]:
-        """Batches of concurrent actions: everything but creates; then 1, 2, 4 … creates until a batch has an error;
-        last the creates on nodes where one failed before, which say nothing about the others.
-
-        After accepted pods of the revision all creates are one batch: the slow start only finds out cheaply that a
-        template is refused."""
+        """Concurrent batches: everything but creates; 1, 2, 4 … creates until a batch has an error; creates on nodes
+        where one had failed, which say nothing about others. Once pods of the revision have been accepted, all
+        creates are one batch, because the slow start serves to find a refused template cheaply."""
         state = self._state
         yield [action for action in self._actions if not isinstance(action, actions.CreatePod)]
         creates = [action for action in self._actions if isinstance(action, actions.CreatePod)]
@@ -277,8 +270,8 @@ def metadata_patch(
     | actions.RecordRun,
     daemonset: DaemonSet,
 ) -> patch.JsonPatch:
-    """The patch of an action, guarded by the version that the pass saw; for a label only by the uid, because it may
-    be set whatever else has changed."""
+    """The patch of an action, guarded by the version that the pass saw; for a label, which may always be set, by the
+    uid alone."""
     match action:
         case actions.AdoptPod(pod=ref) | actions.AdoptRevision(revision=ref):
             reference = owner_reference(daemonset)
@@ -304,7 +297,6 @@ def metadata_patch(
 
 
 def revision_body(daemonset: DaemonSet, action: actions.CreateRevision) -> JSONObject:
-    """The body of a new revision: labels of the template and the hash, annotations of the DaemonSet."""
     meta = daemonset.spec.template.get("metadata")
     labels = meta.get("labels") if isinstance(meta, dict) else None
     return {

@@ -1,6 +1,5 @@
-"""Writes to running pods: updates in place, and the steps before a deletion.
-
-Each reads the pod first, so that a stale cache cannot decide what is written, and again if it changes meanwhile."""
+"""Writes to running pods: updates in place, and the steps before a deletion. Each reads the pod first, so that a
+stale cache cannot decide what is written, and again if it changes meanwhile."""
 
 from __future__ import annotations
 
@@ -48,8 +47,7 @@ ATTEMPTS = 5
 
 
 class InPlaceWrites:
-    """The in-place writes of one pass. `wrote` is called for each accepted request; `owns` tests labels against the
-    selector."""
+    """`wrote` is called for each accepted request; `owns` tests labels against the selector."""
 
     def __init__(
         self,
@@ -104,8 +102,8 @@ class InPlaceWrites:
                 assert_never(action)
 
     async def _is_opened(self, action: actions.OpenGates) -> bool:
-        """Opens the gates of the pod version that the pass saw, so that a gate closed since then stays closed.
-        Returns False if that version is outdated and the gates were not set: a later version may be patched."""
+        """Opens the gates of the pod version that the pass saw, so that a gate closed since then stays closed. False:
+        that version is outdated, and a later one may be patched because the gates were not set."""
         try:
             await self._patched(action.pod, opened(action.gates, rfc3339(self._clock())), sub="status")
         except Conflict:
@@ -138,8 +136,7 @@ class InPlaceWrites:
         await self._patched(ref, updating(pod, action.revision, change, now), of=pod)
 
     async def _as_admitted(self, pod: ManagedPodView, change: InPlaceChange, found: ByAdmission) -> InPlaceChange:
-        """The change with the amounts that admission sets. Errors of the node, or of a server without resize, are
-        raised when the resize is written."""
+        """The change with the amounts that admission sets. Errors of the node or server are left to the resize."""
         ref = _ref(pod)
         guarded = patch.guarded_by_uid(ref.uid, *resize_operations(pod, change.resources))
         try:
@@ -153,8 +150,8 @@ class InPlaceWrites:
     async def _shown(
         self, ref: Ref, operations: patch.JsonPatch, *, sub: str = "", mapped: bool = True
     ) -> ManagedPodView | None:
-        """The pod after a dry run. If admission changes what is written (`mapped`) and the server then refuses it, or
-        a webhook does not support dry runs, raises UndoesAdmission."""
+        """The pod after a dry run. Raises UndoesAdmission if admission changes it (`mapped`) and the server then
+        refuses it, or a webhook does not support dry runs."""
         try:
             return await self._client.preview(POD_VIEWS, ref, operations, sub=sub)
         except (Forbidden, Invalid) as error:
@@ -163,8 +160,8 @@ class InPlaceWrites:
             raise UndoesAdmission("patch", PODS.describe(ref), UPDATE_REFUSED) from error
 
     async def _resize(self, pod: PodView) -> None:
-        """Resizes the containers, guarded by the uid, because their order never changes. A dry run comes first, so
-        that a pod that serves again after a refused attempt is not drained for another."""
+        """Resizes the containers. The order of containers never changes, so the uid is guard enough. A dry run comes
+        first: a refused attempt must not drain a pod that serves."""
         ref, operations = _ref(pod), resizing(pod)
         if not operations:
             return  # an earlier attempt succeeded
@@ -177,8 +174,7 @@ class InPlaceWrites:
         self._wrote(await self._client.patch(PODS, ref, guarded, sub="resize"))
 
     async def _prepare(self, action: actions.PrepareDelete, pod: PodView) -> None:
-        """Prepares the deletion of the pod. Its readiness gate is closed before the state is written, so that the pod
-        gets no traffic once the state is there."""
+        """Prepares the deletion. The readiness gate closes first, so that the pod gets no traffic in that state."""
         ref, now = _ref(pod), self._clock()
         operations = preparing(pod, now)
         if action.tried and operations:
@@ -189,8 +185,8 @@ class InPlaceWrites:
     async def _patched(
         self, ref: Ref, operations: tuple[JSONObject, ...], sub: str = "", *, of: PodView | None = None
     ) -> Ref:
-        """Patches the pod unless `operations` is empty; returns its reference at the new version. Raises
-        MutatedByWebhook if the selector matched the pod as read (`of`) but does not match the answer."""
+        """Patches the pod unless `operations` is empty; returns it at its new version. Raises MutatedByWebhook if the
+        selector matched its labels as read (`of`) but not those in the answer."""
         if not operations:
             return ref
         written = await self._client.patch(PODS, ref, _guarded(ref, operations), sub=sub)
@@ -209,7 +205,6 @@ class UndoesAdmission(PodChanged):
 
 
 def labels_mutated(verb: str, stray: Ref) -> MutatedByWebhook:
-    """The error for a pod whose labels a webhook changed so that the selector does not match them."""
     words = "a webhook changes its labels, so that spec.selector does not match them"
     error = MutatedByWebhook(verb, PODS.describe(stray), words)
     error.stray = stray.uid

@@ -22,11 +22,9 @@ class ImagePulls:
     """What is known of images on nodes; this base class, used without ImagePullJobs, knows nothing."""
 
     def unpulled(self, daemonset: DaemonSet, cached: Cached) -> Mapping[str, Unpulled]:
-        """See `World.unpulled`."""
         return NOTHING
 
     def moved(self, daemonset: DaemonSet) -> frozenset[str]:
-        """See `World.moved`."""
         return frozenset()
 
 
@@ -46,11 +44,9 @@ def world_of(
     unpulled: Mapping[str, Unpulled] = NOTHING,
     moved: frozenset[str] = frozenset(),
 ) -> World:
-    """The World of one pass. `daemonset` must have the newest known status. Writes with an unknown outcome count as
-    done.
-
-    `now` (seconds since 1970) and `moment` (`elapsed`) are the same instant. The state keeps times by `elapsed`; they
-    are converted in each pass, so that setting the wall clock changes no duration."""
+    """The World of one pass, from the newest known status. Writes with an unknown outcome count as done. `now`
+    (seconds since 1970) and `moment` (`elapsed`) are the same instant: the state's times are converted in each pass,
+    so that setting the wall clock changes no duration."""
     pods, orphans = _with_adopted(cached, state.adopted, daemonset.uid)
     revisions = cached.revisions
     resizable = compiled.gates.resize and not state.no_resize
@@ -142,8 +138,7 @@ def _as_if_done(world: World, possible: Collection[InDoubt]) -> World:
 
 
 def _going(pods: tuple[Pod, ...], uids: Collection[str]) -> tuple[Pod, ...]:
-    """`pods`, those with `uids` as terminating. Ended pods stay: they are unavailable anyway, and would count as
-    gone."""
+    """`pods`, those with `uids` as terminating. Ended pods stay, because they would count as gone."""
     if not uids:
         return pods
     return tuple([replace(pod, terminating=True) if pod.uid in uids and not pod.ended else pod for pod in pods])

@@ -1,5 +1,5 @@
-"""Reads from the API server where a stale cache would do harm: before adoptions, for a derived name that is taken, an
-object reported absent, or a write whose answer was lost."""
+"""Reads from the API server where a stale cache would do harm: before adoptions, for a name that is taken, an object
+reported absent, or a write whose answer was lost."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ N = TypeVar("N", bound=NamespacedObject)
 
 
 class LiveReads:
-    """The reads of one pass. Their findings go to the expectations, so that no pass decides before the caches show
-    them. Methods raise ApiError unless they say otherwise."""
+    """The reads of one pass. The next one waits until the caches show them. Methods raise ApiError unless noted."""
 
     def __init__(self, client: Client, expectations: Expectations, daemonset: DaemonSet, rules: Rules) -> None:
         self._client, self._expectations, self._daemonset, self._rules = client, expectations, daemonset, rules
@@ -35,8 +34,7 @@ class LiveReads:
             raise Conflict("get", DAEMONSETS.describe(daemonset.key), words)
 
     async def is_taken(self, action: actions.Action) -> bool:
-        """Whether the action's name belongs to an object that it would not have made, so that another name is needed.
-        Otherwise the name is free again or the cache is behind."""
+        """Whether the name belongs to an object that the action would not have made, so that it needs another."""
         match action:
             case actions.CreatePod() | actions.CreateRevision():
                 try:
@@ -59,11 +57,9 @@ class LiveReads:
         return revision is not None and not revision.terminating
 
     async def may_be_done(self, action: actions.InDoubt) -> bool:
-        """Whether an earlier attempt with a lost answer may have succeeded; True if the server cannot be asked. Does
-        not raise.
-
-        A failed write puts its key in back-off and frees its share of the budget for the next node, which must not
-        happen while the write may have been done."""
+        """Whether an earlier attempt with a lost answer may have succeeded; True, without raising, if the server
+        cannot be asked. A failed write's back-off frees its share of the budget, which must not happen while it may
+        have been done."""
         try:
             match action:
                 case actions.CreatePod():
@@ -86,8 +82,7 @@ class LiveReads:
             return True
 
     async def check_outcome(self, action: actions.InDoubt) -> bool:
-        """Looks up the outcome of a write whose answer was lost. True for an update in place that is done, which no
-        later pass would report."""
+        """Looks up a write with a lost answer. True for a finished update in place, which no later pass reports."""
         match action:
             case actions.CreatePod() | actions.DrainPod():
                 return False  # tried again under the same name, or on the same pod
@@ -116,8 +111,7 @@ class LiveReads:
         return False
 
     async def _collides(self, action: actions.CreateRevision) -> bool:
-        """Whether the revision of that name has other content or cannot be used: it is terminating, has another owner
-        or lacks the DaemonSet's labels."""
+        """Whether that revision has other content, is terminating, has another owner or lacks required labels."""
         found = await self._client.get(REVISIONS, Key(self._daemonset.namespace, action.name))
         if found is None or found.terminating or found.identity != self._daemonset.identity:
             return True

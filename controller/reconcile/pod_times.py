@@ -19,7 +19,7 @@ class NodeTimestamp(Value):
 
 
 class ReadyTimes(msgspec.Struct):
-    """When pods were first seen ready whose Ready time is in the future, because a node's clock is ahead or the
+    """When pods were first seen ready whose Ready time is in the future, because their node's clock is ahead or the
     controller's was set back. Otherwise they would be unavailable until then."""
 
     known: dict[str, NodeTimestamp] | None = None
@@ -28,8 +28,7 @@ class ReadyTimes(msgspec.Struct):
     """`elapsed` at the start of 1970 by the wall clock of the last pass."""
 
     def look(self, pods: Iterable[Pod], current: Container[str], now: float, moment: float) -> None:
-        """Records the pods of a pass. `current`: hashes of the current revision; `now`: seconds since 1970; `moment`:
-        `elapsed`."""
+        """Records the pods of a pass. `current`: hashes of the current revision; `now`: seconds since 1970."""
         known, ahead = self.known, {}
         for pod in pods:
             reported = pod.ready_since
@@ -49,11 +48,10 @@ class ReadyTimes(msgspec.Struct):
         return _since(self.known, now, moment)
 
     def _seen(self, pod: Pod, reported: float, current: Container[str], now: float, moment: float) -> float:
-        """Since when a pod counts as ready (`elapsed`) whose Ready time is after `now`.
-
-        Old pods must not all count as unavailable, or all would be deleted at once. If the clock was set back, its
-        earlier time is used. After a restart of the controller, the pod's age counts; if it was created in the future
-        too, an old pod counts as always ready, a current one as ready from now on."""
+        """Since when a pod counts as ready (`elapsed`) whose Ready time is after `now`. Old pods must not all be
+        unavailable, or all would be deleted at once. If the clock was set back, its earlier time is used; after a
+        restart, the pod's creation. If that is in the future too, an old pod was always ready and a current one is so
+        from `moment` on."""
         if self.known is not None:
             return min(reported + self.epoch, moment)
         if pod.created <= now:
@@ -65,11 +63,9 @@ class RestartTimes(msgspec.Struct):
     """When restarts of containers were seen; by a clock that is behind, they would seem to have run for long."""
 
     known: dict[str, NodeTimestamp] | None = None
-    """By pod uid. None before the first pass."""
 
     def look(self, pods: Iterable[Pod], moment: float) -> None:
-        """Records all pods of a pass, even those never updated in place: otherwise an old restart would look new at
-        the first update."""
+        """Records all pods of a pass, or an old restart would look new at the pod's first update in place."""
         seen = None if self.known is None else moment
         known, self.known = self.known or {}, {}
         for pod in pods:

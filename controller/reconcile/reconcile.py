@@ -37,8 +37,6 @@ RECHECK_SECONDS = 3.0
 
 
 class _Pass(msgspec.Struct, frozen=True):
-    """The input of one pass, all of one moment."""
-
     daemonset: DaemonSet
     state: DaemonSetState
     cached: Cached
@@ -70,8 +68,8 @@ class Reconciler:
 
     async def __call__(self, taken: WorkItem[Key], requeue: Requeue) -> Outcome:
         key = taken.key
-        # From here to the plan nothing is awaited: otherwise a late answer to a write of ours could come in between,
-        # and the plan would be made from caches that do not show that write.
+        # From here to the plan nothing is awaited: otherwise a late answer to an own write could come in between, and
+        # the plan would be made from caches that do not show that write.
         daemonset = self._caches.daemonsets.get(key)
         if daemonset is None or daemonset.terminating:
             self._pacer.forget(key)
@@ -179,10 +177,8 @@ class Reconciler:
 
 
 def seconds_until_due(wakes_in: float | None, status_due: float | None, *, again: bool, fresh: bool) -> float | None:
-    """Seconds until the next pass is due even without an event, or None.
-
-    `wakes_in`: when the plan wants it. `status_due`: when the rest of the status may be written. `again`: something
-    can be done at once, or is unanswered. `fresh`: the caches showed all writes."""
+    """Seconds until the next pass is due even without an event, or None. `wakes_in`: when the plan wants it;
+    `status_due`: when the rest of the status may be written; `again`: work is left or unanswered."""
     delays = [wakes_in, status_due, AT_ONCE if again else None, None if fresh else STALE_RETRY_SECONDS]
     # a timer may fire a rounding error too early, and then again at once
     return min((max(delay, AT_ONCE) for delay in delays if delay is not None), default=None)

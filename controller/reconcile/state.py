@@ -1,7 +1,5 @@
-"""What passes and triggers remember about one DaemonSet. Empty after a restart.
-
-No limit of a rollout depends on it; it makes the controller faster and gentler on the server. The cluster's objects
-show everything else, except the revision of a missing pod (`predecessors`)."""
+"""What passes and triggers remember about one DaemonSet. It is empty after a restart: the cluster shows everything
+else except the revision of a missing pod (`predecessors`), and no limit of a rollout depends on it."""
 
 from __future__ import annotations
 
@@ -57,26 +55,21 @@ class UnknownOutcome(Value):
 
 
 class DaemonSetState(msgspec.Struct):
-    """The state of one DaemonSet uid."""
-
     gates: FeatureGates = DEFAULT_GATES
     generation: int = -1
     compiled: Compiled | None = None
-    """The computed parts of the newest known generation."""
     unknown_outcomes: dict[BackoffKey, UnknownOutcome] = msgspec.field(default_factory=dict)
     """Writes under way, and those to pods whose answer was lost."""
     status_writer: StatusWriter = msgspec.field(default_factory=StatusWriter)
     predecessors: dict[str, Predecessor] = msgspec.field(default_factory=dict)
     """The last pod seen on a node that is gone since, by node."""
     unanswered_names: dict[str, str] = msgspec.field(default_factory=dict)
-    """Names of pods whose create got no answer, by node. They are used again until one is answered; another name
-    could make two pods if the first request is carried out late."""
+    """Names of unanswered creates, by node, to use again: the first request may still be carried out."""
     strays: set[str] = msgspec.field(default_factory=set)
     """uids of pods that the selector does not match since a write, because a webhook changed their labels."""
     ready_seen: ReadyTimes = msgspec.field(default_factory=ReadyTimes)
     restarts_seen: RestartTimes = msgspec.field(default_factory=RestartTimes)
     verdicts: TemplateVerdicts = msgspec.field(default_factory=TemplateVerdicts)
-    """The results of dry runs."""
     write_backoff: WriteBackoff[BackoffKey] = msgspec.field(default_factory=WriteBackoff)
     reverted_writes: RevertedWrites = msgspec.field(default_factory=RevertedWrites)
     server_warnings: ServerWarnings = msgspec.field(default_factory=ServerWarnings)
@@ -84,7 +77,6 @@ class DaemonSetState(msgspec.Struct):
     accepted: int = 0
     """Creates of revision `accepted_of` accepted since a pass whose creates were all refused."""
     accepted_of: str = ""
-    """Revision hash."""
     refused_resizes: dict[str, str] = msgspec.field(default_factory=dict)
     """The server's messages for refused resizes, by pod uid, until it accepts or the pod is gone."""
     unmapped: dict[str, str] = msgspec.field(default_factory=dict)
@@ -97,9 +89,7 @@ class DaemonSetState(msgspec.Struct):
     write_failure: WriteFailure | None = None
     """The failed write that the status reports. A new generation starts without one."""
     status_conflict: StatusConflict | None = None
-    """Set while another controller writes the status too."""
     summary: Summary | None = None
-    """The counts of the last pass."""
     paused_since: float = 0.0
     """When the rollout was first found paused (seconds since 1970); 0 if it is not."""
 
@@ -109,8 +99,7 @@ class DaemonSetState(msgspec.Struct):
         return self.compiled
 
     def begin(self, generation: int, reach: CacheProgress) -> None:
-        """Prepares for a pass over this generation. A new one forgets all failures, because the edit may have removed
-        their cause. `reach`: the progress of the DaemonSet cache."""
+        """Prepares for a pass over this generation. A new one forgets all failures: the edit may have cured them."""
         self.status_writer.own.look(reach)
         if generation != self.generation:
             self.generation = generation
@@ -149,12 +138,10 @@ class DaemonSetState(msgspec.Struct):
 
     @property
     def awaited(self) -> dict[BackoffKey, actions.Action]:
-        """The actions under way."""
         return {key: one.action for key, one in self.unknown_outcomes.items() if one.until == inf}
 
     @property
     def adopted(self) -> frozenset[str]:
-        """The uids of pods whose adoption is under way."""
         return frozenset(one.pod.uid for one in self.awaited.values() if isinstance(one, actions.AdoptPod))
 
     def in_backoff(self, moment: float) -> dict[BackoffKey, float]:
@@ -167,8 +154,7 @@ class DaemonSetState(msgspec.Struct):
         return [one.action for one in self._undecided(moment).values() if isinstance(one.action, actions.InDoubt)]
 
     def _undecided(self, moment: float) -> dict[BackoffKey, UnknownOutcome]:
-        """Writes under way, and those with a lost answer whose key has failed. Others are just repeated by the next
-        pass."""
+        """Writes under way, and those with a lost answer whose key has failed; the next pass repeats all others."""
         return {
             key: one
             for key, one in self.unknown_outcomes.items()
@@ -176,14 +162,11 @@ class DaemonSetState(msgspec.Struct):
         }
 
     def reverted(self, action: actions.Action, moment: float) -> ApiError | None:
-        """The error for an accepted action that is reverted each time, or None."""
         return self.reverted_writes.reverted(action, self.write_backoff.failing, moment)
 
     def learn(self, answer: Answer, daemonset: DaemonSet, moment: float, *, known_full: bool = False) -> None:
-        """Learns the answer to an action. `known_full`: the same pass has already found the quota full.
-
-        If the spec was edited meanwhile, failures are dropped, because the edit may have cured them; what was or may
-        have been done still counts."""
+        """Learns the answer to an action. After an edit of the spec failures are dropped, because it may have cured
+        them; what was done, or may have been, counts. `known_full`: the same pass has found the quota full."""
         action = answer.action
         if self.generation > daemonset.generation and answer.verdict not in (None, WriteVerdict.UNKNOWN_OUTCOME):
             return
@@ -214,8 +197,7 @@ class DaemonSetState(msgspec.Struct):
         self.write_backoff.record_success(POD_QUOTA)
 
     def forget_gone(self, cached: Cached, moment: float, *, fresh: bool = True) -> None:
-        """Forgets what is about nodes, pods and revisions that are gone, possibly learnt after that. `fresh`: the
-        caches show all of the controller's writes."""
+        """Forgets what is about nodes, pods and revisions that are gone. `fresh`: the caches show all writes."""
         self.node_backoff.forget_lasting(moment)
         if self.unanswered_names or self.strays:
             self._find_strays(cached, fresh=fresh)
@@ -241,8 +223,7 @@ class DaemonSetState(msgspec.Struct):
         self.predecessors = {node: one for node, one in self.predecessors.items() if node in nodes}
 
     def _find_strays(self, cached: Cached, *, fresh: bool) -> None:
-        """Finds pods with an unanswered create that the selector does not match. Forgets strays that are gone or
-        match again."""
+        """Finds strays among the pods of unanswered creates; forgets those that are gone or match the selector."""
         names, known = self.unanswered_names, self.strays
         rules = None if self.compiled is None else self.compiled.rules
         suspects = [pod for pod in cached.pods if names.get(pod.node) == pod.name or pod.uid in known]
@@ -266,10 +247,8 @@ class DaemonSetState(msgspec.Struct):
         self.status_conflict = conflict_after(self.status_conflict, moment)
 
     def seconds_yielded(self, daemonset: DaemonSet, now: float, moment: float) -> float:
-        """Seconds for which the DaemonSet is still left to another controller, or 0.
-
-        A write from before this process is known only from the object, in seconds since 1970 like `now`. It counts
-        until this process has written the status."""
+        """Seconds for which the DaemonSet is still left to another controller. One that wrote before this process
+        started is known from the object, in seconds since 1970 like `now`, and counts until this process writes."""
         if self.status_conflict is None and not self.status_writer.own.version:
             self.status_conflict = conflict_found(now - daemonset.status_writers.other_controller_wrote, moment)
         return 0.0 if self.status_conflict is None else max(self.status_conflict.until - moment, 0.0)

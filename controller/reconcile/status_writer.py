@@ -1,8 +1,6 @@
-"""Writes the status: only fields that differ, and never foreign conditions.
-
-Counts are guarded by uid alone, because only this controller writes them; conditions by the version, because writing
-the list would remove conditions that others add meanwhile. A status that another controller writes is left to it for
-a while."""
+"""Writes the status: only fields that differ, and never foreign conditions. Counts are guarded by uid alone, because
+only this controller writes them; conditions by the version, because writing the list would remove those that others
+add meanwhile. A status that another controller writes is left to it for a while."""
 
 from __future__ import annotations
 
@@ -56,8 +54,7 @@ class OwnStatus(msgspec.Struct):
             self.status = None
 
     def latest(self, daemonset: DaemonSet) -> tuple[str, DaemonSetStatus | None]:
-        """The newest known status and its resourceVersion: the last one written, until the cache shows it or a later
-        one."""
+        """The newest known status and its resourceVersion: the last one written, or the cached one if it is newer."""
         version = daemonset.version
         if self.status is not None and version.isdigit() and int(version) < self.version:
             return str(self.version), self.status
@@ -80,7 +77,6 @@ class StatusBackoff:
         self._repeated = RepeatedWrites[object]()
 
     def delay(self, wanted: Status, moment: float) -> float:
-        """Seconds until `wanted` may be written."""
         until = self._backoff.in_backoff(moment)
         due = until.get("refused", moment)
         if self._repeated.times(_content(wanted), moment, self._backoff.delay_of("reverted")):
@@ -91,8 +87,7 @@ class StatusBackoff:
         self._backoff.record_failure("refused", moment, first=FIRST_DELAY)
 
     def wrote(self, status: Status, moment: float) -> bool:
-        """Records a write; returns whether it was repeated too often. One repetition is allowed, for an edit by a
-        user."""
+        """Records a write; returns whether it was repeated too often. One repetition may follow an edit by a user."""
         self._backoff.record_success("refused")
         said, delay = _content(status), self._backoff.delay_of("reverted")
         if not self._repeated.times(said, moment, delay):
@@ -116,8 +111,7 @@ class StatusWriter:
     async def settle(
         self, daemonset: DaemonSet, decided: Plan, dependencies: Dependencies, requeue: Requeue
     ) -> float | None:
-        """Writes what differs from the newest known status. Returns the seconds until the rest may be written, or
-        None. Raises ApiError."""
+        """Writes what differs; returns the seconds until the rest may be written, or None. Raises ApiError."""
         now = elapsed()
         if decided.status is None or self._is_underway:
             return None
@@ -299,8 +293,8 @@ def reverted_note() -> Note:
 
 
 def conflict_after(known: StatusConflict | None, now: float) -> StatusConflict:
-    """The conflict after another controller's write at `now` (`elapsed`). A write during the pause restarts it; one
-    soon after doubles it. After as long a time without one, the next pause is short again."""
+    """The conflict after another controller's write at `now` (`elapsed`). A write during the pause restarts it, one
+    soon after doubles it; after as long without one, the next pause is short again."""
     if known is None or now > known.until + known.pause:
         pause = FIRST_YIELD
     elif now < known.until:
@@ -311,7 +305,6 @@ def conflict_after(known: StatusConflict | None, now: float) -> StatusConflict:
 
 
 def conflict_found(ago: float, now: float) -> StatusConflict | None:
-    """The conflict at the start of this process, from a write `ago` seconds old, or None if it is older than the
-    pause. `ago` is negative if the writer's clock is ahead."""
+    """The conflict from a write `ago` seconds before `now`, or None if it is over. A negative `ago` counts as 0."""
     left = FIRST_YIELD - max(ago, 0.0)
     return StatusConflict(until=now + left, pause=FIRST_YIELD) if left > 0 else None

@@ -1,8 +1,6 @@
-"""Enqueues the DaemonSets that need a pass after a change in a store.
-
-A change is urgent if it leaves a node without its pod, lets a pod serve again, or changes what should run; others
-change only counts and are batched (`runtime/pacing.py`). That a pod or node is gone is recorded in the state while
-the store changes, before a pass can find it."""
+"""Enqueues the DaemonSets that need a pass after a change in a store. A change is urgent if it leaves a node without
+its pod, lets a pod serve again, or changes what should run; others change only counts and are batched
+(`runtime/pacing.py`). That a pod or node is gone is recorded before a pass can find it."""
 
 from __future__ import annotations
 
@@ -62,8 +60,8 @@ class Triggers:
             self._queue.enqueue(change.key, "lazy", "daemonset changed")
 
     def on_pod(self, change: Change[Pod]) -> None:
-        """Enqueues the pod's owner and former owner, for an adoptable pod all DaemonSets whose selector matches, and
-        for an unreadable one the DaemonSet of its name."""
+        """Enqueues the pod's owner and former owner, all DaemonSets that match an adoptable pod, and for an
+        unreadable pod the DaemonSet of its name."""
         old, new = change.old, change.new
         if old is new:
             for daemonset in self._named_in(change.key):
@@ -90,8 +88,8 @@ class Triggers:
             self._wake_matching(new.namespace, (*before, new.labels), f"orphan pod {new.name}")
 
     def on_node(self, change: Change[Node]) -> None:
-        """Enqueues the DaemonSets for which the node's eligibility changes, for the current or an older revision,
-        except those that want no pod there and have none."""
+        """Enqueues the DaemonSets whose current or older revisions fit the node differently now, but not those that
+        neither want nor have a pod there."""
         old, new = change.old, change.new
         if old is not None and new is not None and old.same_placement(new):
             return
@@ -163,8 +161,7 @@ class Triggers:
         return [] if found is None else [found]
 
     def _urgency(self, old: Pod | None, new: Pod, owner: DaemonSet) -> Urgency:
-        """How soon a changed pod needs a pass. The first event of a pod just created is news only to a pass with more
-        to do."""
+        """How soon a changed pod needs a pass. The first event of a new pod matters only if work was left."""
         if new.terminating:
             return "lazy"
         if old is not None and (new.ended or new.labels != old.labels or _waits_for_us(old, new)):
@@ -174,7 +171,6 @@ class Triggers:
     def _wake_matching(
         self, namespace: str, labels: Iterable[Labels], reason: str, *, but: DaemonSet | None = None
     ) -> None:
-        """Wakes the DaemonSets whose selector matches any of these labels."""
         for daemonset in self._caches.daemonsets_in(namespace):
             owns = self._states.of(daemonset.uid).compiled_for(daemonset).rules.owns
             if daemonset is not but and any(owns(one) for one in labels):
@@ -182,14 +178,13 @@ class Triggers:
 
 
 def _waits_for_us(old: Pod, new: Pod) -> bool:
-    """Whether the kubelet has done its part of an update in place and the controller's is due; until then the pod
-    gets no traffic. A kubelet that has just looked at the pod looks again a second later."""
+    """Whether the kubelet's part of an update in place is done. Until the controller's next step the pod gets no
+    traffic, and a kubelet that has just looked at the pod looks again a second later."""
     return new.in_progress != old.in_progress and (new.in_progress is None or new.in_progress.has_next_batch)
 
 
 NodeVerdict: TypeAlias = tuple[Fit | None, bool, bool, frozenset[str]]
-"""Fit of the node, whether pods may be updated there, whether it is unreachable, and the uids of the revisions that
-it could get instead of the current one."""
+"""Fit, whether updates are allowed, whether the node is unreachable, and the uids of older revisions that fit."""
 
 NONE: frozenset[str] = frozenset()
 GONE: NodeVerdict = (None, False, False, NONE)

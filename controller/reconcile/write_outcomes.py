@@ -1,8 +1,6 @@
-"""What an error means for a write and for the status, and what is remembered of dry runs.
-
-After an error, `execute` asks `counts_as_failure` and `retry_decision`. A retried action is decided anew by the next
-pass, after the queue key's growing delay. From its second counted failure on, a backoff key (node or object) is in
-back-off for 1 s, doubling to five minutes. Other errors, such as Conflict, count from the third in a row on."""
+"""What an error means for a write and for the status, and what is remembered of dry runs. A retried action is decided
+anew by the next pass, after the queue key's growing delay. From its second counted failure on, a backoff key (node or
+object) is in back-off for 1 s, doubling to five minutes. Errors such as Conflict count from the third in a row on."""
 
 from __future__ import annotations
 
@@ -23,8 +21,6 @@ from controller.reconcile.backoff import MOST_REPEATS, Delay, RepeatedWrites
 
 
 class CountsAsFailure(Enum):
-    """Whether an error counts as a failure of the action's backoff key."""
-
     NO = auto()
     YES = auto()
     UNLESS_DONE = auto()
@@ -71,8 +67,7 @@ WRITE_OUTCOMES: Final[Mapping[WriteVerdict, WriteOutcome]] = {
     WriteVerdict.UNAVAILABLE: WriteOutcome(retry=_REPORT, template=Unasked()),
     WriteVerdict.UNKNOWN_OUTCOME: WriteOutcome(retry=RetryDecision.CHECK, template=Unasked()),
 }
-"""The consequences of an error, apart from the cases in `retry_decision` and `counts_as_failure`.
-`controller.kube.errors` defines which verdicts are specific to the object or node."""
+"""What an error leads to, except for the cases in `retry_decision` and `counts_as_failure`."""
 
 
 def retry_decision(action: actions.Action, verdict: WriteVerdict, *, owner_gone: bool) -> RetryDecision:
@@ -88,7 +83,7 @@ def retry_decision(action: actions.Action, verdict: WriteVerdict, *, owner_gone:
 
 
 def counts_as_failure(action: actions.Action, verdict: WriteVerdict, *, suspect: bool) -> CountsAsFailure:
-    """Whether the error counts. `suspect`: this inconclusive error is the last of the allowed row."""
+    """Whether the error counts. `suspect`: enough inconclusive errors came in a row that this one counts too."""
     if not verdict.is_specific and not suspect:
         return CountsAsFailure.NO
     quota = verdict is WriteVerdict.QUOTA_EXCEEDED and isinstance(action, actions.CreatePod)
@@ -98,7 +93,6 @@ def counts_as_failure(action: actions.Action, verdict: WriteVerdict, *, suspect:
 
 
 def verdict_on_template(error: ApiError | None) -> TemplateVerdict:
-    """What the answer to a dry run says about the template."""
     if error is None:
         return Accepted()
     if isinstance(error, UnknownFields):
@@ -114,7 +108,6 @@ class Answer(Value, gc=True):
     left: ApiError | None = None
     """The error because of which the action is retried, if it is."""
     counts: bool = False
-    """Whether the error counts as a failure of the backoff key."""
     taken: bool = False
     """Whether the derived name belongs to a foreign object."""
 
@@ -140,14 +133,12 @@ RepeatedAction: TypeAlias = tuple[type[actions.Action], BackoffKey, str]
 
 
 class RevertedWrites(RepeatedWrites[RepeatedAction]):
-    """The accepted writes of one DaemonSet generation, by kind, object and content. Creates of pods are left to
-    `NodeBackoff`, because each makes another object."""
+    """Accepted writes by kind, object and content; not creates of pods, each of which makes another object."""
 
     reverted_externally: set[BackoffKey] = msgspec.field(default_factory=set)
     """Backoff keys whose last write repeated a reverted one."""
 
     def keep_keys(self, wanted: Callable[[BackoffKey], bool]) -> None:
-        """Forgets the writes at all other keys."""
         self.keep(lambda write: wanted(write[1]))
         self.reverted_externally = {key for key in self.reverted_externally if wanted(key)}
 
@@ -174,8 +165,8 @@ class RevertedWrites(RepeatedWrites[RepeatedAction]):
                 return Reverted("create", f"{REVISIONS.name} {action.name}", words)
 
     def learn(self, answer: Answer, failing: Mapping[BackoffKey, Delay], moment: float) -> None:
-        """Counts an accepted write, unless it only makes up for a failed one, which has its own back-off. A gate that
-        must be opened again shows that closing it was not reverted."""
+        """Counts an accepted write, unless it makes up for a failed one. Having to open a gate again shows that
+        closing it was not reverted."""
         action = answer.action
         accepted = answer.error is None or isinstance(answer.error, Reverted)
         if not accepted or isinstance(action, actions.CreatePod | actions.ProbeTemplate):
@@ -202,7 +193,6 @@ def _delay(failing: Mapping[BackoffKey, Delay], action: actions.Action) -> float
 
 class WriteFailure(Value):
     message: str
-    """The server's message."""
     without_name: str
     """`message` without the object's name, for comparing failures of different pods."""
     kind: type[actions.Action]
@@ -211,11 +201,8 @@ class WriteFailure(Value):
 def failure_after(
     before: WriteFailure | None, decided: Plan, answers: Sequence[Answer], failing: Container[BackoffKey]
 ) -> WriteFailure | None:
-    """The failure to report after a pass: its first, else the previous one unless that is over. `failing`: keys with
-    failed writes.
-
-    The previous one stays after a pass without a try of its kind, which a back-off may have prevented, and while only
-    the object's name in the message would change."""
+    """The failure to report after a pass: its first, else the previous one unless that is over. It stays after a pass
+    that did not try its kind, perhaps because of a back-off, and while only the object's name would change."""
     failures = [(one.action, one.left) for one in answers if one.left is not None]
     lasting = [
         (action, error)
@@ -236,8 +223,7 @@ def failure_after(
 
 ASK_AGAIN_SECONDS = 60.0
 ASK_AGAIN_AT_MOST = 900.0
-"""Seconds until a refused template is tried again: first and most, doubling in between. Policies change without an
-event."""
+"""First and longest seconds until a refused template is tried again: policies change without an event."""
 TRUSTED_SECONDS = 60.0
 """Seconds for which an accepted template is trusted, for the same reason."""
 
@@ -276,8 +262,7 @@ class TemplateVerdicts(msgspec.Struct):
             self.accepted_at = moment
 
     def learn(self, revision_hash: str, error: ApiError | None, moment: float) -> None:
-        """Records the answer to a dry run. The first denial is not yet a verdict: the cause may be the node of that
-        pod."""
+        """Records the answer to a dry run. The first denial is not yet a verdict: its node may be the cause."""
         verdict = verdict_on_template(error)
         if revision_hash != self.hash:
             self.hash, self.verdict = revision_hash, None

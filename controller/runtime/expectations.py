@@ -1,9 +1,8 @@
 """The controller's writes that its caches do not show yet; until they do, their owner is not planned again.
 
-resourceVersions are integers that are comparable within one resource: a cache whose version has reached that of a
-write has seen it. A cache that was listed after the server answered has seen it too: if that list is older than the
-write, the server's storage was restored from a backup and the write is lost. A create or patch without an answer
-needs no entry, because derived names and preconditions make it safe to repeat. Owners are identified by uid."""
+resourceVersions are integers that are comparable within one resource. A cache has seen a write if its version has
+reached that of the write, or if it was listed after the answer: if that list is older, a backup was restored and the
+write is lost. Unanswered creates and patches need no entry: derived names and preconditions make them repeatable."""
 
 from __future__ import annotations
 
@@ -32,12 +31,9 @@ class CacheProgress(Value):
 
 
 class Stale(Value):
-    """Why an owner may not be planned yet."""
-
     waiting_for: str
     """The missing write, for the log: "pods at version 412, have 398"."""
     resource: str
-    """The first resource whose cache is behind."""
     since: float
     """Since when every check has found this owner stale (`elapsed`)."""
     overdue: bool = False
@@ -56,10 +52,8 @@ class _Expected(msgspec.Struct):
 
 
 class Expectations:
-    """The writes, by owner, that the caches do not show yet.
-
-    A resource with a version that is not an integer is never waited for again: versions that cannot be compared must
-    not block, and the preconditions of every write still hold."""
+    """The writes, by owner, that the caches do not show yet. A resource with a version that is not an integer is
+    never waited for again: what cannot be compared must not block, and the preconditions of writes still hold."""
 
     def __init__(self) -> None:
         self._owners: dict[str, _Expected] = {}
@@ -80,10 +74,8 @@ class Expectations:
     def check(
         self, owner_uid: str, reached: Mapping[str, CacheProgress], is_live: Callable[[str], bool], now: float
     ) -> Stale | None:
-        """Returns the first write that the caches do not show yet, or None. Drops the writes they show.
-
-        `reached`: the progress of each resource's cache; `is_live`: whether the cache shows a pod of this uid that is
-        not being deleted."""
+        """Returns the first write that the caches do not show yet, or None. `reached`: the progress of each
+        resource's cache; `is_live`: whether the cache shows a pod of this uid that is not terminating."""
         expected = self._owners.get(owner_uid)
         if expected is None:
             return None

@@ -1,8 +1,6 @@
-"""Leader election by a Lease: acquires, renews and releases the right to write.
-
-`Leadership.check` verifies the right before each write, by the monotonic clock, so a process that was suspended
-writes nothing when it resumes. A blocked event loop cannot check; the watchdog thread then ends the process before
-another one may take the Lease."""
+"""Leader election by a Lease. `Leadership.check` verifies the right to write before each write, by the monotonic
+clock, so a suspended process writes nothing when it resumes. A blocked event loop cannot check; the watchdog thread
+then ends the process before another one may take the Lease."""
 
 from __future__ import annotations
 
@@ -40,8 +38,7 @@ class Leadership:
 
     def __init__(self) -> None:
         self.deadline = float("-inf")
-        """When the right to write ends (`elapsed`), counted from the sending of the last renewal; inf without an
-        election."""
+        """End of the right to write (`elapsed`), counted from the last renewal's request; inf without election."""
 
     def is_valid(self) -> bool:
         return elapsed() < self.deadline
@@ -63,10 +60,8 @@ async def elected(
     watchdog: Watchdog | None = None,
 ) -> AsyncIterator[None]:
     """Holds the leadership while the block runs. `identity` must be unique to this process, also after a restart.
-
-    Entering waits for the Lease without limit. When the Lease is lost, the block is cancelled and `LeadershipLost` is
-    raised. Otherwise the Lease is released when the block ends, so that a standby takes over at once. `report`
-    receives one sentence at each change of state."""
+    Entering waits for the Lease without limit. A lost Lease cancels the block and raises `LeadershipLost`; otherwise
+    it is released at the end, so that a standby takes over at once. `report` receives a sentence at each change."""
     elector = LeaderElector(leadership, lock, identity, clock, report, watchdog)
     try:
         await elector.acquire()
@@ -112,14 +107,12 @@ class LeaderElector:
         self._observed_at: float | None = None
         """Since when the Lease has been unchanged (`elapsed`); None before the first read."""
         self._leads_from = float("-inf")
-        """When a Lease created by this process starts to count (`elapsed`). An earlier Lease may just have been
-        deleted; its holder does not know and may write until its deadline."""
+        """When a created Lease starts to count (`elapsed`): the holder of a deleted one may write until then."""
         self._may_be_ours = False
         """Whether a write was begun that may have made this process the holder."""
         self._reported = ""
 
     async def acquire(self) -> None:
-        """Waits until this process holds the Lease and may write."""
         up_to_date = False
         while True:
             try:
@@ -178,8 +171,8 @@ class LeaderElector:
             self._leadership.deadline = float("-inf")
 
     async def withdraw(self) -> None:
-        """Releases the Lease after a cancelled `acquire`, in bounded time and without raising. A Lease created by
-        this process stays while the holder of a deleted one may still write."""
+        """Releases the Lease after a cancelled `acquire`, in bounded time and without raising. A created Lease stays
+        while the holder of a deleted one may still write."""
         if not self._may_be_ours or elapsed() < self._leads_from:
             return
         with suppress(ApiError, OSError):
@@ -214,7 +207,7 @@ class LeaderElector:
         return False
 
     async def _write(self) -> bool:
-        """Writes this process into the Lease as holder and extends the leadership. False if the Lease has changed."""
+        """Writes this process into the Lease, and leads unless that was just created. False if it has changed."""
         lease = self._lease
         sent, self._may_be_ours = elapsed(), True
         spec = held(lease.spec if lease else None, self._identity, self._timing, self._clock())
@@ -262,7 +255,6 @@ class LeaderElector:
             return await call
 
     async def _pause(self, share: float) -> None:
-        """Sleeps for this share of the retry period, plus jitter."""
         await asyncio.sleep(self._timing.retry_period * share * (1.0 + JITTER * random.random()))
 
     def _report_once(self, state: str, error: Exception | None = None) -> None:
@@ -282,8 +274,8 @@ def end_process(sentence: str) -> None:
 
 
 class Watchdog:
-    """Calls `on_expired` once, in its own thread, when the deadline set by `extend` passes. Uses real time, so it
-    must be left out under a virtual clock."""
+    """Calls `on_expired` once, in its own thread, when the deadline passes. It uses real time: leave it out under a
+    virtual clock."""
 
     def __init__(self, on_expired: Callable[[str], None] = end_process) -> None:
         self._on_expired = on_expired

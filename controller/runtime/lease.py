@@ -1,7 +1,6 @@
-"""The Lease of a leader election: its record, the rules by which it changes hands, and its requests.
-
-As in client-go, the clock of another holder is never trusted. A record expires by how long this process has seen it
-unchanged, by its own monotonic clock; the times in the record are informational."""
+"""The Lease of a leader election: its record, how it changes hands, and its requests. As in client-go, the clock of
+another holder is never trusted: a record expires by how long this process has seen it unchanged, by its own monotonic
+clock; the times in the record are informational."""
 
 from __future__ import annotations
 
@@ -29,8 +28,6 @@ class LeadershipLost(Exception):
 
 
 class LeaseSpec(Part, omit_defaults=True):
-    """The fields of a Lease spec that an election reads and writes."""
-
     holder_identity: str | None = None
     lease_duration_seconds: int | None = None
     acquire_time: str | None = None
@@ -45,8 +42,7 @@ class Lease(Value):
 
 
 class Timing(Value):
-    """The times of the election in seconds; the defaults are client-go's. `lease_duration` > `renew_deadline` >
-    `retry_period` must hold, otherwise two processes could lead at once."""
+    """Seconds, as in client-go. `lease_duration` > `renew_deadline` > `retry_period` prevents two leaders at once."""
 
     lease_duration: float = 15.0
     """How long other candidates leave an unchanged record alone."""
@@ -67,10 +63,8 @@ class Timing(Value):
 
 
 def seconds_until_free(lease: Lease | None, observed_at: float, identity: str, now: float, timing: Timing) -> float:
-    """Seconds for which a candidate must leave the record alone.
-
-    0.0 if it may create the record, or take it: it has no holder, its holder has expired, or the candidate holds it.
-    `now` and `observed_at`, when the record was first seen unchanged, are monotonic seconds of this process."""
+    """Seconds for which a candidate must leave the record alone; 0.0 if it may create or take it. `now` and
+    `observed_at`, when the record was first seen unchanged, are monotonic seconds of this process."""
     if lease is None:
         return max(0.0, observed_at + timing.missing - now)
     spec = lease.spec
@@ -94,7 +88,6 @@ def held(previous: LeaseSpec | None, identity: str, timing: Timing, wall: float)
 
 
 def released(previous: LeaseSpec, wall: float) -> LeaseSpec:
-    """The record of a Lease that any candidate may take at once."""
     now = micro_time(wall)
     return LeaseSpec(
         holder_identity="",
@@ -111,8 +104,7 @@ def micro_time(wall: float) -> str:
 
 
 class ResourceLock(Protocol):
-    """The record of an election. Every method raises `ApiError` or `OSError` for any other answer than those
-    described."""
+    """The record of an election. For any answer not described here, methods raise `ApiError` or `OSError`."""
 
     async def get(self) -> Lease | None:
         """None if the Lease does not exist."""
@@ -145,8 +137,7 @@ LEASES: Resource[LeaseView, Lease] = Resource(
 
 
 class LeaseLock:
-    """The `ResourceLock` on the API server. It has its own client without fence or throttle: an election must run
-    before anything may be written and while all else is throttled."""
+    """A lock on the API server. Its client has neither fence nor throttle, as an election precedes all writes."""
 
     def __init__(self, transport: Transport, namespace: str, name: str, *, refresh: Refresh | None = None) -> None:
         self._client = Client(Sender(transport, refresh=refresh, call_seconds=CALL_SECONDS))

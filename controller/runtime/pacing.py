@@ -1,6 +1,5 @@
-"""Limits how often a pass runs over an object, and how often its status is written, while events keep coming.
-
-A rollout of a thousand pods sends several thousand events; one pass and one status write for each would be wasted. An
+"""Limits how often a pass runs over an object, and how often its status is written, while events keep coming. A
+rollout of a thousand pods sends several thousand events; a pass and a status write for each would be wasted. An
 object that has been quiet is served at once."""
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ from controller.runtime.workqueue import WorkQueue
 K = TypeVar("K", bound=Hashable)
 
 Urgency = Literal["urgent", "soon", "lazy"]
-"""How soon a pass is needed. urgent: a pod is missing or a spec has changed. soon: a rollout waits for the event.
-lazy: only counts differ, and more such events usually follow at once (bound, started, ready)."""
+"""How soon a pass is needed. urgent: a pod is missing or a spec has changed. soon: a rollout waits for it. lazy: only
+counts differ, and more such events usually follow at once (bound, started, ready)."""
 
 
 class _Rest(Value):
@@ -39,9 +38,7 @@ RESTS: dict[Urgency, _Rest] = {
 FIRST_INTERVAL = 0.2
 """Seconds between the first two status writes; too short to notice in `kubectl get --watch`."""
 INTERVAL_GROWTH = 3.0
-"""Factor by which each interval exceeds the one before."""
 LONGEST_INTERVAL = 3.0
-"""Seconds."""
 QUIET_INTERVALS = 2.0
 """Intervals without a write after which the interval is reset."""
 
@@ -56,11 +53,8 @@ _NEVER = _LastPass(ended=float("-inf"))
 
 
 class Pacer(Generic[K]):
-    """Decides how long a key rests after a pass, in proportion to the time the decision took.
-
-    After the rest, an urgent trigger starts a pass at once; others wait for `least` seconds, so that triggers in
-    quick succession share a pass. The rest counts from the end of the last pass. A trigger during a pass, marked by
-    `began`, waits for the whole rest."""
+    """Decides how long a key rests after a pass, by the time it took to decide. Then an urgent trigger starts a pass
+    at once; others wait for `least` seconds, to share a pass. A trigger during a pass waits for the whole rest."""
 
     def __init__(self) -> None:
         self._passes: dict[K, _LastPass] = {}
@@ -114,8 +108,7 @@ class PacedPass(Generic[K]):
 
 
 class PacedQueue(WorkQueue[K]):
-    """A work queue whose keys have an urgency and wait as the pacer decides. The reconciler must report its passes to
-    the pacer."""
+    """A work queue whose keys wait as the pacer decides, to which the reconciler must report its passes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -126,9 +119,7 @@ class PacedQueue(WorkQueue[K]):
 
 
 class StatusPacer:
-    """Decides when the status of one object may be written: at once after a quiet time, then at growing intervals.
-
-    The intervals are 0.2, 0.6, 1.8, 3, 3 … seconds; twice the current interval without a write resets them. The
+    """Decides when a status may be written: at once after a quiet time, then after 0.2, 0.6, 1.8, 3, 3 … seconds. The
     caller must come back after `delay`, so that the last state is written."""
 
     def __init__(self) -> None:

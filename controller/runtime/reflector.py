@@ -34,8 +34,6 @@ class Received(Value):
 
 
 class Restarted(Value):
-    """An open stream ended and is opened again."""
-
     reason: RestartReason
 
 
@@ -45,10 +43,8 @@ Steps: TypeAlias = Iterator[ReflectorEvent[T] | None]
 
 
 class Reflector(Generic[W, T]):
-    """Lists and watches one resource, in one namespace or in all, and is the only writer of that part of a store.
-
-    Readers see a complete list all at once; its changes are yielded one by one, with other tasks in between. `relist`
-    does not interrupt that."""
+    """Lists and watches one resource, in one namespace or in all, as the only writer of that part of a store. Readers
+    see a complete list all at once; its changes are yielded one by one, with other tasks in between."""
 
     def __init__(
         self,
@@ -83,17 +79,15 @@ class Reflector(Generic[W, T]):
         await self._synced.wait()
 
     def relist(self) -> None:
-        """Lists again at once, because the store may be wrong. Readers see the old objects until the list is
-        complete."""
+        """Lists again, because the store may be wrong. Readers see the old objects until the list is complete."""
         self._relist_requested.set()
         self._synced.clear()
         if self._idle is not None and not self._idle.expired():
             self._idle.reschedule(asyncio.get_running_loop().time())
 
     async def events(self) -> AsyncGenerator[ReflectorEvent[T]]:
-        """Lists and watches forever; every `ApiError` is retried. A change is yielded once the store and its indexes
-        show it, Connectivity when it changes. The caller must handle an event without waiting, and close the
-        generator."""
+        """Lists and watches forever, retrying every `ApiError`. A change is yielded once the store and its indexes
+        show it. The caller must handle an event without waiting, and close the generator."""
         async with aclosing(self._answers()) as answers:
             async for steps in answers:
                 for step in steps:
@@ -131,9 +125,8 @@ class Reflector(Generic[W, T]):
                         await asyncio.wait_for(self._relist_requested.wait(), seconds)
 
     async def _stream(self, query: Query) -> AsyncGenerator[Steps[T]]:
-        """Yields the events of one stream and sets `_end`. `IDLE_SECONDS` without an event end it until the initial
-        state is complete; afterwards only the client's own timeout does. `relist` interrupts every wait for an event.
-        """
+        """Yields the events of one stream and sets `_end`. Only an incomplete initial state is ended by
+        `IDLE_SECONDS` without an event. `relist` interrupts every wait for one."""
         self._idle = limit = asyncio.timeout(IDLE_SECONDS)
         try:
             async with limit, self._client.watch(self.resource, self.namespace, query=query) as bunches:

@@ -26,12 +26,9 @@ T = TypeVar("T", bound=Record)
 
 
 class Change(Value, Generic[T]):
-    """A change of one object. `old` is None if it is new to the cache; `new` is None if it is gone or no longer
-    selected.
-
-    `old is new` if it has become malformed, or readable again (before the change that makes it so or removes it);
-    both are None if it was never readable. `old` is always what readers saw before, even if the deletion event was
-    missed. Both have the same uid: a recreated object comes as two changes."""
+    """A change of one object. `old` is None if it is new, `new` if it is gone or no longer selected. `old is new` if
+    it has become malformed, or readable again (before the change that does so); both are None if it was never
+    readable. `old` is what readers saw before, even after a missed deletion. A recreated object makes two changes."""
 
     key: Key
     old: T | None
@@ -45,10 +42,8 @@ class Store(Generic[T]):
     - Values are frozen and may be old; the latest writes may be missing: see `progress_in`.
     - A complete list replaces everything in store and indexes at one moment; an incomplete one changes nothing.
     - An object that cannot be decoded keeps its last good state; its key is in `malformed` meanwhile.
-
-    There are no locks because nothing awaits while store and indexes change; so do not keep the results of `values`,
-    `items` or an index across an await. Changes are reported afterwards, those of a list one by one with other tasks
-    in between. Use `follow` for what must be consistent with the store."""
+    - Nothing awaits during a change, so there are no locks. Do not keep results of reads across an await.
+    - Changes are reported afterwards, one by one, with other tasks in between; `follow` is called at once."""
 
     def __init__(self) -> None:
         self._objects: dict[Key, T] = {}
@@ -58,7 +53,6 @@ class Store(Generic[T]):
         self._unfilled: set[str] = set()
 
     def progress_in(self, namespace: str) -> CacheProgress:
-        """How far the cache has come for objects of this namespace."""
         return self._progress.get(namespace) or self._progress.get("") or CacheProgress()
 
     @property
@@ -87,8 +81,8 @@ class Store(Generic[T]):
         return key in self._objects
 
     def index(self, value_of: Callable[[T], V | None]) -> Index[V, T]:
-        """Returns a new index that is kept up to date. Objects with the value None are left out. `value_of` must be
-        cheap and depend on the object alone: it is called again when the object goes."""
+        """Returns an index that is kept up to date, without objects whose value is None. `value_of` must be cheap and
+        depend on the object alone: it is called again when the object goes."""
         index: Index[V, T] = Index(value_of)
         for key, obj in self._objects.items():
             index._move(key, None, obj)
@@ -96,8 +90,7 @@ class Store(Generic[T]):
         return index
 
     def follow(self, move: Callable[[Key, T | None, T | None], None]) -> None:
-        """Calls `move(key, old, new)` for each change of an object, in the moment readers see it. It must be cheap;
-        old and new may differ in their uid."""
+        """Calls `move(key, old, new)` at the moment readers see a change. It must be cheap; the uids may differ."""
         self._followers.append(move)
 
     def _put(self, item: Seen[T] | Malformed) -> None:
@@ -153,11 +146,8 @@ class StoreWriter(Generic[T]):
         return ()
 
     def replace(self, version: str) -> Iterator[Sequence[Change[T]]]:
-        """Applies the complete list as of `version`. Must be iterated to the end.
-
-        The first steps compare one object each and yield nothing; then all differences are replaced at once, and each
-        further step yields the changes of one object. Other tasks may run between steps: this writer is the only one
-        here."""
+        """Applies the complete list as of `version`. Must be iterated to the end: the first steps only compare, then
+        all differences are replaced at once, and each further step yields the changes of one object."""
         listed, self._buffer = self._buffer or {}, None
         store, namespace = self._store, self._namespace
         absent, differing, changes = list[Seen[T]](), list[Seen[T] | Malformed](), list[Change[T]]()
@@ -181,7 +171,6 @@ class StoreWriter(Generic[T]):
 
     @property
     def filled(self) -> bool:
-        """Whether the first list of this namespace is complete."""
         return self._namespace not in self._store._unfilled
 
     def _changes_by(self, item: Seen[T] | Malformed) -> tuple[Change[T], ...]:
@@ -241,8 +230,6 @@ _NOTHING: Mapping[Key, Never] = MappingProxyType({})
 
 
 class ScopedStore(NamedTuple, Generic[T]):
-    """A store and its writers by namespace."""
-
     writers: Mapping[str, StoreWriter[T]]
     store: Store[T]
 

@@ -25,13 +25,10 @@ T = TypeVar("T")
 MAX_FAILURES = 5
 """Watch failures from one version, apart from lost connections, after which everything is listed again."""
 MIN_STREAM_SECONDS = 1.0
-"""A shorter stream without an event counts as failed to open; otherwise a failing server would get request after
-request."""
+"""A shorter stream without an event counts as failed; otherwise a failing server would get many requests."""
 
 
 class ListMode(Enum):
-    """How the initial state is fetched."""
-
     STREAMED = "streamed"
     PAGED = "paged"
     PAGED_ONCE = "paged once"
@@ -41,7 +38,6 @@ class ListMode(Enum):
 
     @property
     def next(self) -> ListMode:
-        """The mode of the next list."""
         return {ListMode.PAGED_ONCE: ListMode.STREAMED, ListMode.UNPAGED: ListMode.PAGED}.get(self, self)
 
 
@@ -141,14 +137,12 @@ End: TypeAlias = Closed | Failed | Stalled | InitialEventsIgnored | VersionWentB
 
 
 class Next(Value, Generic[T]):
-    """The stream goes on in `state`."""
-
     state: Watching | InitialWatch
     event: StoreEvent[T]
 
 
 def next_request(state: State, timeout_seconds: int) -> ListPage | OpenWatch:
-    """The request for a state. After `timeout_seconds` the server ends a watch; pass a random 300 to 600, as in
+    """The request for a state. `timeout_seconds` for the server's end of a watch should be random, 300 to 600, as in
     client-go, so that watches do not all end at once. Raises AssertionError while a stream is open."""
     common = (("allowWatchBookmarks", "true"), ("timeoutSeconds", str(timeout_seconds)))
     match state:
@@ -256,12 +250,9 @@ RestartReason: TypeAlias = Literal["closed", "gone", "error", "timeout"]
 
 
 class Connectivity(Value):
-    """Whether one reflector reaches its resource."""
-
     state: Literal["reachable", "unreachable", "missing", "forbidden"]
     """missing: the kind is not served, because its CRD is not installed."""
     error: ApiError | None = None
-    """None while reachable."""
 
 
 class PauseLength(Enum):
@@ -276,8 +267,7 @@ class PauseLength(Enum):
     NOT_SERVED = (2.0, 4.0)
     """The CRD is probably about to be installed."""
     GROWING = (0.8, 30.0)
-    """Any other failure: first and longest pause. It doubles each time, plus up to 100 % jitter, as in client-go's
-    reflector."""
+    """Any other failure: first and longest pause, doubling, plus up to 100 % jitter, as in client-go's reflector."""
 
     @property
     def seconds(self) -> tuple[float, float]:
@@ -298,8 +288,8 @@ class WatchPause(Value):
 
 
 def pause_after(before: State, end: End, *, lasted: float, delivered: bool) -> WatchPause:
-    """The pause after a request or stream that began in the state `before`. `lasted`: seconds from the request to the
-    end; `delivered`: whether anything came."""
+    """The pause after a request or stream that began in state `before` and lasted `lasted` seconds. `delivered`:
+    whether anything came."""
     length = _length(before, end, lasted=lasted, delivered=delivered)
     is_stream = isinstance(before, InitialWatch | Watching)
     restart = _restart_reason(end) if is_stream else None
@@ -316,8 +306,8 @@ def pause_after(before: State, end: End, *, lasted: float, delivered: bool) -> W
 
 
 def _length(before: State, end: End, *, lasted: float, delivered: bool) -> PauseLength:
-    """A stream that lasted or delivered is followed by a short pause. If a new list is needed, only one that lasted
-    is: a list is expensive, and always delivers something."""
+    """A stream that lasted or delivered is followed by a short pause. If everything must be listed again, which is
+    expensive and always delivers, only one that lasted is."""
     after = on_end(before, end)
     if isinstance(before, Empty) and after != before:
         return PauseLength.NONE

@@ -1,8 +1,6 @@
-"""Workers take keys from the queue and run passes; the outcome of a pass decides what happens to its key.
-
-Each pass is a task that holds its key while it waits for the server, so that passes over one key do not overlap.
-After `ANSWER_SECONDS` of silence it returns the key but goes on waiting, so that a hanging request delays nothing
-else; the next pass handles whatever is not under way. No request outlives its pass."""
+"""Runs passes over the keys of a queue; the outcome of a pass decides what happens to its key. Each pass is a task
+that holds its key, so that passes over one key do not overlap. After `ANSWER_SECONDS` of silence it returns the key
+but goes on waiting: a hanging request delays nothing else, and the next pass handles whatever is not under way."""
 
 from __future__ import annotations
 
@@ -58,8 +56,6 @@ Handle: TypeAlias = Callable[[WorkItem[K], Requeue], Awaitable[Outcome]]
 
 
 class Pass(msgspec.Struct, Generic[K], frozen=True):
-    """One finished pass over a key, for logs and metrics."""
-
     taken: WorkItem[K]
     outcome: Outcome
     work_seconds: float
@@ -81,11 +77,9 @@ async def workers(
     drain: float = DRAIN_SECONDS,
     name: str = "worker",
 ) -> AsyncIterator[list[asyncio.Task[None]]]:
-    """Processes keys while the block runs, then closes the queue. Yields `count` tasks, named `name`-0 and so on.
-
-    The tasks only take keys and begin passes. Any number of passes run at once, since each decides in one step and
-    then waits; the throttle bounds what they send (`controller.kube.sender`). After a normal end, running passes may
-    take `drain` more seconds; after an exception or cancellation (leadership lost) they are cancelled at once.
+    """Processes keys while the block runs, then closes the queue. Yields `count` tasks, named `name`-0 and so on,
+    which begin any number of passes: each decides in one step and then waits, and the throttle bounds what they send.
+    Running passes may take `drain` more seconds, but are cancelled at once after an exception or cancellation.
 
     An exception from `handle` makes its key retry. `LeadershipLost`, and any exception from `around`, which must not
     raise, leaves the block in an `ExceptionGroup`."""
@@ -132,7 +126,6 @@ async def _one_pass(queue: WorkQueue[K], taken: WorkItem[K], handle: Handle[K], 
 
 
 def settle(queue: WorkQueue[K], key: K, outcome: Outcome) -> None:
-    """Applies the outcome of a pass to the delays and failures of `key`."""
     match outcome:
         case Done():
             queue.forget(key)
@@ -154,8 +147,8 @@ def _means_leadership_lost(error: Exception) -> bool:
 
 
 class Answers:
-    """The answers a pass waits for, as a `with` block. After `ANSWER_SECONDS` without one, sets `is_late` and
-    requeues the key; then once more for each answer."""
+    """The answers a pass waits for. After `ANSWER_SECONDS` without one, sets `is_late` and requeues the key, then
+    again for each answer."""
 
     def __init__(self, requeue: Requeue) -> None:
         self._requeue = requeue
@@ -183,8 +176,7 @@ class Answers:
 
 
 def outcome(errors: Sequence[ApiError], due: float | None = None) -> Outcome:
-    """The outcome of a pass: a retry with the first error, if any. `due`: seconds after which work is due even
-    without an event, or None."""
+    """A retry with the first error, if any. `due`: seconds until there is work even without an event."""
     if errors:
         return Retry(errors[0], errors[0].retry_after or 0.0, due)
     return Done() if due is None else RequeueAfter(due, "time passed")

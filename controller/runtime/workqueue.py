@@ -25,8 +25,6 @@ class QueueShutDown(Exception):
 
 
 class WorkItem(msgspec.Struct, Generic[K], frozen=True):
-    """A key that is being processed, and why it was added."""
-
     key: K
     reasons: tuple[str, ...]
     """The first distinct reasons since the key was last taken, at most `MAX_REASONS`."""
@@ -41,10 +39,9 @@ class _Dirty(msgspec.Struct):
 
 class WorkQueue(Generic[K]):
     """The keys to process, each by one worker at a time. Delays are seconds of the running event loop's time.
-
     Invariants, between any two awaits:
-    - a key is queued, once, if and only if it is dirty (needs work) and not being processed, which is from `get` to
-      `done`;
+
+    - a key is queued, once, if and only if it is dirty (needs work) and not being processed (from `get` to `done`);
     - a key added while it is processed is dirty, and is queued when it is done: no trigger is lost;
     - a key has at most one timer; of two delays the earlier wins, and `add` leaves it alone;
     - while a key is queued, a waiting `get` has been woken, unless none waits;
@@ -142,12 +139,10 @@ class WorkQueue(Generic[K]):
 
     @property
     def depth(self) -> int:
-        """The number of keys that are queued and not being processed."""
         return len(self._queue)
 
     @property
     def delayed(self) -> int:
-        """The number of keys whose delay is not over."""
         return len(self._timers)
 
     def processing_seconds(self) -> tuple[float, ...]:
@@ -168,8 +163,8 @@ class WorkQueue(Generic[K]):
 
 
 class Backoff:
-    """A series of growing delays in seconds: `first`, doubling up to `cap`. Jitter is added to the cap: `jitter=1.0`
-    turns a delay of d into d to 2 d, so that clients that failed together do not come back together."""
+    """Delays in seconds from `first`, doubling up to `cap`. `jitter=1.0` turns a delay of d into d to 2 d, so that
+    clients that failed together do not come back together."""
 
     def __init__(
         self, first: float, cap: float, *, jitter: float = 0.0, chance: Callable[[], float] = random.random
@@ -179,7 +174,6 @@ class Backoff:
         self._next = first
 
     def next(self) -> float:
-        """The seconds to wait now; the following delay is longer."""
         delay = min(self._next, self._cap)
         self._next = min(self._next * 2.0, self._cap)
         return delay * (1.0 + self._jitter * self._chance())
@@ -195,8 +189,8 @@ class _Failures(msgspec.Struct):
 
 
 class FailureRateLimiter(Generic[K]):
-    """A growing delay for each key, with the defaults of client-go's `ItemExponentialFailureRateLimiter`. A key that
-    has not failed for `quiet` seconds starts again with `first`."""
+    """A growing delay for each key, by default as client-go's `ItemExponentialFailureRateLimiter`. It is `first`
+    again after `quiet` seconds without a failure."""
 
     def __init__(self, first: float = 0.005, cap: float = 1000.0, *, quiet: float = 2000.0) -> None:
         self._first, self._cap, self._quiet = first, cap, quiet
