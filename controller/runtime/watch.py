@@ -1,13 +1,25 @@
-"""The list/watch protocol as states and transitions, without I/O, clock or randomness.
+"""The list/watch protocol as states and transitions. No I/O, no clock, no randomness.
 
     Empty ──open──▶ InitialWatch ──initial-events-end──▶ Watching ◀──open── Listed
       │                                                     │                 ▲ ▲
       └──page──▶ Listing ──last page────────────────────────│─────────────────┘ │
                                                             └───────end─────────┘
 
-The initial state comes as a stream (WatchList, which needs `allowWatchBookmarks` for its final bookmark). A server
-that refuses it, or never completes it, is asked for pages from then on; after a broken stream only the next list is
-paged, as in client-go. Both are consistent reads: from a stale start, pods could be created twice.
+| what comes | next state | pause |
+|---|---|---|
+| a page, and more follow | Listing | none |
+| the last page | Listed | none |
+| an object, or a malformed one | the same, at its version | none |
+| a bookmark | Watching at its version; a lower one: Empty | none; growing |
+| the stream is closed or cut, or idle for 150 s | Listed at the last version | short |
+| 410 Gone | Empty | growing |
+| 404: the kind is not served | Empty | a few seconds |
+| any other error | the same; Empty after `MAX_FAILURES` in a row | growing |
+
+The initial state comes as a stream where the server supports that (WatchList; only with `allowWatchBookmarks` does it
+send the bookmark that ends the initial state), else as a list in pages. A server that refuses this stream, or never
+ends it, is asked for pages from then on. If the stream breaks off, only the next list comes in pages, as in
+client-go. Both are consistent reads: from a stale start, pods could be created twice.
 """
 
 from __future__ import annotations
