@@ -182,7 +182,7 @@ def goal_of(snapshot: Snapshot, steps: Steps | None, desired: int, *, to: IntOrP
     if to is not None:
         return _goal_of_partition(snapshot, steps, desired, to)
     if steps is None and formats.scaled(present, desired, round_up=False):
-        raise _without_steps(snapshot)
+        raise _without_steps(snapshot, lower=formats.scaled(present, desired, round_up=False) // 2)
     if steps is None or steps.next is None:
         return None
     return _step_goal(steps, steps.next, desired)
@@ -219,13 +219,13 @@ def _step_goal(steps: Steps, value: IntOrPercent, desired: int) -> Goal:
     return Goal(partition=value, words=f"to step {len(passed) - passed[::-1].index(kept)} of {steps.count}")
 
 
-def _without_steps(snapshot: Snapshot) -> CommandError:
+def _without_steps(snapshot: Snapshot, lower: int) -> CommandError:
     steps = f"{STEPS_ANNOTATION}=90%,50%,0"
     return CommandError(
         f"{snapshot.key.name} has no steps: it has no annotation {STEPS_ANNOTATION}",
         hints=(
             command("annotate ads", snapshot.key, steps, to="to have steps", program="kubectl"),
-            command("promote", snapshot.key, "--to", "50%", to="or without steps"),
+            command("promote", snapshot.key, "--to", str(lower), to="or without steps"),
         ),
         exit_code=ExitCode.REFUSED,
     )

@@ -9,7 +9,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from controller.api.formats import counted
+from controller.api.formats import IntOrPercent, counted
 from kubectl_plugin.changes import partition as edits
 from kubectl_plugin.changes.partition import desired_of, goal_of, known_desired, steps_for_promotion
 from kubectl_plugin.cluster import reads
@@ -138,6 +138,7 @@ async def promote(invocation: Invocation, asked: Asked) -> int:
     if asked.full and asked.to is not None:
         raise UsageError("give --full or --to, not both")
     check_wait_flags(asked)
+    to = 0 if asked.full else int_or_percent(asked.to, "partition") if asked.to is not None else None
     acting = with_fields(asked, wait=False, timeout="0")
     soak, deadline = seconds_of(asked.soak, "--soak"), Deadline(invocation, asked.timeout)
     async with deadline.enforced():
@@ -158,14 +159,14 @@ async def promote(invocation: Invocation, asked: Asked) -> int:
     if not asked.wait:
         if not asked.force:
             _refuse_if_closed(seen, asked, soak)
-        return await _carry_out(invocation, _change(seen, asked, judge), acting, deadline)
-    asks = _change(seen, asked, judge).ask
+        return await _carry_out(invocation, _change(seen, to, judge), acting, deadline)
+    asks = _change(seen, to, judge).ask
     if asks is not None and await ask_before_write(invocation, seen.snapshot.key.name, asks, acting):
         acting = with_fields(acting, yes=True)
     async with promotion_wait(invocation, seen, deadline) as gate:
         if not asked.force:
             seen = await gate.until_open(soak)
-        change = with_fields(_change(seen, asked, judge), ask=None)
+        change = with_fields(_change(seen, to, judge), ask=None)
         code = await _carry_out(invocation, change, acting, deadline)
         if change.edit.operations:
             gate.expect_a_change()
@@ -181,9 +182,8 @@ def _seconds_for_reading(invocation: Invocation, asked: Asked) -> float | None:
     return reads.PREVIEW if may_ask else reads.HURRY
 
 
-def _change(seen: Survey, asked: Asked, judge: Judge) -> EditOfOne:
+def _change(seen: Survey, to: IntOrPercent | None, judge: Judge) -> EditOfOne:
     """Prompts only before a request that updates all nodes; steps were planned in advance."""
-    to = 0 if asked.full else int_or_percent(asked.to, "partition") if asked.to is not None else None
     snapshot, desired = seen.snapshot, known_desired(seen.snapshot)
     goal = goal_of(snapshot, steps_for_promotion(snapshot, desired), desired, to=to)
     edit = edits.promote(snapshot, goal)

@@ -82,7 +82,7 @@ def test_without_steps_it_says_how_to_have_some() -> None:
     assert refused.value.message == "demo has no steps: it has no annotation kruise-ds/steps"
     assert refused.value.hints == (
         "to have steps: kubectl annotate ads demo kruise-ds/steps=90%,50%,0 -n default",
-        "or without steps: kubectl kruise-ds promote demo -n default --to 50%",
+        "or without steps: kubectl kruise-ds promote demo -n default --to 1",
     )
     assert refused.value.exit_code == 6
 
