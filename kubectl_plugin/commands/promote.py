@@ -152,13 +152,13 @@ async def promote(invocation: Invocation, asked: Asked) -> int:
     async def judge() -> None:
         """Checks again after the prompt: canaries may have crashed since."""
         if not asked.force:
-            _refuse_if_closed(survey(await reads.snapshot(invocation, asked.name)), asked, soak)
+            _refuse_if_closed(survey(await reads.snapshot(invocation, asked.name)), asked, to, soak)
 
     if asked.wait and seen.snapshot.unread:
-        _refuse_if_closed(seen, asked, soak)  # nor with --force: a wait would not know when to end
+        _refuse_if_closed(seen, asked, to, soak)  # nor with --force: a wait would not know when to end
     if not asked.wait:
         if not asked.force:
-            _refuse_if_closed(seen, asked, soak)
+            _refuse_if_closed(seen, asked, to, soak)
         return await _carry_out(invocation, _change(seen, to, judge), acting, deadline)
     asks = _change(seen, to, judge).ask
     if asks is not None and await ask_before_write(invocation, seen.snapshot.key.name, asks, acting):
@@ -192,10 +192,14 @@ def _change(seen: Survey, to: IntOrPercent | None, judge: Judge) -> EditOfOne:
     return EditOfOne(snapshot, edit, ask, judge)
 
 
-def _refuse_if_closed(seen: Survey, asked: Asked, soak: float) -> None:
-    shut = why_blocked(seen, steps_for_promotion(seen.snapshot, desired_of(seen.snapshot) or 0), soak=soak)
+def _refuse_if_closed(seen: Survey, asked: Asked, to: IntOrPercent | None, soak: float) -> None:
+    desired = desired_of(seen.snapshot)
+    steps = steps_for_promotion(seen.snapshot, desired or 0)
+    shut = why_blocked(seen, steps, soak=soak)
     if shut is None:
         return
+    if desired is not None:
+        goal_of(seen.snapshot, steps, desired, to=to)  # raises what --force does not help against
     goal = ("--full",) if asked.full else ("--to", asked.to) if asked.to is not None else ()
     force = command("promote", seen.snapshot.key, *goal, "--force", to="to go on anyway")
     ways = tuple(way for way in (force, _other_ways(seen, shut)) if way)

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from tests.plugin.scene import NAME, NAMESPACE, Scene, canary, first_deployment, held, refused, stalled
+from tests.plugin.test_exit_codes import stalled as stalled_at_half
 from tests.plugin.verbs.few_nodes import KIND, at_half, before_request, moving
 from tests.plugin.verbs.promoting import LINE, WHERE, done, live, partition, promote, written
 
@@ -199,3 +200,19 @@ def test_where_there_is_no_earlier_revision_no_rollback_is_advised() -> None:
         ran = promote(scene)
         assert ran.code == 6
         assert ran.err.splitlines()[-1] == f"  hint: to go on anyway: kubectl kruise-ds promote {WHERE} --force"
+
+
+@pytest.mark.parametrize(
+    ("more", "words", "hint"),
+    [
+        ((), "has no steps", "promote node-agent -n observability --to 1"),
+        (("--to", "3"), "cannot promote", "set-partition node-agent 3 -n observability"),
+    ],
+)
+def test_force_is_no_hint_where_it_is_refused_too(more: tuple[str, ...], words: str, hint: str) -> None:
+    with stalled_at_half() as scene:
+        ran = promote(scene, *more)
+        assert (ran.code, words in ran.err, hint in ran.err, "--force" in ran.err) == (6, True, True, False), ran.err
+        assert promote(scene, *more, "--force").code == 6
+        assert f"{WHERE} --to 1 --force" in promote(scene, "--to", "1").err
+        assert promote(scene, "--to", "1", "--force").code == 0
