@@ -15,6 +15,7 @@ from kubectl_plugin.errors import CommandError, ExitCode
 from kubectl_plugin.rollout.snapshot import Snapshot
 from kubectl_plugin.rollout.steps import STEPS_ANNOTATION, Steps, steps_of
 from kubectl_plugin.rollout.survey import survey
+from kubectl_plugin.rollout.way_back import way_back
 from kubectl_plugin.wording import between, command, new_nodes
 
 
@@ -144,7 +145,7 @@ def _raised_caution(snapshot: Snapshot, updated: int, revision: str) -> Caution:
     already, back = counted(updated, "node", "already runs"), "it" if updated == 1 else "them"
     return Caution(
         text=f"{already} {revision}; raising the partition does not move {back} back",
-        hints=(command("rollback", snapshot.key),),
+        hints=way_back(snapshot),
     )
 
 

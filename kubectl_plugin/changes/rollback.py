@@ -11,21 +11,17 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from controller.api.daemonset import DaemonSet, Phase, Rollout
 from controller.api.formats import counted
 from controller.api.objects import JSON, Value, as_bytes, value_at
-from controller.api.template_identity import without_restart
 from controller.planner.blocker_texts import Blocker
 from controller.planner.nodes import NodeInfo
 from controller.planner.rollout_state import RolloutState
 from kubectl_plugin.changes.edit import ROLLING, Caution, Draft, Edit, path_segments, template_gone_back_to
 from kubectl_plugin.changes.effects import cautions, on_delete_caution, rollout_after
-from kubectl_plugin.errors import CommandError, ExitCode
-from kubectl_plugin.rollout.history import kept_revisions, live_revision
-from kubectl_plugin.rollout.images import images_of, short_beside
+from kubectl_plugin.rollout.history import live_revision
 from kubectl_plugin.rollout.in_place import Moves, planned_moves, ways_of
 from kubectl_plugin.rollout.snapshot import RevisionDetail, Snapshot
-from kubectl_plugin.units import short_duration
+from kubectl_plugin.rollout.way_back import age_and_images, different_revisions, recorded_rollout
 from kubectl_plugin.wording import command
 
 
@@ -37,76 +33,10 @@ class RollbackWish(Value):
     drop_selector: bool = False
 
 
-def target_of(snapshot: Snapshot, to_revision: int | None) -> RevisionDetail:
-    """Revision `to_revision`, else the last one the controller recorded as rolled out completely, or its predecessor
-    if that is live. Raises CommandError if the revision is not kept; with exit code 6, listing the candidates, if the
-    target is unknown: it is never inferred from numbers or pods."""
-    daemonset, kept, others = snapshot.daemonset, kept_revisions(snapshot), _different_ones(snapshot)
-    if to_revision is not None:
-        found = next((one for one in kept if one.revision.number == to_revision), None)
-        if found is None:
-            raise _not_kept(daemonset, to_revision, kept)
-        return found
-    if not others:
-        raise _nothing_earlier(daemonset, kept)
-    record = _record(snapshot)
-    by_hash = {one.revision.hash: one for one in kept}
-    stable, former = by_hash.get(record.stable_revision or ""), by_hash.get(record.previous_stable_revision or "")
-    if record.stable_revision is None and former in others:
-        return former
-    if record.stable_revision is None:
-        raise _unknown(snapshot, "no revision is known to have been rolled out completely")
-    if stable is None:
-        raise _unknown(snapshot, "the last revision that was rolled out completely is not kept")
-    if former is not None and former not in others:
-        raise _unknown(snapshot, f"nodes are on their way back to revision {former.revision.number}")
-    if stable in others:
-        return stable
-    if not _is_everywhere(snapshot, stable):
-        raise _unknown(snapshot, f"nodes are on their way back to revision {stable.revision.number}")
-    if former is None:
-        raise _unknown(snapshot, f"none is known to have been rolled out before revision {stable.revision.number}")
-    return former
-
-
-def _record(snapshot: Snapshot) -> Rollout:
-    status = snapshot.daemonset.status
-    return (status.rollout if status is not None else None) or Rollout()
-
-
-def _is_everywhere(snapshot: Snapshot, stable: RevisionDetail) -> bool:
-    """Whether every node has the stable revision, which is live: it was rolled out last, or only restarted since."""
-    status, record = snapshot.daemonset.status, _record(snapshot)
-    if stable.revision.identity != snapshot.daemonset.identity:
-        return all(one.revision.number < stable.revision.number for one in _different_ones(snapshot))
-    is_last = status is not None and status.update_revision == record.stable_revision
-    is_over = record.completion_time is not None and record.phase not in (Phase.HELD, Phase.PENDING)
-    return is_last and is_over
-
-
-def other_revisions(snapshot: Snapshot) -> list[RevisionDetail]:
-    """Kept revisions that differ from the live template, newest first."""
-    return [one for one in kept_revisions(snapshot) if one.revision.identity != snapshot.daemonset.identity]
-
-
-def _different_ones(snapshot: Snapshot) -> list[RevisionDetail]:
-    """`other_revisions` that differ in more than a restart."""
-    live = without_restart(snapshot.daemonset.spec.template)
-    return [one for one in other_revisions(snapshot) if without_restart(one.revision.template) != live]
-
-
-def age_and_images(snapshot: Snapshot, one: RevisionDetail) -> str:
-    """`12d ago, agent:1.8.4`, with the images that differ from the live ones."""
-    live = images_of(snapshot.daemonset.spec.template)
-    kept = images_of(one.revision.template)
-    images = [short_beside(image, live.get(name, "")) for name, image in kept.items() if live.get(name) != image]
-    return ", ".join((f"{short_duration(snapshot.now - one.created)} ago", *images))
-
-
 def choice_explained(snapshot: Snapshot, target: RevisionDetail) -> str:
     """Why `target_of` chose this revision; empty if it is the expected one."""
-    stable = _record(snapshot).stable_revision
-    newer = [one for one in _different_ones(snapshot) if one.revision.number > target.revision.number]
+    stable = recorded_rollout(snapshot).stable_revision
+    newer = [one for one in different_revisions(snapshot) if one.revision.number > target.revision.number]
     if newer:
         which = "the last one" if target.revision.hash == stable else "the one before"
         return f"it is {which} that was rolled out completely; revision {newer[0].revision.number} was not"
@@ -157,39 +87,6 @@ def roll_back(snapshot: Snapshot, target: RevisionDetail, wish: RollbackWish) ->
         result=f"rolled back to revision {revision.number}{renumbered}",
         operations=draft.operations,
         warnings=cautions(snapshot, on_delete_caution(snapshot)),
-    )
-
-
-def _unknown(snapshot: Snapshot, why: str) -> CommandError:
-    others = _different_ones(snapshot)
-    return CommandError(
-        f"it cannot be told which revision {snapshot.key.name} is to go back to: {why}",
-        hints=tuple(_way_to(snapshot, one) for one in others),
-        exit_code=ExitCode.REFUSED,
-    )
-
-
-def _way_to(snapshot: Snapshot, to: RevisionDetail) -> str:
-    words = age_and_images(snapshot, to)
-    return command("rollback", snapshot.key, "--to-revision", str(to.revision.number), to=words)
-
-
-def _nothing_earlier(daemonset: DaemonSet, kept: list[RevisionDetail]) -> CommandError:
-    name, limit = daemonset.name, daemonset.spec.revision_history_limit
-    because = f" (revisionHistoryLimit {limit})" if limit == 0 else ""
-    if not kept:
-        return CommandError(f"{name} has no revision yet; there is no earlier one{because}")
-    if len(kept) > 1:
-        return CommandError(f"the revisions of {name} differ only in restarts; there is no earlier one{because}")
-    number = kept[0].revision.number
-    return CommandError(f"{name} has only revision {number}; there is no earlier revision{because}")
-
-
-def _not_kept(daemonset: DaemonSet, number: int, kept: list[RevisionDetail]) -> CommandError:
-    numbers = ", ".join(str(one) for one in sorted(one.revision.number for one in kept)) or "none"
-    return CommandError(
-        f"revision {number} of {daemonset.name} is not kept; kept: {numbers}"
-        f" (revisionHistoryLimit {daemonset.spec.history_limit})"
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from controller.api.names import UNKNOWN_FIELDS_ANNOTATION
 from controller.api.objects import JSONObject, value_at
 from kubectl_plugin.changes.edit import Draft
-from kubectl_plugin.changes.rollback import other_revisions, target_of
 from kubectl_plugin.cluster import previews, reads
 from kubectl_plugin.cluster.manifests import objects_in, text_of
 from kubectl_plugin.cluster.session import Invocation
@@ -16,6 +15,7 @@ from kubectl_plugin.render.listings import comparison_text
 from kubectl_plugin.rollout import history
 from kubectl_plugin.rollout.history import ComparedSide, called, file_side, live_side, revision_side
 from kubectl_plugin.rollout.snapshot import Snapshot
+from kubectl_plugin.rollout.way_back import other_revisions, target_of
 
 
 async def diff(invocation: Invocation, asked: Asked) -> int:

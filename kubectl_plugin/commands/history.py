@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from kubectl_plugin.changes.rollback import target_of
 from kubectl_plugin.cluster import reads
 from kubectl_plugin.cluster.session import Invocation
 from kubectl_plugin.errors import CommandError
@@ -12,6 +11,7 @@ from kubectl_plugin.render.listings import history_table, revision_text
 from kubectl_plugin.rollout.history import RevisionRow, history_document, revision_document
 from kubectl_plugin.rollout.history import history as rows_of
 from kubectl_plugin.rollout.snapshot import Snapshot
+from kubectl_plugin.rollout.way_back import target_of
 
 
 async def history(invocation: Invocation, asked: HistoryOptions) -> int:

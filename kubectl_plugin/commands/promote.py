@@ -32,6 +32,7 @@ from kubectl_plugin.options import ActingOptions
 from kubectl_plugin.options import PromoteOptions as Asked
 from kubectl_plugin.rollout.gate import PromotionBlock, PromotionBlockReason, why_blocked
 from kubectl_plugin.rollout.survey import Survey, survey
+from kubectl_plugin.rollout.way_back import way_back
 from kubectl_plugin.units import int_or_percent, seconds_of
 from kubectl_plugin.wording import command
 
@@ -98,8 +99,7 @@ class PromotionWait:
         if shut.why is PromotionBlockReason.BLIND:
             raise CommandError(shut.text, exit_code=ExitCode.REFUSED)
         if shut.why is PromotionBlockReason.STALLED:
-            back = (command("rollback", self._daemonset.key, to="to go back"),)
-            hints = () if seen.previous_revision is None else back
+            hints = way_back(seen.snapshot, "to go back")
             raise CommandError(f"stalled: {shut.text}", hints=hints, exit_code=ExitCode.STUCK)
         if shut.why is PromotionBlockReason.PAUSED:
             hint = command("resume", self._daemonset.key, to="to continue")
@@ -202,28 +202,28 @@ def _refuse_if_closed(seen: Survey, asked: Asked, to: IntOrPercent | None, soak:
         goal_of(seen.snapshot, steps, desired, to=to)  # raises what --force does not help against
     goal = ("--full",) if asked.full else ("--to", asked.to) if asked.to is not None else ()
     force = command("promote", seen.snapshot.key, *goal, "--force", to="to go on anyway")
-    ways = tuple(way for way in (force, _other_ways(seen, shut)) if way)
+    ways = (force, *_other_ways(seen, shut))
     raise CommandError(shut.text, hints=ways, exit_code=ExitCode.REFUSED)
 
 
-def _other_ways(seen: Survey, shut: PromotionBlock) -> str:
-    """Hints at alternatives to promoting; empty if there are none."""
+def _other_ways(seen: Survey, shut: PromotionBlock) -> tuple[str, ...]:
+    """Hints at alternatives to promoting."""
     key = seen.snapshot.key
     match shut.why:
         case PromotionBlockReason.BLIND:
             binding = "" if seen.snapshot.nodes_readable else " by a ClusterRoleBinding: nodes are in no namespace"
-            return f"ask for ClusterRole kruise-ds-operator{binding}"
+            return (f"ask for ClusterRole kruise-ds-operator{binding}",)
         case PromotionBlockReason.PAUSED:
-            return command("resume", key, to="to continue")
+            return (command("resume", key, to="to continue"),)
         case PromotionBlockReason.SOAKING:
-            return "--wait waits until then"
+            return ("--wait waits until then",)
         case (
             PromotionBlockReason.UNSEEN
             | PromotionBlockReason.STALLED
             | PromotionBlockReason.UNFINISHED
             | PromotionBlockReason.FAILING
         ):
-            return command("rollback", key, to="to go back") if seen.previous_revision is not None else ""
+            return way_back(seen.snapshot, "to go back")
 
 
 async def _carry_out(invocation: Invocation, change: EditOfOne, acting: ActingOptions, deadline: Deadline) -> int:

@@ -10,10 +10,8 @@ from kubectl_plugin.changes.rollback import (
     already_back,
     headline,
     kept_cautions,
-    other_revisions,
     preview,
     roll_back,
-    target_of,
 )
 from kubectl_plugin.cluster.reads import HURRY, PREVIEW, revisions_of
 from kubectl_plugin.cluster.session import Invocation
@@ -23,6 +21,7 @@ from kubectl_plugin.errors import UsageError
 from kubectl_plugin.options import RollbackOptions as Asked
 from kubectl_plugin.rollout.diff import change_lines, differences
 from kubectl_plugin.rollout.snapshot import RevisionDetail, Snapshot
+from kubectl_plugin.rollout.way_back import other_revisions, target_of
 
 
 async def rollback(invocation: Invocation, asked: Asked) -> int:

@@ -20,6 +20,7 @@ from kubectl_plugin.rollout.gitops import caution_of
 from kubectl_plugin.rollout.in_place import unasked_words
 from kubectl_plugin.rollout.nodes import group_of
 from kubectl_plugin.rollout.snapshot import Snapshot
+from kubectl_plugin.rollout.way_back import way_back
 from kubectl_plugin.wording import command
 
 
@@ -104,7 +105,7 @@ def _unplanned(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
         run = counted(len(beyond), "node", "has")
         yield Caution(
             text=f"{run} the new revision outside the plan and will not be moved back: {some(beyond)}",
-            hints=(command("rollback", snapshot.key),),
+            hints=way_back(snapshot),
         )
 
 

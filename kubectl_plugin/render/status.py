@@ -35,6 +35,7 @@ from kubectl_plugin.rollout.reasons import (
 from kubectl_plugin.rollout.snapshot import counts_of, failure_lines
 from kubectl_plugin.rollout.status import RolloutStatus
 from kubectl_plugin.rollout.survey import Survey
+from kubectl_plugin.rollout.way_back import verb_to_go_back
 from kubectl_plugin.terminal import WIDEST, Terminal
 from kubectl_plugin.units import short_duration
 from kubectl_plugin.wording import between, command, for_cluster
@@ -309,8 +310,8 @@ class _Block:
         if status.problems:
             commands.append(self._typed(self._look_command(status.problems[0])))
         bad = self.survey.standing.refused or any(one.revision == status.revision.current for one in status.problems)
-        if bad and status.revision.previous is not None and status.phase in BUSY:
-            commands.append(self._command("rollback"))
+        if bad and status.phase in BUSY and (verb := verb_to_go_back(self.survey.snapshot)):
+            commands.append(self._command(verb))
         return commands
 
     def _look_command(self, problem: Problem) -> str:

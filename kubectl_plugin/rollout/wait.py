@@ -12,6 +12,7 @@ from controller.api.objects import Key, Value
 from kubectl_plugin.errors import CommandError, ExitCode
 from kubectl_plugin.rollout.images import images_of, short_image
 from kubectl_plugin.rollout.status import RolloutStatus, is_degraded_for_long
+from kubectl_plugin.rollout.way_back import verb_to_go_back
 from kubectl_plugin.units import short_duration
 from kubectl_plugin.wording import command
 
@@ -101,15 +102,17 @@ def _ending_by_phase(status: RolloutStatus, wanted: Awaited) -> Ending | None:
             verb = "nodes" if status.survey else ""
             return _rollout_ending(status, ExitCode.WAITING, words, verb, "--only", "next")
         case Phase.STALLED if status.refused:
-            return _rollout_ending(status, ExitCode.STUCK, f"is refused: {status.refused}", _rollback_verb(status))
+            return _rollout_ending(
+                status, ExitCode.STUCK, f"is refused: {status.refused}", verb_to_go_back(status.snapshot)
+            )
         case Phase.STALLED if status.certain:
             words = f"{_done_words(status)}{_refused_writes_words(status)}"
-            return _rollout_ending(status, ExitCode.STUCK, f"stalled at {words}", _rollback_verb(status))
+            return _rollout_ending(status, ExitCode.STUCK, f"stalled at {words}", verb_to_go_back(status.snapshot))
         case Phase.TERMINATING:
             return deleted_ending(status.daemonset.name)
         case _ if wanted.fail_fast and status.failing:
             words = f"fails at {_done_words(status)}: {status.failing}"
-            return _rollout_ending(status, ExitCode.STUCK, words, _rollback_verb(status))
+            return _rollout_ending(status, ExitCode.STUCK, words, verb_to_go_back(status.snapshot))
         case Phase.DEGRADED if wanted.fail_fast or is_degraded_for_long(status.snapshot):
             return _degraded_ending(status)
     return None
@@ -147,10 +150,6 @@ def _degraded_ending(status: RolloutStatus) -> Ending:
     if is_degraded_for_long(status.snapshot):
         words += f" for longer than {short_duration(status.daemonset.progress_deadline)}"
     return _rollout_ending(status, ExitCode.STUCK, ": ".join(filter(None, (words, status.why))))
-
-
-def _rollback_verb(status: RolloutStatus) -> str:
-    return "rollback" if status.previous_number is not None else ""
 
 
 def _updated_words(status: RolloutStatus) -> str:

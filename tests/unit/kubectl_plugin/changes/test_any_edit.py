@@ -11,8 +11,9 @@ from kubectl_plugin.changes.edit import Caution, Edit
 from kubectl_plugin.changes.images import set_images
 from kubectl_plugin.changes.partition import Goal, promote, set_partition
 from kubectl_plugin.changes.pausing import pause, restart, resume
-from kubectl_plugin.changes.rollback import RollbackWish, roll_back, target_of
+from kubectl_plugin.changes.rollback import RollbackWish, roll_back
 from kubectl_plugin.rollout.snapshot import Snapshot, Unread
+from kubectl_plugin.rollout.way_back import target_of
 from tests.beds.worlds import served
 from tests.unit.kubectl_plugin.changes.documents import live, rolling, seen
 

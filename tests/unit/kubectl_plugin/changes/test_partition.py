@@ -93,7 +93,7 @@ def test_with_every_node_updated_it_is_for_the_next_one() -> None:
     ],
 )
 def test_raised_it_takes_nothing_back(value: int, pods: tuple[Pod, ...], text: str) -> None:
-    edit = set_partition(seen(live(rolling(partition=2)), pods=pods), value)
+    edit = set_partition(seen(live(rolling(partition=2)), pods=pods, stable="v1"), value)
     assert edit.details == (f"no more than {4 - value} of 4 nodes may",)
     assert edit.warnings == (Caution(text=text, hints=("kubectl kruise-ds rollback demo -n default",)),)
 

@@ -14,9 +14,10 @@ from controller.api.objects import JSONObject, fields_of
 from controller.api.pod import Pod
 from controller.api.revision import Revision
 from kubectl_plugin.changes.edit import with_operations
-from kubectl_plugin.changes.rollback import RollbackWish, choice_explained, roll_back, target_of
+from kubectl_plugin.changes.rollback import RollbackWish, choice_explained, roll_back
 from kubectl_plugin.errors import CommandError
 from kubectl_plugin.rollout.snapshot import Snapshot
+from kubectl_plugin.rollout.way_back import target_of
 from tests.beds.snapshots import detail
 from tests.beds.worlds import OURS, numbered, pod, revision, template
 from tests.unit.kubectl_plugin.changes.documents import seen

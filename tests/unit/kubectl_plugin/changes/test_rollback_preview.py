@@ -9,8 +9,9 @@ from msgspec.structs import replace
 
 from controller.api.pod import Pod
 from kubectl_plugin.changes.edit import Caution
-from kubectl_plugin.changes.rollback import RollbackWish, headline, kept_cautions, preview, roll_back, target_of
+from kubectl_plugin.changes.rollback import RollbackWish, headline, kept_cautions, preview, roll_back
 from kubectl_plugin.rollout.snapshot import Snapshot, Unread
+from kubectl_plugin.rollout.way_back import target_of
 from tests.beds.worlds import pod, served
 from tests.unit.kubectl_plugin.changes.documents import ON_DELETE, live, rolling, seen
 
