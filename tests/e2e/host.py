@@ -36,8 +36,8 @@ HASTE = 10.0
 """So many times more often than the probes say does this kubelet ask."""
 MOUNT = """\
 from pathlib import Path
-from controller.kube import in_cluster
-in_cluster.in_cluster.__defaults__ = (Path({folder!r}),)
+from controller.kube import config
+config.in_cluster.__defaults__ = (Path({folder!r}),)
 """
 """In place of a mount at /var/run/secrets/kubernetes.io/serviceaccount, of which a machine has one: Python runs this
 before the program, which then looks in another folder."""
