@@ -96,7 +96,7 @@ def test_the_playground_works_as_it_says_and_ends_by_sigterm(complete_binaries: 
         assert exports["PATH"] == f"{complete_binaries.kubectl.parent}:{Path(sys.executable).parent}:$PATH"
         apply, *others = re.findall(r"^  (kubectl .*)$", greeting, re.MULTILINE)
         seen = [_run(apply, exports)]
-        _run("kubectl wait --for=jsonpath='{.status.observedGeneration}'=1 --timeout=60s ads/demo", exports)
+        _run("kubectl wait --for=jsonpath='{.status.rollout.phase}'=Healthy --timeout=60s ads/demo", exports)
         seen += [_run(line, exports) for line in others]
         process.send_signal(signal.SIGTERM)
         _, err = process.communicate(timeout=SECONDS)
