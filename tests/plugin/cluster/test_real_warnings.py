@@ -60,7 +60,7 @@ VERBS = {
     "a manifest": ("apply", "-f", "FILE", "-y"),
     "a new object": ("apply", "-f", "NEW", "-y"),
     "two objects": ("restart", "agent", "other", "-y"),
-    "a quiet one": ("restart", "agent", "-y", "-q"),
+    "a quiet one": ("set-partition", "agent", "2", "-y", "-q"),
 }
 
 
