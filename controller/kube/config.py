@@ -160,21 +160,24 @@ async def _chosen(
     headers = impersonation(user, access)
     _settle_auth_provider(user, source, clock)
     tokens = _token_file(user)
+    if tokens is not None or user.get("token"):
+        program = None  # as for kubectl, a token has precedence
+    credential = await program.run() if program is not None else Credential()
+    read, tls = await _read(cluster, {**user, **credential.certificate})
     plugin: ExecPlugin | None = None
-    if program is not None and tokens is None and not user.get("token"):  # as for kubectl, a token has precedence
+    if program is not None:
+        assert tls is not None, "without TLS no credentials are sent"
 
-        async def tls_with(credential: Credential) -> ssl.SSLContext:
-            _, tls = await _read(cluster, {**user, **credential.certificate})
-            assert tls is not None, "without TLS no credentials are sent"
-            return tls
+        async def tls_with(renewed: Credential) -> ssl.SSLContext:
+            _, context = await _read(cluster, {**user, **renewed.certificate})
+            assert context is not None, "without TLS no credentials are sent"
+            return context
 
-        credential = await program.run()
-        plugin = ExecPlugin(program, credential, await tls_with(credential), tls_with, clock)
-    read, tls = await _read(cluster, user)
+        plugin = ExecPlugin(program, credential, tls, tls_with, clock)
     authorization = read.api_key.get("BearerToken")
     return Connection(
         server=read.host,
-        tls=plugin.tls() if plugin is not None else tls,
+        tls=tls,
         tls_now=plugin.tls if plugin is not None else None,
         server_name=read.tls_server_name or "",
         proxy=checked_proxy(read.proxy, f"{source}: proxy-url") if read.proxy else "",
