@@ -146,10 +146,9 @@ class Reconciler:
             return Done()
         now = this.now + elapsed() - this.moment
         wakes_in = None if decided.wake_at is None else decided.wake_at - now
-        if decided.actions and in_time and not errors:
-            wakes_in = RECHECK_SECONDS if wakes_in is None else min(wakes_in, RECHECK_SECONDS)
+        wrote = bool(decided.actions) and in_time and not errors
         again = not in_time or (decided.again and not errors)
-        return outcome(errors, seconds_until_due(wakes_in, status_due, again=again, fresh=this.fresh))
+        return outcome(errors, seconds_until_due(wakes_in, status_due, again=again, fresh=this.fresh, wrote=wrote))
 
     async def _carry_out(
         self, this: _Pass, decided: Plan, dependencies: Dependencies, requeue: Requeue
@@ -176,9 +175,13 @@ class Reconciler:
         return execution.answers, not answers.is_late
 
 
-def seconds_until_due(wakes_in: float | None, status_due: float | None, *, again: bool, fresh: bool) -> float | None:
+def seconds_until_due(
+    wakes_in: float | None, status_due: float | None, *, again: bool, fresh: bool, wrote: bool
+) -> float | None:
     """Seconds until the next pass is due even without an event, or None. `wakes_in`: when the plan wants it;
-    `status_due`: when the rest of the status may be written; `again`: work is left or unanswered."""
+    `status_due`: when the rest of the status may be written; `again`: work is left or unanswered; `wrote`: all
+    actions were accepted."""
     delays = [wakes_in, status_due, AT_ONCE if again else None, None if fresh else STALE_RETRY_SECONDS]
+    delays.append(RECHECK_SECONDS if wrote else None)
     # a timer may fire a rounding error too early, and then again at once
     return min((max(delay, AT_ONCE) for delay in delays if delay is not None), default=None)

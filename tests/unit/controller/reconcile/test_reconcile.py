@@ -13,7 +13,7 @@ from controller.api.names import ROLLOUT_COMPLETE
 from controller.kube.requests import Request, Response
 from controller.reconcile.caches import Cached
 from controller.reconcile.inputs import ImagePulls
-from controller.reconcile.reconcile import seconds_until_due
+from controller.reconcile.reconcile import RECHECK_SECONDS, seconds_until_due
 from controller.runtime.expectations import OF_PODS, STALE_WARNING
 from controller.runtime.pacing import FIRST_INTERVAL
 from controller.runtime.workers import ANSWER_SECONDS, AT_ONCE, STALE_RETRY_SECONDS, Done, RequeueAfter, Retry
@@ -241,7 +241,12 @@ async def test_what_time_alone_will_change_is_looked_at_then() -> None:
 def test_the_next_pass_is_due_when_the_first_of_its_reasons_is(
     wakes_in: float | None, status_due: float | None, again: bool, fresh: bool, due: float | None
 ) -> None:
-    assert seconds_until_due(wakes_in, status_due, again=again, fresh=fresh) == due
+    assert seconds_until_due(wakes_in, status_due, again=again, fresh=fresh, wrote=False) == due
+
+
+@pytest.mark.parametrize(("wakes_in", "due"), [(None, RECHECK_SECONDS), (60.0, RECHECK_SECONDS), (1.0, 1.0)])
+def test_after_its_writes_a_pass_is_due_soon_without_an_event(wakes_in: float | None, due: float) -> None:
+    assert seconds_until_due(wakes_in, None, again=False, fresh=True, wrote=True) == due
 
 
 BUSY = refusal(429, retry_after=99)
