@@ -25,9 +25,9 @@ from kubectl_plugin.runner import ENTRIES, SHOWN, Entry, Runner
 from kubectl_plugin.terminal import Terminal
 
 NAME, HELP = "kubectl kruise-ds", "help"
-BEFORE = "kubectl_plugin.program.before"
+BEFORE = "kubectl_plugin.cli.before"
 """The key under which typer's context keeps the flags that were typed before the verb."""
-SWITCHED_OFF = "kubectl_plugin.program.switched_off"
+SWITCHED_OFF = "kubectl_plugin.cli.switched_off"
 """The key for the names of switches that were turned off last."""
 TYPERS_OWN = frozenset({"install_completion", "show_completion"})
 """Flags that typer adds along with completion; they would set it up for a program that nobody calls."""

@@ -137,6 +137,11 @@ class DaemonSetStatus(Counts):
     """Complete entries, so that those of other writers are written back unchanged."""
 
 
+def rollout_of(status: DaemonSetStatus | None) -> Rollout:
+    """`status.rollout`; an empty record if there is none."""
+    return (status.rollout if status is not None else None) or Rollout()
+
+
 class DaemonSetView(View):
     metadata: ManagedMeta
     spec: DaemonSetSpec = DaemonSetSpec()

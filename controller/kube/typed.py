@@ -98,9 +98,6 @@ class _Answer:
     def getheader(self, name: str, default: str | None = None) -> str | None:
         return default  # a JSON document is UTF-8
 
-    def getheaders(self) -> dict[str, str]:
-        return {}
-
 
 class _RestClient:
     """The part of a RESTClientObject that typed gets and creates use."""

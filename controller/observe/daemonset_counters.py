@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from controller.api.daemonset import DaemonSet, DaemonSetStatus, Phase, Rollout
+from controller.api.daemonset import DaemonSet, DaemonSetStatus, Phase, Rollout, rollout_of
 from controller.api.names import InPlaceRefusal
 from controller.api.objects import Value, epoch
 from controller.observe.daemonset_gauges import OF_DAEMONSET
@@ -239,8 +239,7 @@ def follow_rollout(
     record: RolloutRecord, before: DaemonSetStatus | None, after: DaemonSetStatus, *, is_new: bool, now: float
 ) -> tuple[RolloutRecord, RolloutEnd | None]:
     """The record after this status write, and the end of a rollout, if any. `is_new`: the revision is new."""
-    last = (before.rollout if before is not None else None) or Rollout()
-    this = after.rollout or Rollout()
+    last, this = rollout_of(before), rollout_of(after)
     if record.start != last.start_time:
         record = RolloutRecord(start=last.start_time or "", ended=_is_over(before, last))
     if last.phase in WAITING and last.phase != this.phase:

@@ -4,12 +4,12 @@ there change only with counts or the phase, so that the status is never written 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import inf
 
 from msgspec.structs import replace
 
-from controller.api.daemonset import DaemonSetStatus, Phase, Rollout
+from controller.api.daemonset import DaemonSetStatus, Phase, Rollout, rollout_of
 from controller.api.objects import Value, epoch, rfc3339
 from controller.api.template_identity import without_restart
 from controller.planner.blockers import update_blocker
@@ -158,7 +158,7 @@ def advance(
     """The next `status.rollout`; `now` is in seconds since 1970. A Progressing rollout is Stalled `deadline` seconds
     after its last progress: a new revision or target, more nodes than ever done or with their new pod, or a return
     from another phase. The deadline does not count while only unreachable nodes are awaited."""
-    last = _record(before)
+    last = rollout_of(before)
     stamp = rfc3339(now)
     if before is None or before.update_revision != revision_hash or not last.start_time:
         last = Rollout(
@@ -198,7 +198,7 @@ def advance(
 
 def halted(before: DaemonSetStatus | None, now: float) -> Rollout:
     """The `status.rollout` while the spec is unusable: unchanged, but Stalled."""
-    last, stamp = _record(before), rfc3339(now)
+    last, stamp = rollout_of(before), rfc3339(now)
     phase = phase_of(Standing(refused="unusable"))
     begun = replace(last, last_progress_time=stamp) if last.phase not in CLOCK_RUNS else last
     return _in_phase(begun, phase, stamp)
@@ -207,10 +207,6 @@ def halted(before: DaemonSetStatus | None, now: float) -> Rollout:
 def due_at(record: Rollout, deadline: float) -> float:
     """When a Progressing rollout becomes Stalled without further progress (seconds since 1970)."""
     return (epoch(record.last_progress_time) or 0.0) + deadline
-
-
-def _record(status: DaemonSetStatus | None) -> Rollout:
-    return (status.rollout if status is not None else None) or Rollout()
 
 
 def _starts_clock(last: Rollout, phase: Phase, deadline: float) -> bool:
@@ -241,9 +237,10 @@ def with_stable(rollout: RolloutState, record: Rollout, *, observed: bool) -> tu
     record = replace(record, stable_revision=known, previous_stable_revision=former)
     if known == current.hash or rollout.world.unreadable:
         return record, None
-    if known is not None and any(one != known for one in _on_most_nodes(rollout)):
+    ready = tuple(_ready_since(rollout))
+    if known is not None and any(one != known for one in _on_most_nodes(rollout, ready)):
         return replace(record, stable_revision=None, previous_stable_revision=None), None
-    moment = _complete_since(rollout) + SOAK_SECONDS
+    moment = _complete_since(rollout, ready) + SOAK_SECONDS
     if moment == inf or not (observed and current.uid):
         return record, None
     if moment > rollout.world.now:
@@ -266,18 +263,18 @@ def _ready_since(rollout: RolloutState) -> Iterator[tuple[str, float]]:
             yield pod.hash, min(pod.ready_since, seen.get(pod.uid, pod.ready_since))
 
 
-def _complete_since(rollout: RolloutState) -> float:
+def _complete_since(rollout: RolloutState, ready: Sequence[tuple[str, float]]) -> float:
     """Since when all reachable nodes have an available pod of the current revision (seconds since 1970); inf: they do
     not, or at least half of the nodes are unreachable."""
     reached = sum(not node.unreachable for node in rollout.eligible)
-    moments = [since for hash_, since in _ready_since(rollout) if hash_ == rollout.revision.hash]
+    moments = [since for hash_, since in ready if hash_ == rollout.revision.hash]
     return max(moments) if len(moments) == reached > rollout.budget.desired / 2 else inf
 
 
-def _on_most_nodes(rollout: RolloutState) -> Iterator[str]:
+def _on_most_nodes(rollout: RolloutState, ready: Sequence[tuple[str, float]]) -> Iterator[str]:
     """Hashes of older revisions that are on more than three quarters of the nodes and were never complete, because
     some nodes are kept old or a pod never got ready. Only a user can decide whether such a revision was good."""
     soaked = rollout.world.now - SOAK_SECONDS
-    counts = Counter(hash_ for hash_, since in _ready_since(rollout) if since <= soaked)
+    counts = Counter(hash_ for hash_, since in ready if since <= soaked)
     del counts[rollout.revision.hash]
     return (one for one, count in counts.items() if count > 0.75 * rollout.budget.desired)

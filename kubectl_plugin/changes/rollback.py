@@ -11,6 +11,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from controller.api.daemonset import rollout_of
 from controller.api.formats import counted
 from controller.api.objects import JSON, Value, as_bytes, value_at
 from controller.planner.blocker_texts import Blocker
@@ -21,7 +22,7 @@ from kubectl_plugin.changes.effects import cautions, on_delete_caution, rollout_
 from kubectl_plugin.rollout.history import live_revision
 from kubectl_plugin.rollout.in_place import Moves, planned_moves, ways_of
 from kubectl_plugin.rollout.snapshot import RevisionDetail, Snapshot
-from kubectl_plugin.rollout.way_back import age_and_images, different_revisions, recorded_rollout
+from kubectl_plugin.rollout.way_back import age_and_images, different_revisions
 from kubectl_plugin.wording import command
 
 
@@ -35,7 +36,7 @@ class RollbackWish(Value):
 
 def choice_explained(snapshot: Snapshot, target: RevisionDetail) -> str:
     """Why `target_of` chose this revision; empty if it is the expected one."""
-    stable = recorded_rollout(snapshot).stable_revision
+    stable = rollout_of(snapshot.daemonset.status).stable_revision
     newer = [one for one in different_revisions(snapshot) if one.revision.number > target.revision.number]
     if newer:
         which = "the last one" if target.revision.hash == stable else "the one before"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controller.api.daemonset import DaemonSet, Phase, Rollout
+from controller.api.daemonset import DaemonSet, Phase, rollout_of
 from controller.api.template_identity import without_restart
 from kubectl_plugin.errors import CommandError, ExitCode
 from kubectl_plugin.rollout.history import kept_revisions
@@ -39,7 +39,7 @@ def target_of(snapshot: Snapshot, to_revision: int | None) -> RevisionDetail:
         return found
     if not others:
         raise _nothing_earlier(daemonset, kept)
-    record = recorded_rollout(snapshot)
+    record = rollout_of(snapshot.daemonset.status)
     by_hash = {one.revision.hash: one for one in kept}
     stable, former = by_hash.get(record.stable_revision or ""), by_hash.get(record.previous_stable_revision or "")
     if record.stable_revision is None and former in others:
@@ -59,14 +59,9 @@ def target_of(snapshot: Snapshot, to_revision: int | None) -> RevisionDetail:
     return former
 
 
-def recorded_rollout(snapshot: Snapshot) -> Rollout:
-    status = snapshot.daemonset.status
-    return (status.rollout if status is not None else None) or Rollout()
-
-
 def _is_everywhere(snapshot: Snapshot, stable: RevisionDetail) -> bool:
     """Whether every node has the stable revision, which is live: it was rolled out last, or only restarted since."""
-    status, record = snapshot.daemonset.status, recorded_rollout(snapshot)
+    status, record = snapshot.daemonset.status, rollout_of(snapshot.daemonset.status)
     if stable.revision.identity != snapshot.daemonset.identity:
         return all(one.revision.number < stable.revision.number for one in different_revisions(snapshot))
     is_last = status is not None and status.update_revision == record.stable_revision
