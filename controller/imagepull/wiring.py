@@ -23,7 +23,7 @@ from controller.reconcile.caches import Cached, Caches
 from controller.reconcile.inputs import ImagePulls
 from controller.runtime.clock import Clock, elapsed
 from controller.runtime.pacing import PacedQueue
-from controller.runtime.store import Change, open_scoped_store
+from controller.runtime.store import Change, Store
 from controller.runtime.workers import Handle, workers
 from controller.runtime.workqueue import WorkQueue
 
@@ -54,9 +54,8 @@ class ImagePullParts(ImagePulls):
         relist: Callable[[], None],
     ) -> None:
         """`wake` rechecks which nodes wait; `rules_of` returns compiled rules; `relist` relists jobs and pullers."""
-        self.jobs = open_scoped_store(ImagePullJob, namespaces)
-        self.pullers = open_scoped_store(Puller, namespaces)
-        self.caches = JobCaches(self.jobs.store, self.pullers.store, daemonsets)
+        jobs, pullers = Store[ImagePullJob](namespaces), Store[Puller](namespaces)
+        self.caches = JobCaches(jobs, pullers, daemonsets)
         self.queue = PacedQueue[Key]()
         self.rollout_queue: WorkQueue[Key] = WorkQueue()
         self._daemonsets, self._instrumentation = daemonsets, instrumentation
@@ -78,7 +77,7 @@ class ImagePullParts(ImagePulls):
         self._rollouts = RolloutJobs(
             client,
             daemonsets,
-            self.jobs.store,
+            jobs,
             self._reconciler,
             instrumentation,
             wake=wake,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from controller.kube.connection import Connection, ReloadedTLS, StaticAuth, TokenFile, tls_context
+from controller.kube.connection import Connection, Credentials, ReloadedTLS, TokenFile, tls_context
 from controller.kube.credentials import Console, Credential, ExecPlugin, Program
 from controller.kube.errors import ConfigError
 from controller.kube.kubeconfig import (
@@ -144,7 +144,7 @@ def _with_flags(pod: Connection, access: Access) -> Connection:
     connection = msgspec.structs.replace(
         pod,
         impersonation=impersonation({}, access),
-        credentials=StaticAuth(_checked(f"Bearer {access.token}", pod.source)) if access.token else pod.credentials,
+        credentials=Credentials(_checked(f"Bearer {access.token}", pod.source)) if access.token else pod.credentials,
         server_name=access.tls_server_name or pod.server_name,
     )
     if not (access.certificate_authority or access.insecure_skip_tls_verify):
@@ -184,7 +184,7 @@ async def _chosen(
         namespace=chosen.namespace,
         context=chosen.context,
         source=source,
-        credentials=plugin or tokens or StaticAuth(_checked(authorization, source) if authorization else None),
+        credentials=plugin or tokens or Credentials(_checked(authorization, source) if authorization else None),
         impersonation=tuple((name, _checked(value, source)) for name, value in headers),
     )
 

@@ -6,27 +6,29 @@ import ssl
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from pathlib import Path
-from typing import Protocol
 
 from controller.api.objects import Value
 from controller.kube.errors import ConfigError
 
 
-class Credentials(Protocol):
-    """Tokens may change at run time, so `authorization` is called before every request."""
+class Credentials:
+    """A fixed token, or none. Others change at run time, so `authorization` is called before every request."""
+
+    def __init__(self, authorization: str | None = None) -> None:
+        self._authorization = authorization
 
     async def authorization(self) -> str | None:
         """The current `Authorization` header; None if the client certificate suffices. Never raises: if a token could
         not be renewed, the old one gets a 401, and `refresh` then raises the cause."""
-        ...
+        return self._authorization
 
     async def refresh(self) -> None:
         """Get new credentials now, after a 401. Raises ConfigError if that is not possible."""
-        ...
+        raise ConfigError("the server refuses our credentials, and there is no way to renew them")
 
     def renewing(self) -> AbstractAsyncContextManager[None]:
         """The scope in which credentials are used; leaving it cancels a running renewal."""
-        ...
+        return nullcontext()
 
 
 class Connection(Value):
@@ -51,28 +53,13 @@ class Connection(Value):
     """The origin of all this, for messages: `context kind of /home/me/.kube/config`."""
 
 
-class StaticAuth:
-    def __init__(self, authorization: str | None = None) -> None:
-        self._authorization = authorization
-
-    async def authorization(self) -> str | None:
-        return self._authorization
-
-    async def refresh(self) -> None:
-        raise ConfigError("the server refuses our credentials, and there is no way to renew them")
-
-    def renewing(self) -> AbstractAsyncContextManager[None]:
-        return nullcontext()
-
-
-class TokenFile:
+class TokenFile(Credentials):
     """A token file that is rotated, in a pod by the kubelet."""
 
     def __init__(self, path: Path) -> None:
         """Raises ConfigError if the file has no readable token."""
+        super().__init__()
         self._path = path
-        self._seen: tuple[int, int] | None = None
-        self._authorization = ""
         self._read()
 
     async def authorization(self) -> str | None:
@@ -83,9 +70,6 @@ class TokenFile:
 
     async def refresh(self) -> None:
         self._read()
-
-    def renewing(self) -> AbstractAsyncContextManager[None]:
-        return nullcontext()
 
     def _read(self) -> None:
         try:

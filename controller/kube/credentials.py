@@ -19,6 +19,7 @@ from typing import Final
 import msgspec
 
 from controller.api.objects import Value, View, epoch, rfc3339
+from controller.kube.connection import Credentials
 from controller.kube.errors import ConfigError
 from controller.kube.kubeconfig import KubeconfigEntry
 
@@ -245,7 +246,7 @@ LEAST_PAUSE = 10.0
 """Minimum seconds between two runs, whatever expiry the plugin returns."""
 
 
-class ExecPlugin:
+class ExecPlugin(Credentials):
     """Runs the plugin again shortly before its token expires, and after a 401. Requests do not wait for a run while
     the old token is valid, so a slow plugin cannot cost a leader its Lease. A run outlives a cancelled waiter, and
     ends when `renewing` is left. If it fails, the old token stays in use."""

@@ -18,7 +18,7 @@ from controller.runtime.clock import Clock, elapsed
 from controller.runtime.lease import (
     LeadershipLost,
     Lease,
-    ResourceLock,
+    LeaseLock,
     Timing,
     held,
     released,
@@ -52,7 +52,7 @@ class Leadership:
 @asynccontextmanager
 async def elected(
     leadership: Leadership,
-    lock: ResourceLock,
+    lock: LeaseLock,
     identity: str,
     clock: Clock,
     *,
@@ -95,7 +95,7 @@ class LeaderElector:
     def __init__(
         self,
         leadership: Leadership,
-        lock: ResourceLock,
+        lock: LeaseLock,
         identity: str,
         clock: Clock,
         report: Callable[[str], None],

@@ -5,9 +5,8 @@ clock; the times in the record are informational."""
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from datetime import UTC, datetime
-from typing import Protocol
 
 from controller.api.objects import JSONObject, Key, ObjectMeta, Part, Value, View, as_json
 from controller.api.patch import add, guarded_by_version
@@ -103,26 +102,6 @@ def micro_time(wall: float) -> str:
     return datetime.fromtimestamp(wall, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-class ResourceLock(Protocol):
-    """The record of an election. For any answer not described here, methods raise `ApiError` or `OSError`."""
-
-    async def get(self) -> Lease | None:
-        """None if the Lease does not exist."""
-        ...
-
-    async def create(self, spec: LeaseSpec) -> Lease | None:
-        """The created Lease; None if one exists already."""
-        ...
-
-    async def update(self, spec: LeaseSpec, version: str) -> Lease | None:
-        """The written Lease; None if it is gone or not at `version` any more."""
-        ...
-
-    def watch(self, version: str) -> AbstractAsyncContextManager[AsyncIterator[Lease | None]]:
-        """Yields every change after `version`, None for a deletion. Ends when the server ends the watch."""
-        ...
-
-
 class LeaseView(View):
     metadata: ObjectMeta
     spec: LeaseSpec = LeaseSpec()
@@ -137,19 +116,22 @@ LEASES: Resource[LeaseView, Lease] = Resource(
 
 
 class LeaseLock:
-    """A lock on the API server. Its client has neither fence nor throttle, as an election precedes all writes."""
+    """The record of an election. Its client has neither fence nor throttle, as an election precedes all writes. For
+    any answer not described here, methods raise `ApiError` or `OSError`."""
 
     def __init__(self, transport: Transport, namespace: str, name: str, *, refresh: Refresh | None = None) -> None:
         self._client = Client(Sender(transport, refresh=refresh, call_seconds=CALL_SECONDS))
         self._key = Key(namespace, name)
 
     async def get(self) -> Lease | None:
+        """None if the Lease does not exist."""
         try:
             return await self._client.get(LEASES, self._key)
         except NotFound:
             return None
 
     async def create(self, spec: LeaseSpec) -> Lease | None:
+        """None if one exists already."""
         namespace, name = self._key.namespace, self._key.name
         body: JSONObject = {
             "apiVersion": "coordination.k8s.io/v1",
@@ -164,6 +146,7 @@ class LeaseLock:
         return Lease(spec=spec, version=written.version)
 
     async def update(self, spec: LeaseSpec, version: str) -> Lease | None:
+        """None if it is gone or not at `version` any more."""
         patch = guarded_by_version(version, add(as_json(spec), "spec"))
         try:
             written = await self._client.patch(LEASES, self._key, patch)
@@ -173,6 +156,7 @@ class LeaseLock:
 
     @asynccontextmanager
     async def watch(self, version: str) -> AsyncIterator[AsyncIterator[Lease | None]]:
+        """Yields every change after `version`, None for a deletion. Ends when the server ends the watch."""
         query = (
             ("fieldSelector", f"metadata.name={self._key.name}"),
             ("resourceVersion", version),

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, ItemsView, Iterator, Mapping, Sequence, ValuesView
+from collections.abc import Callable, Hashable, ItemsView, Iterable, Iterator, Mapping, Sequence, ValuesView
 from itertools import chain
 from types import MappingProxyType
-from typing import Generic, NamedTuple, Never, Protocol, TypeVar
+from typing import Generic, Never, Protocol, TypeVar
 
 from controller.api.objects import Key, Value
 from controller.kube.decode import Bookmark, Malformed, Seen
@@ -45,12 +45,14 @@ class Store(Generic[T]):
     - Nothing awaits during a change, so there are no locks. Do not keep results of reads across an await.
     - Changes are reported afterwards, one by one, with other tasks in between; `follow` is called at once."""
 
-    def __init__(self) -> None:
+    def __init__(self, namespaces: Iterable[str] = ("",)) -> None:
         self._objects: dict[Key, T] = {}
         self._malformed: dict[Key, str] = {}
         self._followers: list[Callable[[Key, T | None, T | None], None]] = []
-        self._progress: dict[str, CacheProgress] = {}
-        self._unfilled: set[str] = set()
+        self.writers = {namespace: StoreWriter(self, namespace) for namespace in namespaces}
+        """One for each reflector; "" writes the whole store."""
+        self._progress = dict.fromkeys(self.writers, CacheProgress())
+        self._unfilled = set(self.writers)
 
     def progress_in(self, namespace: str) -> CacheProgress:
         return self._progress.get(namespace) or self._progress.get("") or CacheProgress()
@@ -114,12 +116,9 @@ class StoreWriter(Generic[T]):
     """The only way to change a store, or its part in one namespace; held by a reflector."""
 
     def __init__(self, store: Store[T], namespace: str) -> None:
-        """A `namespace` of "" is the whole store."""
         self._store, self._namespace = store, namespace
         self._buffer: dict[Key, Seen[T] | Malformed] | None = None
         self._requested = float("-inf")
-        store._progress[namespace] = CacheProgress()
-        store._unfilled.add(namespace)
 
     def list_requested(self, moment: float) -> None:
         """Records when the list between the next Init and its `replace` was requested (`elapsed`)."""
@@ -227,16 +226,3 @@ class Index(Generic[V, T]):
 
 
 _NOTHING: Mapping[Key, Never] = MappingProxyType({})
-
-
-class ScopedStore(NamedTuple, Generic[T]):
-    writers: Mapping[str, StoreWriter[T]]
-    store: Store[T]
-
-
-def open_scoped_store(of: type[T], namespaces: Sequence[str]) -> ScopedStore[T]:
-    """Returns one store for several reflectors, each writing its own namespace. Raises ValueError for a duplicate."""
-    if len(set(namespaces)) < len(namespaces):
-        raise ValueError(f"a namespace is there twice: {', '.join(namespaces)}")
-    store: Store[T] = Store()
-    return ScopedStore({namespace: StoreWriter(store, namespace) for namespace in namespaces}, store)

@@ -16,8 +16,8 @@ K = TypeVar("K", bound=Hashable)
 
 MAX_REASONS = 4
 """The most reasons kept for the log line of a pass."""
-SWEEP_EVERY = 1024
-"""Failures between two sweeps of unused keys from a rate limiter, at least."""
+FIRST_RETRY, LONGEST_RETRY = 0.005, 1000.0
+"""Seconds, as in client-go's `ItemExponentialFailureRateLimiter`."""
 
 
 class QueueShutDown(Exception):
@@ -48,7 +48,7 @@ class WorkQueue(Generic[K]):
     - after `shut_down` no key is dirty and none is added; keys that are being processed may finish."""
 
     def __init__(self) -> None:
-        self._rate_limiter: FailureRateLimiter[K] = FailureRateLimiter()
+        self._retry_delays: dict[K, float] = {}
         self._queue: deque[K] = deque()
         self._dirty: dict[K, _Dirty] = {}
         self._processing: dict[K, tuple[float, WorkItem[K]]] = {}
@@ -88,11 +88,13 @@ class WorkQueue(Generic[K]):
     def add_rate_limited(self, key: K, at_least: float = 0.0) -> None:
         """Adds the failed `key` after its own growing delay, but not before `at_least` seconds."""
         self.retries += 1
-        self.add_after(key, max(self._rate_limiter.when(key, elapsed()), at_least), "retry")
+        delay = min(max(FIRST_RETRY, 2.0 * self._retry_delays.get(key, 0.0)), LONGEST_RETRY)
+        self._retry_delays[key] = delay
+        self.add_after(key, max(delay, at_least), "retry")
 
     def forget(self, key: K) -> None:
         """Resets the retry delay of `key`. Added work stays."""
-        self._rate_limiter.forget(key)
+        self._retry_delays.pop(key, None)
 
     async def get(self) -> WorkItem[K]:
         """Waits for a key, which is being processed until `done`. Raises `QueueShutDown`."""
@@ -180,39 +182,3 @@ class Backoff:
 
     def reset(self) -> None:
         self._next = self._first
-
-
-class _Failures(msgspec.Struct):
-    delay: float
-    since: float
-    """When the last failure was noted, by the caller's clock."""
-
-
-class FailureRateLimiter(Generic[K]):
-    """A growing delay for each key, by default as client-go's `ItemExponentialFailureRateLimiter`. It is `first`
-    again after `quiet` seconds without a failure."""
-
-    def __init__(self, first: float = 0.005, cap: float = 1000.0, *, quiet: float = 2000.0) -> None:
-        self._first, self._cap, self._quiet = first, cap, quiet
-        self._failures: dict[K, _Failures] = {}
-        self._until_sweep = SWEEP_EVERY
-
-    def when(self, key: K, now: float) -> float:
-        """Records a failure; returns the seconds that `key` has to wait."""
-        known = self._failures.get(key)
-        if known is None or now - known.since > self._quiet:
-            delay = min(self._first, self._cap)
-        else:
-            delay = min(known.delay * 2.0, self._cap)
-        self._failures[key] = _Failures(delay, now)
-        self._until_sweep -= 1
-        if self._until_sweep <= 0:
-            self._failures = {k: s for k, s in self._failures.items() if now - s.since <= self._quiet}
-            self._until_sweep = max(SWEEP_EVERY, len(self._failures))
-        return delay
-
-    def forget(self, key: K) -> None:
-        self._failures.pop(key, None)
-
-    def __len__(self) -> int:
-        return len(self._failures)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.kube.connection import Connection, StaticAuth, tls_context
+from controller.kube.connection import Connection, Credentials, tls_context
 from controller.kube.transport import open_transport
 from controller.runtime.clock import system_clock
 from tests.beds.api import NAMESPACES, Api
@@ -63,11 +63,11 @@ async def bed(real_plane: ControlPlane | None, simulated: Cluster) -> AsyncItera
     async with AsyncExitStack() as stack:
         if real_plane is None:
             url = await stack.enter_async_context(serving(InProcess(simulated)))
-            connection = Connection(server=url, credentials=StaticAuth())
+            connection = Connection(server=url, credentials=Credentials())
             made = ApiServer(SimulatedCompaction(simulated), cascades=True)
         else:
             tls = tls_context(str(real_plane.ca_path))
-            credentials = StaticAuth(f"Bearer {real_plane.token}")
+            credentials = Credentials(f"Bearer {real_plane.token}")
             connection = Connection(server=real_plane.url, credentials=credentials, tls=tls)
             made = ApiServer(RealCompaction(real_plane), cascades=real_plane.runs_controllers)
         made.transport = await stack.enter_async_context(open_transport(connection))

@@ -19,7 +19,7 @@ import trustme
 
 from controller.app import run
 from controller.kube.config import in_cluster
-from controller.kube.connection import Connection, StaticAuth, tls_context
+from controller.kube.connection import Connection, Credentials, tls_context
 from controller.kube.requests import NotConnected, Request, Response, Stream, Transport
 from controller.kube.transport import open_transport
 from controller.settings import Settings
@@ -43,7 +43,7 @@ SECRETS = Resource("/api/v1", "secrets", "Secret")
 def connection_with(plane: ControlPlane, token: str) -> Connection:
     """By the authority as it is now."""
     return Connection(
-        server=plane.url, credentials=StaticAuth(f"Bearer {token}"), tls=tls_context(str(plane.ca_path))
+        server=plane.url, credentials=Credentials(f"Bearer {token}"), tls=tls_context(str(plane.ca_path))
     )
 
 

@@ -10,7 +10,7 @@ from typing import TypeAlias
 import pytest
 import pytest_asyncio
 
-from controller.kube.connection import Connection, StaticAuth
+from controller.kube.connection import Connection, Credentials
 from controller.kube.requests import Request, Response
 from controller.kube.sender import Call, Sender
 from controller.kube.transport import open_transport
@@ -78,7 +78,7 @@ async def listener() -> AsyncIterator[tuple[Listener, Fence, Send]]:
     async with await asyncio.start_server(heard.talk, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
         async with open_transport(
-            Connection(server=f"http://127.0.0.1:{port}", credentials=StaticAuth())
+            Connection(server=f"http://127.0.0.1:{port}", credentials=Credentials())
         ) as transport:
             sender = Sender(transport, permission=fence.check)
             yield heard, fence, lambda request: sender.send(CALLS[request.method], request)

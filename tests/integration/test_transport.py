@@ -14,7 +14,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from controller.kube import transport
-from controller.kube.connection import Connection, StaticAuth
+from controller.kube.connection import Connection, Credentials
 from controller.kube.requests import JSON_PATCH, NotConnected, Request, Stream
 from controller.kube.transport import AiohttpTransport, open_transport
 from controller.runtime.lease import Timing
@@ -25,12 +25,12 @@ GET = Request(method="GET", path="/api/v1/pods", timeout=5.0)
 
 
 @asynccontextmanager
-async def serving(handler: Handler, credentials: StaticAuth | None = None) -> AsyncIterator[AiohttpTransport]:
+async def serving(handler: Handler, credentials: Credentials | None = None) -> AsyncIterator[AiohttpTransport]:
     app = web.Application()
     app.router.add_route("*", "/{anything:.*}", handler)
     async with TestServer(app) as server:
         connection = Connection(
-            server=str(server.make_url("/")), credentials=credentials or StaticAuth("Bearer t0ken")
+            server=str(server.make_url("/")), credentials=credentials or Credentials("Bearer t0ken")
         )
         async with open_transport(connection, "kruise-ds/test") as transport:
             yield transport
@@ -69,7 +69,7 @@ async def test_a_request_arrives_as_it_was_written() -> None:
 
 
 async def test_a_new_token_is_used_from_the_next_request_on() -> None:
-    class Rotating(StaticAuth):
+    class Rotating(Credentials):
         token = "one"
 
         async def authorization(self) -> str | None:
@@ -101,7 +101,7 @@ async def test_impersonation_is_sent_with_every_request_a_header_per_group() -> 
     app.router.add_route("*", "/{anything:.*}", handler)
     async with TestServer(app) as server:
         connection = Connection(
-            server=str(server.make_url("/")), credentials=StaticAuth("Bearer t"), impersonation=impersonation
+            server=str(server.make_url("/")), credentials=Credentials("Bearer t"), impersonation=impersonation
         )
         async with open_transport(connection) as transport:
             await transport.exchange(GET)
@@ -120,7 +120,7 @@ async def test_redirects_are_answers_and_are_not_followed() -> None:
 
 
 async def test_nobody_listening_is_not_connected() -> None:
-    connection = Connection(server=f"http://127.0.0.1:{free_port()}", credentials=StaticAuth())
+    connection = Connection(server=f"http://127.0.0.1:{free_port()}", credentials=Credentials())
     async with open_transport(connection) as transport:
         with pytest.raises(NotConnected, match=r"127\.0\.0\.1"):
             await transport.exchange(GET)
@@ -138,7 +138,7 @@ async def test_plain_http_where_tls_is_expected_is_not_connected() -> None:
     async with TestServer(app) as server:
         connection = Connection(
             server=f"https://127.0.0.1:{server.port}",
-            credentials=StaticAuth(),
+            credentials=Credentials(),
             tls=ssl.create_default_context(),
         )
         async with open_transport(connection) as transport:
@@ -254,7 +254,7 @@ async def test_leaving_a_stream_early_closes_its_connection() -> None:
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", port := free_port())
     await site.start()
-    connection = Connection(server=f"http://127.0.0.1:{port}", credentials=StaticAuth())
+    connection = Connection(server=f"http://127.0.0.1:{port}", credentials=Credentials())
     async with open_transport(connection) as transport:
         async with transport.stream(GET) as stream:
             async for _ in stream.chunks():

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import msgspec
 
-from controller.kube.connection import Connection, StaticAuth
+from controller.kube.connection import Connection, Credentials
 from controller.kube.kubeconfig import Access
 from kubectl_plugin.host import Host
 from tests.plugin.user_transport import UserTransport
@@ -55,7 +55,7 @@ class UsersMachine(Host):
         return 0, msgspec.json.encode({"clientVersion": {"gitVersion": self._scene.kubectl}}), b""
 
     async def connection(self, access: Access, login_seconds: float | None = None) -> Connection:
-        return Connection(server=SERVER, credentials=StaticAuth(), context=CONTEXT, source=f"context {CONTEXT}")
+        return Connection(server=SERVER, credentials=Credentials(), context=CONTEXT, source=f"context {CONTEXT}")
 
     def transport(self, *_: object) -> AbstractAsyncContextManager[UserTransport]:
         return nullcontext(self._scene.door)

@@ -7,7 +7,7 @@ import secrets
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 
-from controller.kube.connection import Connection, StaticAuth, tls_context
+from controller.kube.connection import Connection, Credentials, tls_context
 from controller.kube.requests import Transport
 from controller.kube.transport import open_transport
 from controller.runtime.clock import Clock, system_clock
@@ -110,7 +110,7 @@ def _alone() -> Iterator[None]:
 
 def connection_to(plane: ControlPlane, user: User) -> Connection:
     tls = tls_context(str(plane.ca_path))
-    return Connection(server=plane.url, credentials=StaticAuth(f"Bearer {user.token}"), tls=tls)
+    return Connection(server=plane.url, credentials=Credentials(f"Bearer {user.token}"), tls=tls)
 
 
 async def _remove_nodes(transport: Transport) -> None:

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from controller.api.objects import rfc3339
-from controller.kube.connection import Connection, StaticAuth
+from controller.kube.connection import Connection, Credentials
 from controller.kube.requests import Response
 from kubectl_plugin.cluster.installation import why_no_controller
 from kubectl_plugin.cluster.session import Session, session_over
@@ -17,7 +17,7 @@ LEASE = "lease kruise-ds-system/kruise-ds-controller"
 
 
 def answering(response: Response) -> Session:
-    return session_over(Script(*[response] * 9), Connection(server="http://x", credentials=StaticAuth()))
+    return session_over(Script(*[response] * 9), Connection(server="http://x", credentials=Credentials()))
 
 
 def renewed(ago: float, holder: str = "kruise-ds-controller-0_1") -> Session:

@@ -9,7 +9,7 @@ import pytest
 
 from controller.api import patch as json_patch
 from controller.api.objects import Key
-from controller.kube.connection import Connection, StaticAuth
+from controller.kube.connection import Connection, Credentials
 from controller.kube.errors import Conflict, Gone, NotFound, UnknownOutcome, Unreadable
 from controller.kube.requests import DAEMONSETS, Response
 from kubectl_plugin.cluster import documents, installation
@@ -80,7 +80,7 @@ async def test_a_server_that_does_not_say_who_we_are_is_no_failure(simulated: Si
 
 
 def scripted(*answers: Response | Watch) -> Session:
-    return session_over(Script(*answers), Connection(server="http://x", credentials=StaticAuth()))
+    return session_over(Script(*answers), Connection(server="http://x", credentials=Credentials()))
 
 
 @pytest.mark.parametrize("status", [403, 404, 405])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from controller.kube.connection import Connection, StaticAuth
+from controller.kube.connection import Connection, Credentials
 from controller.kube.errors import ApiError
 from controller.kube.requests import Response
 from controller.planner.actions import ProbeTemplate
@@ -48,14 +48,14 @@ async def test_of_those_that_say_no_only_a_quota_means_yes(
 ) -> None:
     """The pod that goes makes room in it."""
     script = Script(says(status, reason, words))
-    session = session_over(script, Connection(server="http://x", credentials=StaticAuth()))
+    session = session_over(script, Connection(server="http://x", credentials=Credentials()))
     assert await previews.dry_run_of_pod(session, ds("v2"), PROBE) == (answer or no(words))
     (request,) = script.requests
     assert (request.method, dict(request.query)["dryRun"]) == ("POST", "All")
 
 
 async def test_what_is_accepted_is_a_yes_and_trouble_is_neither() -> None:
-    connection = Connection(server="http://x", credentials=StaticAuth())
+    connection = Connection(server="http://x", credentials=Credentials())
     assert await previews.dry_run_of_pod(session_over(Script(ok(status=201)), connection), ds("v2"), PROBE) == YES
     broken = session_over(Script(*[says(500, "InternalError", "broken")] * 9), connection)
     with pytest.raises(ApiError):

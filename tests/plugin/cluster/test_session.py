@@ -15,7 +15,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from controller.api.objects import Key
-from controller.kube.connection import Connection, StaticAuth
+from controller.kube.connection import Connection, Credentials
 from controller.kube.errors import ConfigError, NotFound, Unreachable
 from controller.kube.kubeconfig import Access
 from controller.kube.requests import DAEMONSETS
@@ -139,7 +139,7 @@ async def test_a_request_that_takes_too_long_is_given_up(simulated: Simulated) -
             await session.client.get(DAEMONSETS, AGENT)
 
 
-CONNECTION = Connection(server="http://x", credentials=StaticAuth("Bearer t"))
+CONNECTION = Connection(server="http://x", credentials=Credentials("Bearer t"))
 
 
 @pytest.mark.parametrize(

@@ -41,13 +41,15 @@ class Office:
         self.parts: Parts = Parts(Settings(), Script(), server="", refresh=None, clock=lambda: self.now)
         self.parts.leadership.deadline = float("inf")
         informers = self.parts.informers
-        self.daemonsets, self.nodes = informers.daemonsets.writers[""], informers.nodes.writers[""]
+        self.daemonsets, self.nodes = informers.caches.daemonsets.writers[""], informers.caches.nodes.writers[""]
         for one in daemonsets:
             self.daemonsets.apply(Seen(key=one.key, version=one.version, obj=one))
         for machine in nodes:
             self.nodes.apply(Seen(key=Key("", machine.name), version=machine.version, obj=machine))
         for each in pods:
-            informers.pods.writers[""].apply(Seen(key=Key(each.namespace, each.name), version=each.version, obj=each))
+            informers.caches.pods.writers[""].apply(
+                Seen(key=Key(each.namespace, each.name), version=each.version, obj=each)
+            )
 
     def pod_seen(self, daemonset: DaemonSet, seen: Pod, now: float) -> None:
         self.now = now

@@ -110,7 +110,7 @@ async def test_nothing_is_woken_after_a_start_that_failed() -> None:
     parts = Parts(settings, Script(), server="", refresh=None, clock=lambda: NOW)
     assert parts.pulls is not None
     waiting = ds(annotations={"kruise-ds/image-predownload-wait": "true"})
-    parts.informers.daemonsets.writers[""].apply(Seen(key=waiting.key, version="1", obj=waiting))
+    parts.informers.caches.daemonsets.writers[""].apply(Seen(key=waiting.key, version="1", obj=waiting))
     with pytest.RaisesGroup(KeyError):
         async with parts.pulls.working(never):
             raise KeyError("lease")

@@ -15,7 +15,7 @@ from aiohttp import ClientSession, ClientTimeout
 from controller.api.objects import Key, Ref
 from controller.kube import errors
 from controller.kube.client import Client
-from controller.kube.connection import Connection, StaticAuth
+from controller.kube.connection import Connection, Credentials
 from controller.kube.errors import ConfigError
 from controller.kube.requests import NotConnected, Request, Response
 from controller.kube.sender import Exchange, Sender, Throttle
@@ -196,7 +196,7 @@ class Unopened(Script):
         yield Watch()
 
 
-class Late(StaticAuth):
+class Late(Credentials):
     """Has a token only after so many seconds, as an exec plugin that asks a person."""
 
     def __init__(self, seconds: float) -> None:

@@ -9,7 +9,7 @@ from controller.api.objects import Key
 from controller.api.pod import Pod
 from controller.kube.decode import Malformed, Seen
 from controller.observe.metrics import Metrics, encoded
-from controller.runtime.store import open_scoped_store
+from controller.runtime.store import Store
 from controller.runtime.watch import Init
 from controller.runtime.workqueue import WorkQueue
 from tests.beds.queues import taken_from
@@ -68,8 +68,8 @@ async def test_queues_are_read_at_the_scrape() -> None:
 
 
 def test_caches_are_read_at_the_scrape() -> None:
-    metrics, (writers, store) = Metrics(version="0.1.0"), open_scoped_store(Pod, ("",))
-    writer = writers[""]
+    metrics, store = Metrics(version="0.1.0"), Store[Pod]()
+    writer = store.writers[""]
     metrics.watch_caches({"pods": store})
     assert value(metrics, "kruise_ds_informer_synced", {"resource": "pods"}) == 0
     for one in everywhere(5):

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 from controller.kube.errors import Forbidden, ServerError
 from controller.runtime.leader_election import Leadership, elected
-from controller.runtime.lease import LeadershipLost, Lease, LeaseSpec
+from controller.runtime.lease import LeadershipLost, Lease, LeaseLock, LeaseSpec
 from tests.beds.virtual_time import now
 
 Fault = Literal["", "503", "reset", "hang", "answer lost"]
@@ -49,7 +49,7 @@ class Board:
         return self.lease.spec.holder_identity if self.lease else None
 
 
-class Seat:
+class Seat(LeaseLock):
     """A candidate's way to the board."""
 
     def __init__(self, board: Board, *, may_watch: bool = True) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from controller.runtime.pacing import PacedQueue, Pacer, StatusPacer
-from controller.runtime.workqueue import SWEEP_EVERY, Backoff, FailureRateLimiter
+from controller.runtime.workqueue import Backoff
 from tests.beds.queues import taken_from
 from tests.beds.virtual_time import now, virtual_time_from
 
@@ -21,25 +21,6 @@ def test_delays_double_up_to_the_cap_and_start_again_after_reset() -> None:
 def test_jitter_only_adds(chance: float, delays: list[float]) -> None:
     backoff = Backoff(1.0, 30.0, jitter=1.0, chance=lambda: chance)
     assert [backoff.next(), backoff.next()] == delays
-
-
-def test_a_key_waits_five_milliseconds_doubling_to_a_thousand_seconds() -> None:
-    table: FailureRateLimiter[str] = FailureRateLimiter()
-    delays = [table.when("a", 0.0) for _ in range(20)]
-    assert delays[:4] == [0.005, 0.01, 0.02, 0.04]
-    assert delays[-1] == 1000.0
-    assert table.when("b", 0.0) == 0.005, "keys do not share their failures"
-    table.forget("a")
-    assert table.when("a", 0.0) == 0.005
-
-
-def test_quiet_keys_leave_the_table_by_themselves() -> None:
-    table: FailureRateLimiter[int] = FailureRateLimiter(quiet=10.0)
-    for key in range(SWEEP_EVERY - 1):
-        table.when(key, 0.0)
-    assert len(table) == SWEEP_EVERY - 1
-    table.when(-1, 20.0)
-    assert len(table) == 1
 
 
 def test_a_key_without_a_pass_is_served_at_once() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from controller.api.objects import Key
 from controller.kube.decode import Bookmark, Malformed, Seen
-from controller.runtime.store import Change, Store, StoreWriter, open_scoped_store
+from controller.runtime.store import Change, Store, StoreWriter
 from controller.runtime.watch import Init
 from tests.beds.sample_kind import Thing
 from tests.beds.stores import open_store
@@ -171,7 +171,8 @@ def test_a_list_too_forgets_a_malformed_object_that_is_gone_or_mended(
 
 
 def test_a_list_keeps_malformed_objects_of_other_namespaces() -> None:
-    writers, store = open_scoped_store(Thing, ("x", "default"))
+    store = Store[Thing](("x", "default"))
+    writers = store.writers
     writers["default"].apply(bad("a", 11))
     assert words(listed(writers["x"], version=20)) == []
     assert set(store.malformed) == {A}
@@ -220,7 +221,8 @@ def test_a_list_is_found_at_once_and_told_object_by_object(writer_and_store: Bot
 
 
 def test_lists_of_two_namespaces_may_be_taken_in_side_by_side() -> None:
-    writers, store = open_scoped_store(Thing, ("x", "y"))
+    store = Store[Thing](("x", "y"))
+    writers = store.writers
     for version in ("10", "20"):
         steps = []
         for namespace, writer in writers.items():
@@ -271,7 +273,8 @@ def test_a_swap_updates_the_indexes(writer_and_store: Both) -> None:
 
 
 def test_a_list_of_one_namespace_leaves_the_others_alone() -> None:
-    writers, store = open_scoped_store(Thing, ("x", "y"))
+    store = Store[Thing](("x", "y"))
+    writers = store.writers
     listed(writers["x"], at("a", 3, namespace="x"), version=10)
     assert (store.filled, store.progress_in("y").version) == (False, 0)
     listed(writers["y"], at("b", 4, namespace="y"), version=12)
@@ -279,11 +282,6 @@ def test_a_list_of_one_namespace_leaves_the_others_alone() -> None:
     assert words(listed(writers["x"], at("c", 15, namespace="x"), version=20)) == ["a: 3 -> -", "c: - -> 15"]
     assert {str(key) for key, _ in store.items()} == {"x/c", "y/b"}
     assert (store.progress_in("x").version, store.progress_in("y").version) == (20, 12)
-
-
-def test_a_namespace_has_one_writer() -> None:
-    with pytest.raises(ValueError, match="twice: x, y, x"):
-        open_scoped_store(Thing, ("x", "y", "x"))
 
 
 def test_without_namespaces_every_namespace_has_the_one_version(writer_and_store: Both) -> None:

@@ -79,19 +79,21 @@ async def test_an_add_leaves_the_delayed_one_alone() -> None:
 @virtual_time_from(1000.0)
 async def test_retries_wait_longer_each_time_until_the_key_is_forgotten() -> None:
     queue: WorkQueue[str] = WorkQueue()
-    waits = []
-    for _ in range(4):
+
+    async def wait_of(key: str, at_least: float = 0.0) -> float:
         began = now()
-        queue.add_rate_limited("a")
+        queue.add_rate_limited(key, at_least)
         await next_key(queue)
-        waits.append(round(now() - began, 4))
-    assert waits == [0.005, 0.01, 0.02, 0.04]
+        return round(now() - began, 4)
+
+    waits = [await wait_of("a") for _ in range(20)]
+    assert waits[:4] == [0.005, 0.01, 0.02, 0.04]
+    assert waits[-1] == 1000.0, "the longest"
+    assert await wait_of("b") == 0.005, "keys do not share their failures"
     queue.forget("a")
-    queue.add_rate_limited("a", at_least=7.0)
-    began = now()
-    await next_key(queue)
-    assert now() - began == pytest.approx(7.0)
-    assert queue.retries == 5
+    assert await wait_of("a", at_least=7.0) == 7.0
+    assert await wait_of("a") == 0.01
+    assert queue.retries == 23
 
 
 @virtual_time_from(1000.0)

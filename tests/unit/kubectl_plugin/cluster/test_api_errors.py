@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from controller.kube import errors
-from controller.kube.connection import Connection, StaticAuth
+from controller.kube.connection import Connection, Credentials
 from controller.kube.errors import ApiError, ConfigError, no_response_error, response_error
 from controller.kube.requests import NotConnected, Response
 from kubectl_plugin.cluster.api_errors import ROLES, explained_error
@@ -23,7 +23,7 @@ WHAT = "daemonsets.apps.kruise.io obs/agent"
 
 
 def told(error: ApiError | ConfigError, *, context: str = "prod") -> CommandError:
-    connection = Connection(server="https://10.0.0.1:6443", credentials=StaticAuth(), context=context)
+    connection = Connection(server="https://10.0.0.1:6443", credentials=Credentials(), context=context)
     return explained_error(error, session_over(Script(), connection))
 
 

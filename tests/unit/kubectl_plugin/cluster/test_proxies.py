@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller.kube.connection import Connection, StaticAuth
+from controller.kube.connection import Connection, Credentials
 from controller.kube.errors import ConfigError
 from kubectl_plugin.cluster.session import through_proxy
 
@@ -80,8 +80,8 @@ NO_PROXY: list[tuple[str, str, bool]] = [
 
 @pytest.mark.parametrize(("server", "variables", "proxy"), VARIABLES)
 def test_a_proxy_is_that_of_the_variable_that_go_reads(server: str, variables: dict[str, str], proxy: str) -> None:
-    assert through_proxy(Connection(server=server, credentials=StaticAuth()), variables).proxy == proxy
-    named = Connection(server=server, credentials=StaticAuth(), proxy="http://of.the.kubeconfig")
+    assert through_proxy(Connection(server=server, credentials=Credentials()), variables).proxy == proxy
+    named = Connection(server=server, credentials=Credentials(), proxy="http://of.the.kubeconfig")
     assert through_proxy(named, variables).proxy == "http://of.the.kubeconfig"
 
 
@@ -89,7 +89,7 @@ def test_a_proxy_is_that_of_the_variable_that_go_reads(server: str, variables: d
 def test_what_no_proxy_exempts_is_what_go_exempts(server: str, exempt: str, proxied: bool) -> None:
     for variable in ("NO_PROXY", "no_proxy"):
         variables = {"HTTPS_PROXY": PROXY, variable: exempt}
-        found = through_proxy(Connection(server=server, credentials=StaticAuth()), variables).proxy
+        found = through_proxy(Connection(server=server, credentials=Credentials()), variables).proxy
         assert found == (PROXY if proxied else "")
 
 
@@ -103,7 +103,7 @@ def test_what_no_proxy_exempts_is_what_go_exempts(server: str, exempt: str, prox
     ],
 )
 def test_a_proxy_that_cannot_be_used_is_refused_by_the_name_of_its_variable(proxy: str, words: str) -> None:
-    connection = Connection(server=API, credentials=StaticAuth())
+    connection = Connection(server=API, credentials=Credentials())
     with pytest.raises(ConfigError) as raised:
         through_proxy(connection, {"https_proxy": proxy})
     assert str(raised.value) == words
