@@ -24,13 +24,13 @@ from kubectl_plugin.commands.change_writer import (
     question_text,
 )
 from kubectl_plugin.commands.deadline import Deadline, TimedOut
-from kubectl_plugin.commands.status_watch import follow_up, print_endings
+from kubectl_plugin.commands.status_watch import follow_up, print_results
 from kubectl_plugin.errors import CommandError, ExitCode, UsageError
 from kubectl_plugin.options import ActingOptions, ChangeOptions, DryRun, StatusOptions, WaitingOptions
 from kubectl_plugin.rollout import gitops
 from kubectl_plugin.rollout.snapshot import Snapshot
 from kubectl_plugin.rollout.status import status_at
-from kubectl_plugin.rollout.wait import unfinished_ending
+from kubectl_plugin.rollout.wait import unfinished_result
 from kubectl_plugin.terminal import Terminal
 from kubectl_plugin.units import seconds_of
 
@@ -64,8 +64,8 @@ async def wait_if_asked(invocation: Invocation, acting: ActingOptions, changed: 
         async with deadline.enforced():
             return await follow_up(invocation, StatusOptions(timeout=acting.timeout), changed, deadline, generations)
     except TimedOut:  # perhaps the write alone took that long
-        endings = [unfinished_ending(status_at(one, StatusOptions().by), acting.timeout) for one in changed]
-        return print_endings(invocation, endings, [one.key.namespace for one in changed])
+        results = [unfinished_result(status_at(one, StatusOptions().by), acting.timeout) for one in changed]
+        return print_results(invocation, results, [one.key.namespace for one in changed])
 
 
 HINT = "add --yes if that is what you want"

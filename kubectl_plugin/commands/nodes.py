@@ -93,7 +93,7 @@ def _picture(invocation: Invocation, surveyed: Survey, wanted: Choice) -> Pictur
 
 def _news_of(row: NodeRow) -> tuple[Hashable, ...]:
     """Values whose change adds a line to a log."""
-    return row.state, row.revision, row.pod and row.pod.pod.uid, row.trouble, row.image and row.image.stage
+    return row.state, row.revision, row.pod and row.pod.pod.uid, row.failure, row.image and row.image.stage
 
 
 class Choice(Value):

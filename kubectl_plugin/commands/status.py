@@ -12,7 +12,7 @@ from kubectl_plugin.cluster.session import Invocation
 from kubectl_plugin.commands.status_watch import (
     choose_objects,
     look_at,
-    print_endings,
+    print_results,
     wanted_of,
     watch,
 )
@@ -22,7 +22,7 @@ from kubectl_plugin.options import StatusOptions as Asked
 from kubectl_plugin.render.status import status_lines
 from kubectl_plugin.rollout.document import document
 from kubectl_plugin.rollout.status import RolloutStatus
-from kubectl_plugin.rollout.wait import Awaited, ending_of, unfinished_ending
+from kubectl_plugin.rollout.wait import Awaited, result_of, unfinished_result
 from kubectl_plugin.units import seconds_of
 
 
@@ -39,8 +39,8 @@ async def status(invocation: Invocation, asked: Asked) -> int:
         invocation.terminal.fail(absent)
     code = 0
     if asked.exit_code:  # what waiting would end with; for what still moves, 3
-        endings = [ending_of(one, wanted_of(asked)) or unfinished_ending(one) for one in looks]
-        code = print_endings(invocation, endings, [one.daemonset.namespace for one in looks])
+        results = [result_of(one, wanted_of(asked)) or unfinished_result(one) for one in looks]
+        code = print_results(invocation, results, [one.daemonset.namespace for one in looks])
     return max(code, ExitCode.FAILED) if missing else code
 
 

@@ -1,4 +1,4 @@
-"""`status -w`: shows progress until each rollout has an ending, which sets the exit code."""
+"""`status -w`: shows progress until each rollout has a result, which sets the exit code."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ from kubectl_plugin.rollout.snapshot import Snapshot
 from kubectl_plugin.rollout.status import RolloutStatus, status_at
 from kubectl_plugin.rollout.wait import (
     Awaited,
-    Ending,
-    changed_spec_ending,
-    deleted_ending,
-    ending_of,
+    WaitResult,
+    changed_spec_result,
+    deleted_result,
     has_image,
-    no_controller_ending,
-    unfinished_ending,
+    no_controller_result,
+    result_of,
+    unfinished_result,
     with_namespaces,
 )
 from kubectl_plugin.terminal import Terminal
@@ -232,7 +232,7 @@ async def watch(invocation: Invocation, asked: Asked) -> int:
         found, absent = await read_with_patience(read, invocation.terminal.note, is_from_proxy)
         if absent:
             raise absent[0]
-        return await follow_up(invocation, asked, found, deadline) if found else print_endings(invocation, (), ())
+        return await follow_up(invocation, asked, found, deadline) if found else print_results(invocation, (), ())
 
 
 async def follow_up(
@@ -242,27 +242,27 @@ async def follow_up(
     deadline: Deadline,
     generations: Mapping[Key, int] | None = None,
 ) -> int:
-    """Watches until each object has an ending; returns the highest exit code. `generations`: specs to wait for."""
+    """Watches until each object has a result; returns the highest exit code. `generations`: specs to wait for."""
     several = len({one.daemonset.namespace for one in found}) > 1
     with ExitStack() as scope:
         async with following(invocation, found) as follow:
             shown = status_screen(invocation, plain=asked.plain, several=several, scope=scope)
             keys = [one.daemonset.key for one in found]
             watch = _StatusWatch(invocation, asked, follow, shown, deadline=deadline, several=several)
-            endings = await watch.run(keys, generations or {})
-    return print_endings(invocation, endings, [key.namespace for key in keys])
+            results = await watch.run(keys, generations or {})
+    return print_results(invocation, results, [key.namespace for key in keys])
 
 
-def print_endings(invocation: Invocation, endings: Sequence[Ending], namespaces: Sequence[str]) -> int:
+def print_results(invocation: Invocation, results: Sequence[WaitResult], namespaces: Sequence[str]) -> int:
     """Returns the highest exit code; no object at all is a failure."""
-    for ending in with_namespaces(endings, namespaces):
-        if ending.error is not None:
-            invocation.terminal.fail(ending.error)
-        if ending.warning:
-            invocation.terminal.warn(ending.warning)
-    if not endings:
+    for result in with_namespaces(results, namespaces):
+        if result.error is not None:
+            invocation.terminal.fail(result.error)
+        if result.warning:
+            invocation.terminal.warn(result.warning)
+    if not results:
         invocation.terminal.fail(CommandError("no Advanced DaemonSet was found"))
-    return max((ending.code for ending in endings), default=ExitCode.FAILED)
+    return max((result.code for result in results), default=ExitCode.FAILED)
 
 
 class _StatusWatch:
@@ -283,7 +283,7 @@ class _StatusWatch:
         """Objects that have had the awaited image."""
         self._presence = ControllerPresence(invocation, several=several)
 
-    async def run(self, keys: Sequence[Key], generations: Mapping[Key, int]) -> list[Ending]:
+    async def run(self, keys: Sequence[Key], generations: Mapping[Key, int]) -> list[WaitResult]:
         loop = asyncio.get_running_loop()
         asked = wanted_of(self._asked)
         wanted = [replace(asked, generation=generations.get(key, asked.generation)) for key in keys]
@@ -293,14 +293,14 @@ class _StatusWatch:
             seen = [one for one in looks if one is not None]
             if any(one.survey is not None and one.survey.counts_differ for one in seen):
                 self._follow.mark_nodes_stale()
-            endings = [self._ending(key.name, one, want) for key, one, want in zip(keys, looks, wanted, strict=True)]
+            results = [self._result(key.name, one, want) for key, one, want in zip(keys, looks, wanted, strict=True)]
             late = self._deadline.seconds_left <= 0
-            stuck = any(ending is not None and ending.code == ExitCode.STUCK for ending in endings)
-            decided = all(ending is not None for ending in endings) or (self._asked.fail_fast and stuck)
+            stuck = any(result is not None and result.code == ExitCode.STUCK for result in results)
+            decided = all(result is not None for result in results) or (self._asked.fail_fast and stuck)
             over = late or decided
             self._screen.show(seen, "" if over else self._follow.interruption, final=over)
             if over:
-                return [ending or self._unfinished(one, late) for ending, one in zip(endings, looks, strict=True)]
+                return [result or self._unfinished(one, late) for result, one in zip(results, looks, strict=True)]
             took = loop.time() - began
             pause = min(max(TICK, REST * took), self._deadline.seconds_left)
             await self._follow.changed(pause, apart=max(MIN_INTERVAL, REST * took))
@@ -310,21 +310,21 @@ class _StatusWatch:
             self._invocation, self._asked, snapshot, words=self._words, presence=self._presence.absence
         )
 
-    def _unfinished(self, one: RolloutStatus | None, late: bool) -> Ending:
-        assert one is not None, "what is gone has an ending"
-        return unfinished_ending(one, self._asked.timeout if late else "")
+    def _unfinished(self, one: RolloutStatus | None, late: bool) -> WaitResult:
+        assert one is not None, "what is gone has a result"
+        return unfinished_result(one, self._asked.timeout if late else "")
 
-    def _ending(self, name: str, one: RolloutStatus | None, wanted: Awaited) -> Ending | None:
+    def _result(self, name: str, one: RolloutStatus | None, wanted: Awaited) -> WaitResult | None:
         if one is None:
-            return deleted_ending(name)
+            return deleted_result(name)
         pending = self._presence.pending_for(one.daemonset.key, one.phase)
         if pending >= UNATTENDED and one.absence:
-            return no_controller_ending(name, one.absence)
+            return no_controller_result(name, one.absence)
         if has_image(one, wanted):
             self._met.add(one.daemonset.key)
         elif one.daemonset.key in self._met:
-            return changed_spec_ending(one, Awaited())
-        return ending_of(one, wanted)
+            return changed_spec_result(one, Awaited())
+        return result_of(one, wanted)
 
 
 class ControllerPresence:

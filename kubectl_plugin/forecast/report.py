@@ -32,7 +32,7 @@ from kubectl_plugin.forecast.warnings import CheckResult, ForecastWarning, warni
 from kubectl_plugin.rollout.document import document
 from kubectl_plugin.rollout.gate import with_partition
 from kubectl_plugin.rollout.in_place import Ways, ways_of
-from kubectl_plugin.rollout.nodes import NodeRow, trouble_of
+from kubectl_plugin.rollout.nodes import NodeRow, failure_of
 from kubectl_plugin.rollout.snapshot import PodDetail, Snapshot
 from kubectl_plugin.rollout.steps import Steps, steps_of
 from kubectl_plugin.rollout.survey import Survey, condition, survey
@@ -295,7 +295,7 @@ def _forecast_of(
     world = world_of(snapshot)
     if refused:
         world = replace(world, verdicts={rollout.revision.hash: refused}, ask_at=math.inf)
-    failing = frozenset((one.pod.node, one.pod.hash) for one in snapshot.pods if trouble_of(one) is not None)
+    failing = frozenset((one.pod.node, one.pod.hash) for one in snapshot.pods if failure_of(one) is not None)
     hopeless, seconds = failing | port_waiters(rollout), pace.seconds if pace else 0.0
     return forecast(world, never_ready=hopeless, waves=waves, pace=seconds, tell=tell)
 

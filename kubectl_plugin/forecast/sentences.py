@@ -72,7 +72,7 @@ class PlanWords:
         node = next((one for one in self._found.start.nodes if one.name == row.node), None)
         if node is not None and node.unreachable:
             return "unreachable"
-        if row.trouble is not None:
+        if row.failure is not None:
             return NodeState.FAILING.value
         if node is not None and node.old is not None and node.old.draining:
             return "losing its traffic"
@@ -106,7 +106,7 @@ class PlanWords:
         plan, found = self._plan, self._found
         desired = found.end.budget.desired
         words = [f"{counted(plan.updated_nodes, 'node', 'has', of=desired)} revision {plan.number}"]
-        failing = {row.node for row in plan.unavailable_rows if row.trouble is not None}
+        failing = {row.node for row in plan.unavailable_rows if row.failure is not None}
         still = [node.name for node in found.end.nodes if node.name in failing and not node.available]
         if still:
             words.append(f"{some(still)} {'fails' if len(still) == 1 else 'fail'}")

@@ -48,7 +48,7 @@ def node_table(rows: Sequence[NodeRow], *, now: float, width: int | None, only_a
         columns.append(Column("IMAGE", lambda row: _stage(row.image.stage) if row.image else "", fixed=_STAGE_WIDTH))
     if width is None:
         columns.append(_pod_column("HASH", lambda one: one.pod.hash))
-        columns.append(Column("MESSAGE", lambda row: row.trouble.message if row.trouble else ""))
+        columns.append(Column("MESSAGE", lambda row: row.failure.message if row.failure else ""))
     columns.append(Column("WHY", lambda row: row.why, least=8))
     return table(columns, rows, width=width, only_ascii=only_ascii, room=_ROOM)
 

@@ -67,7 +67,7 @@ _CELLS: Final[Mapping[NodeState, tuple[str, str]]] = {
     NodeState.OLD: ("·", "."),
     NodeState.EXCLUDED: ("-", "-"),
 }
-"""Sign and ASCII substitute in a bar; nodes in trouble are shown by their icons."""
+"""Sign and ASCII substitute in a bar; failing nodes are shown by their icons."""
 
 
 def phase(name: Phase, only_ascii: bool) -> Text:

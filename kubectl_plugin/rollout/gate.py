@@ -125,7 +125,7 @@ def _failing(seen: Survey) -> tuple[str, ...]:
     """`c-04 CrashLoopBackOff` for each failing node that has, or will get, the current revision."""
     target = {node.name for node in seen.rollout.target}
     told = [
-        f"{row.node} {row.why if row.trouble is None else row.trouble.reason}"
+        f"{row.node} {row.why if row.failure is None else row.failure.reason}"
         for row in seen.in_update_order
         if row.state is NodeState.FAILING and (row.revision == seen.current or row.node in target)
     ]

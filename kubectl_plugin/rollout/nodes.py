@@ -1,4 +1,4 @@
-"""The state of one node in a rollout: a word, the reason for it, and the trouble of its pod."""
+"""The state of one node in a rollout: a word, the reason for it, and the failure of its pod."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def group_of(node: Node, by: str) -> str:
     return WITHOUT
 
 
-class Trouble(Value, rename="camel"):
+class PodFailure(Value, rename="camel"):
     reason: str
     container: str = ""
     """Empty if the whole pod is at fault."""
@@ -91,12 +91,12 @@ class Trouble(Value, rename="camel"):
         return self.reason if self.exit_code is None else f"{self.reason}, exit {self.exit_code}"
 
 
-def trouble_of(detail: PodDetail) -> Trouble | None:
+def failure_of(detail: PodDetail) -> PodFailure | None:
     """None while the pod may become ready by itself."""
     pod = detail.pod
     if pod.phase == "Failed":
         container = next((one for one in detail.all_containers if one.exit_code), None)
-        return Trouble(
+        return PodFailure(
             reason=detail.reason or "Failed",
             container=container.name if container else "",
             restarts=detail.restarts,
@@ -104,12 +104,12 @@ def trouble_of(detail: PodDetail) -> Trouble | None:
             message=detail.message or (container.message if container else ""),
         )
     if detail.unschedulable:
-        return Trouble(reason="Unschedulable", message=detail.unschedulable)
+        return PodFailure(reason="Unschedulable", message=detail.unschedulable)
     for container in detail.all_containers:
         replaced = container.name in detail.replaced
         reason = _reason(container, replaced=replaced)
         if reason and not (container.ready and pod.ready):
-            return Trouble(
+            return PodFailure(
                 reason=reason,
                 container=container.name,
                 restarts=container.restarts,
@@ -142,7 +142,7 @@ class NodeRow(Value):
     how: str
     """`in place`, `re-create` or `surge`; empty if no update is due."""
     why: str
-    trouble: Trouble | None
+    failure: PodFailure | None
     image: NodePull | None = None
     """The pull of the new image ahead of the update."""
     preparing: tuple[Preparing, ...] = ()
@@ -161,7 +161,7 @@ class NodeRow(Value):
             "why": self.why,
             "preparing": [msgspec.to_builtins(one) for one in self.preparing],
             **image,
-            **({} if self.trouble is None else {"trouble": msgspec.to_builtins(self.trouble)}),
+            **({} if self.failure is None else {"trouble": msgspec.to_builtins(self.failure)}),
         }
 
 
@@ -194,7 +194,7 @@ class RowReader:
     def row(self, node: NodeInfo) -> NodeRow:
         pod = node.current or node.old or next(iter(node.pods), None)
         detail = self._details.get(pod.uid) if pod is not None else None
-        trouble = trouble_of(detail) if detail is not None else None
+        failure = failure_of(detail) if detail is not None else None
         explained = self._explainer.explain(node)
         on_node = self._nodes.get(node.name)
         return NodeRow(
@@ -204,8 +204,8 @@ class RowReader:
             revision=self._numbers.get(pod.hash) if pod is not None else None,
             pod=detail,
             how=self._how(explained.state, node, detail),
-            why=self._why(explained, detail, trouble),
-            trouble=trouble,
+            why=self._why(explained, detail, failure),
+            failure=failure,
             image=self._pulls.get(node.name),
             preparing=self._preparing(node),
         )
@@ -235,7 +235,7 @@ class RowReader:
         change = in_place_change_of(self._rollout, node.old)
         return change.why if isinstance(change, NotPossible) else ""
 
-    def _why(self, one: Explanation, detail: PodDetail | None, trouble: Trouble | None) -> str:
+    def _why(self, one: Explanation, detail: PodDetail | None, failure: PodFailure | None) -> str:
         node = one.node
         match one.state:
             case NodeState.EXCLUDED:
@@ -245,14 +245,14 @@ class RowReader:
             case NodeState.UNPLANNED:
                 return "newer than the partition allows" if node.selected else "rollingUpdate.selector leaves it out"
             case NodeState.FAILING:
-                return trouble.brief if trouble else "its pod ended"
+                return failure.brief if failure else "its pod ended"
             case NodeState.UPDATING if one.blocker in _IN_PLACE and node.current is not None:
                 return self._underway(one.blocker, node.current, detail)
             case NodeState.UPDATING if node.current is not None and not node.current_available:
                 return self._not_available(node.current, detail)
             case NodeState.UPDATING if node.current is not None and one.blocker is None:
                 return "its old pod goes now"
-        return self._waits(one, detail, f"; {trouble.brief}" if trouble else "")
+        return self._waits(one, detail, f"; {failure.brief}" if failure else "")
 
     def _waits(self, one: Explanation, detail: PodDetail | None, ails: str) -> str:
         node, blocker = one.node, one.blocker

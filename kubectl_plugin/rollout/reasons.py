@@ -79,7 +79,7 @@ def brief_reason(snapshot: Snapshot) -> str:
     rollout, status = record_of(daemonset), daemonset.status or DaemonSetStatus()
     match phase_in(rollout):
         case Phase.PROGRESSING | Phase.STALLED | Phase.DEGRADED as phase:
-            return _stated_trouble_words(snapshot, phase, status)
+            return _stated_failure_words(snapshot, phase, status)
         case Phase.PAUSED as phase if pause_of(snapshot) is None:
             return _plain_reason(phase, daemonset, max(rollout.target - status.updated_number_scheduled, 0)).text
         case Phase.PAUSED:
@@ -153,7 +153,7 @@ def nodes_without_available_pod(survey: Survey) -> list[str]:
 
 def failing_words(rows: Sequence[NodeRow]) -> str:
     """`c-04 CrashLoopBackOff`."""
-    return some(f"{row.node} {row.trouble.reason}" if row.trouble else row.node for row in rows)
+    return some(f"{row.node} {row.failure.reason}" if row.failure else row.node for row in rows)
 
 
 def _plain_reason(phase: _PlainPhase, daemonset: DaemonSet, left: int) -> PhaseReason:
@@ -224,12 +224,12 @@ def _waiting_words(survey: Survey) -> str:
     return f"waiting for {some(without)}" if without else ""
 
 
-def _stated_trouble_words(snapshot: Snapshot, phase: Phase, status: DaemonSetStatus) -> str:
+def _stated_failure_words(snapshot: Snapshot, phase: Phase, status: DaemonSetStatus) -> str:
     """Certain problems only, the most certain first."""
     daemonset = snapshot.daemonset
     if phase is Phase.STALLED and (words := refusal_of(daemonset)):
         return _refusal_reason(daemonset, words).text
-    if words := refused_writes_words(daemonset) or awaited_nodes_words(snapshot) or _pods_trouble_words(snapshot):
+    if words := refused_writes_words(daemonset) or awaited_nodes_words(snapshot) or _pods_failure_words(snapshot):
         return words
     parts = parts_of(condition(daemonset, PROGRESSING).message)
     if phase is not Phase.DEGRADED and len(parts) > 1:
@@ -242,12 +242,12 @@ def _stated_trouble_words(snapshot: Snapshot, phase: Phase, status: DaemonSetSta
     )
 
 
-def _pods_trouble_words(snapshot: Snapshot) -> str:
+def _pods_failure_words(snapshot: Snapshot) -> str:
     try:
         surveyed = survey(snapshot)
     except UnreadableSpecError:
         return ""
-    return failing_words([row for row in surveyed.in_update_order if row.trouble]) or _waiting_words(surveyed)
+    return failing_words([row for row in surveyed.in_update_order if row.failure]) or _waiting_words(surveyed)
 
 
 def _stated_hold_words(daemonset: DaemonSet, status: DaemonSetStatus) -> str:

@@ -171,12 +171,12 @@ class RolloutStatus(Value, dict=True, gc=True):
     def _problems(self) -> tuple[Problem, ...]:
         if self.survey is None:
             return ()
-        troubled = [(row, row.trouble) for row in self.survey.in_update_order if row.trouble is not None]
-        troubled.sort(key=lambda one: one[0].state is not NodeState.FAILING)
+        failing = [(row, row.failure) for row in self.survey.in_update_order if row.failure is not None]
+        failing.sort(key=lambda one: one[0].state is not NodeState.FAILING)
         writes = (Problem(reason=WRITES_FAIL, message=self.writes),) if self.writes else ()
         pods = (
-            Problem(node=row.node, pod=row.pod.pod.name if row.pod else "", revision=row.revision, **asdict(trouble))
-            for row, trouble in troubled
+            Problem(node=row.node, pod=row.pod.pod.name if row.pod else "", revision=row.revision, **asdict(failure))
+            for row, failure in failing
         )
         return (*writes, *pods)
 

@@ -29,7 +29,7 @@ class Awaited(Value):
     fail_fast: bool = False
 
 
-class Ending(Value):
+class WaitResult(Value):
     """The end of a wait. `error` is None on success; `warning` is printed even then."""
 
     code: int
@@ -37,13 +37,13 @@ class Ending(Value):
     warning: str = ""
 
 
-def ending_of(status: RolloutStatus, wanted: Awaited) -> Ending | None:
+def result_of(status: RolloutStatus, wanted: Awaited) -> WaitResult | None:
     """None while the rollout may still succeed by itself."""
     if wanted.generation not in (None, status.daemonset.generation):
-        return changed_spec_ending(status, wanted)
+        return changed_spec_result(status, wanted)
     if not has_image(status, wanted):
         return None
-    return _other_revision_ending(status, wanted) or _ending_by_phase(status, wanted)
+    return _other_revision_result(status, wanted) or _result_by_phase(status, wanted)
 
 
 def has_image(status: RolloutStatus, wanted: Awaited) -> bool:
@@ -52,82 +52,82 @@ def has_image(status: RolloutStatus, wanted: Awaited) -> bool:
     return wanted.image is None or any(wanted.image in (image, short_image(image)) for image in images)
 
 
-def deleted_ending(name: str) -> Ending:
-    return _failed_ending(ExitCode.FAILED, f"daemonset.apps.kruise.io/{name} was deleted")
+def deleted_result(name: str) -> WaitResult:
+    return _failed_result(ExitCode.FAILED, f"daemonset.apps.kruise.io/{name} was deleted")
 
 
-def no_controller_ending(name: str, absence: str) -> Ending:
+def no_controller_result(name: str, absence: str) -> WaitResult:
     words = f"nothing happens to daemonset.apps.kruise.io/{name}: {absence}"
-    return _failed_ending(ExitCode.STUCK, words, command("doctor"))
+    return _failed_result(ExitCode.STUCK, words, command("doctor"))
 
 
-def unfinished_ending(status: RolloutStatus, after: str = "") -> Ending:
+def unfinished_result(status: RolloutStatus, after: str = "") -> WaitResult:
     """For a rollout still in progress; `after` is the elapsed `--timeout` as typed, empty without one."""
     timed = f"timed out after {after}: " if after else ""
     words = f"daemonset.apps.kruise.io/{status.daemonset.name} is at {_done_words(status)} ({status.phase})"
     why = status.awaited_nodes or (status.why if status.phase is Phase.DEGRADED else "")
     waits = _refused_writes_words(status) or (f", {why}" if why else "")
-    return _failed_ending(ExitCode.TIMED_OUT, f"{timed}{words}{waits}")
+    return _failed_result(ExitCode.TIMED_OUT, f"{timed}{words}{waits}")
 
 
-def with_namespaces(endings: Sequence[Ending], namespaces: Sequence[str]) -> list[Ending]:
-    """`endings`, prefixed with the namespace if there are several."""
+def with_namespaces(results: Sequence[WaitResult], namespaces: Sequence[str]) -> list[WaitResult]:
+    """`results`, prefixed with the namespace if there are several."""
     if len(set(namespaces)) < 2:
-        return list(endings)
-    return [_with_namespace(ending, namespace) for ending, namespace in zip(endings, namespaces, strict=True)]
+        return list(results)
+    return [_with_namespace(result, namespace) for result, namespace in zip(results, namespaces, strict=True)]
 
 
-def _with_namespace(ending: Ending, namespace: str) -> Ending:
-    error, where = ending.error, f"namespace {namespace}: "
+def _with_namespace(result: WaitResult, namespace: str) -> WaitResult:
+    error, where = result.error, f"namespace {namespace}: "
     if error is not None:
         error = CommandError(f"{where}{error.message}", hints=error.hints, exit_code=error.exit_code)
-    return replace(ending, error=error, warning=ending.warning and f"{where}{ending.warning}")
+    return replace(result, error=error, warning=result.warning and f"{where}{result.warning}")
 
 
-def _ending_by_phase(status: RolloutStatus, wanted: Awaited) -> Ending | None:
+def _result_by_phase(status: RolloutStatus, wanted: Awaited) -> WaitResult | None:
     match status.phase:
         case Phase.HEALTHY | Phase.HELD | Phase.PAUSED | Phase.MANUAL if not status.controller_agrees:
             return None
         case Phase.HEALTHY:
-            return _finished_ending(status)
+            return _finished_result(status)
         case Phase.HELD if not wanted.require_full:
-            return Ending(code=ExitCode.DONE)
+            return WaitResult(code=ExitCode.DONE)
         case Phase.HELD:
             verb = "resume" if status.daemonset.paused else "promote"
-            return _rollout_ending(status, ExitCode.WAITING, f"is held at {_updated_words(status)}", verb)
+            return _rollout_result(status, ExitCode.WAITING, f"is held at {_updated_words(status)}", verb)
         case Phase.PAUSED:
-            return _rollout_ending(status, ExitCode.WAITING, f"is paused at {_updated_words(status)}", "resume")
+            return _rollout_result(status, ExitCode.WAITING, f"is paused at {_updated_words(status)}", "resume")
         case Phase.MANUAL:
             words = f"waits until somebody deletes pods (updateStrategy OnDelete): {_updated_words(status)}"
             verb = "nodes" if status.survey else ""
-            return _rollout_ending(status, ExitCode.WAITING, words, verb, "--only", "next")
+            return _rollout_result(status, ExitCode.WAITING, words, verb, "--only", "next")
         case Phase.STALLED if status.refused:
-            return _rollout_ending(
+            return _rollout_result(
                 status, ExitCode.STUCK, f"is refused: {status.refused}", verb_to_go_back(status.snapshot)
             )
         case Phase.STALLED if status.certain:
             words = f"{_done_words(status)}{_refused_writes_words(status)}"
-            return _rollout_ending(status, ExitCode.STUCK, f"stalled at {words}", verb_to_go_back(status.snapshot))
+            return _rollout_result(status, ExitCode.STUCK, f"stalled at {words}", verb_to_go_back(status.snapshot))
         case Phase.TERMINATING:
-            return deleted_ending(status.daemonset.name)
+            return deleted_result(status.daemonset.name)
         case _ if wanted.fail_fast and status.failing:
             words = f"fails at {_done_words(status)}: {status.failing}"
-            return _rollout_ending(status, ExitCode.STUCK, words, verb_to_go_back(status.snapshot))
+            return _rollout_result(status, ExitCode.STUCK, words, verb_to_go_back(status.snapshot))
         case Phase.DEGRADED if wanted.fail_fast or is_degraded_for_long(status.snapshot):
-            return _degraded_ending(status)
+            return _degraded_result(status)
     return None
 
 
-def changed_spec_ending(status: RolloutStatus, wanted: Awaited) -> Ending | None:
+def changed_spec_result(status: RolloutStatus, wanted: Awaited) -> WaitResult | None:
     """None while the awaited generation may still come."""
     name, generation = status.daemonset.name, status.daemonset.generation
     if generation < (wanted.generation or 0):
         return None
     words = f"{name} was changed by somebody else meanwhile (now generation {generation})"
-    return _failed_ending(ExitCode.REFUSED, words)
+    return _failed_result(ExitCode.REFUSED, words)
 
 
-def _other_revision_ending(status: RolloutStatus, wanted: Awaited) -> Ending | None:
+def _other_revision_result(status: RolloutStatus, wanted: Awaited) -> WaitResult | None:
     """None if the revision may be the awaited one. If revision numbers are unreadable, the wait ends at once."""
     name = status.daemonset.name
     unknown = status.snapshot.revisions_readable and status.phase in (Phase.PENDING, Phase.TERMINATING)
@@ -135,21 +135,21 @@ def _other_revision_ending(status: RolloutStatus, wanted: Awaited) -> Ending | N
         return None
     if status.revision is None:
         words = f"which revision of {name} is rolled out cannot be told without the right to list controllerrevisions"
-        return _failed_ending(ExitCode.FAILED, words)
+        return _failed_result(ExitCode.FAILED, words)
     words = f"revision {wanted.revision} of {name} is not the one that is rolled out: it is {status.revision} now"
-    return _failed_ending(ExitCode.REFUSED, words)
+    return _failed_result(ExitCode.REFUSED, words)
 
 
-def _finished_ending(status: RolloutStatus) -> Ending:
+def _finished_result(status: RolloutStatus) -> WaitResult:
     nowhere = f"no node is eligible for daemonset.apps.kruise.io/{status.daemonset.name}: it runs nowhere"
-    return Ending(code=ExitCode.DONE, warning="" if status.counts.desired else nowhere)
+    return WaitResult(code=ExitCode.DONE, warning="" if status.counts.desired else nowhere)
 
 
-def _degraded_ending(status: RolloutStatus) -> Ending:
+def _degraded_result(status: RolloutStatus) -> WaitResult:
     words = f"is over, but {counted(status.counts.desired - status.counts.available, 'node', 'has')} no available pod"
     if is_degraded_for_long(status.snapshot):
         words += f" for longer than {short_duration(status.daemonset.progress_deadline)}"
-    return _rollout_ending(status, ExitCode.STUCK, ": ".join(filter(None, (words, status.why))))
+    return _rollout_result(status, ExitCode.STUCK, ": ".join(filter(None, (words, status.why))))
 
 
 def _updated_words(status: RolloutStatus) -> str:
@@ -164,11 +164,11 @@ def _refused_writes_words(status: RolloutStatus) -> str:
     return f": {status.writes}" if status.writes else ""
 
 
-def _rollout_ending(status: RolloutStatus, code: int, words: str, verb: str = "", *more: str) -> Ending:
+def _rollout_result(status: RolloutStatus, code: int, words: str, verb: str = "", *more: str) -> WaitResult:
     name, namespace = status.daemonset.name, status.daemonset.namespace
     hints = (command(verb, Key(namespace, name), *more),) if verb else ()
-    return _failed_ending(code, f"rollout of daemonset.apps.kruise.io/{name} {words}", *hints)
+    return _failed_result(code, f"rollout of daemonset.apps.kruise.io/{name} {words}", *hints)
 
 
-def _failed_ending(code: int, words: str, *hints: str) -> Ending:
-    return Ending(code=code, error=CommandError(words, hints=hints, exit_code=code))
+def _failed_result(code: int, words: str, *hints: str) -> WaitResult:
+    return WaitResult(code=code, error=CommandError(words, hints=hints, exit_code=code))

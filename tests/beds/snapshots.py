@@ -11,7 +11,7 @@ from controller.api.containers import KIND_OF, PodProblem
 from controller.api.daemonset import DaemonSet, DaemonSetStatus
 from controller.api.pod import Pod
 from controller.planner.world import World
-from kubectl_plugin.rollout.nodes import trouble_of
+from kubectl_plugin.rollout.nodes import failure_of
 from kubectl_plugin.rollout.snapshot import Container, PodDetail, RevisionDetail, Snapshot
 from tests.beds.worlds import NOW, ago, world
 
@@ -39,11 +39,11 @@ def crashing(message: str = "", restarts: int = 3) -> Container:
 def detail(pod: Pod, *containers: Container, **fields: Any) -> PodDetail:
     """What ails it is told by its containers, and by the pod itself as the controller reads it."""
     made = PodDetail(pod=pod, containers=containers or (container(ready=pod.ready),), **fields)
-    trouble = trouble_of(made)
-    if trouble is None or pod.ready or pod.problem is not None:
+    failure = failure_of(made)
+    if failure is None or pod.ready or pod.problem is not None:
         return made
     return msgspec.structs.replace(
-        made, pod=msgspec.structs.replace(pod, problem=KIND_OF.get(trouble.reason, PodProblem.OTHER))
+        made, pod=msgspec.structs.replace(pod, problem=KIND_OF.get(failure.reason, PodProblem.OTHER))
     )
 
 

@@ -12,7 +12,7 @@ from kubectl_plugin.rollout.nodes import NodeRow
 def rows(group: str, *states: NodeState) -> list[NodeRow]:
     return [
         NodeRow(
-            node=f"{group}-{number}", group=group, state=state, revision=1, pod=None, how="", why="", trouble=None
+            node=f"{group}-{number}", group=group, state=state, revision=1, pod=None, how="", why="", failure=None
         )
         for number, state in enumerate(states)
     ]

@@ -20,7 +20,7 @@ from kubectl_plugin.forecast.report import RolloutPlan, pace_of, rollout_plan
 from kubectl_plugin.forecast.sentences import PlanWords
 from kubectl_plugin.rollout.history import history, history_document
 from kubectl_plugin.rollout.in_place import way_between, way_in_words
-from kubectl_plugin.rollout.nodes import trouble_of
+from kubectl_plugin.rollout.nodes import failure_of
 from kubectl_plugin.rollout.survey import survey
 from tests.beds.snapshots import container, detail, snapshot
 from tests.beds.worlds import NOW, ago, ds, pod, revision, served, template
@@ -188,12 +188,12 @@ def test_a_node_in_turn_says_how_and_why_not_in_place() -> None:
 
 def test_the_kubelets_back_off_after_an_update_in_place_is_over_the_image() -> None:
     waiting = container(ready=False, waiting="CrashLoopBackOff", exit_code=137, ended="Error", message="not found")
-    told = trouble_of(detail(pod("node-3", "v2", ready=None), waiting, replaced=frozenset({"main"})))
+    told = failure_of(detail(pod("node-3", "v2", ready=None), waiting, replaced=frozenset({"main"})))
     assert told is not None
     assert (told.reason, told.message) == ("ImagePullBackOff", "not found")
     assert told.brief == "ImagePullBackOff", "how the one before ended says nothing of it"
     ended = container(ready=False, exit_code=137, ended="Error")
-    assert trouble_of(detail(pod("node-3", "v2", ready=None), ended, replaced=frozenset({"main"}))) is None
+    assert failure_of(detail(pod("node-3", "v2", ready=None), ended, replaced=frozenset({"main"}))) is None
 
 
 def test_the_pace_of_a_pod_updated_in_place_counts_from_that_update() -> None:

@@ -12,7 +12,7 @@ from controller.api.names import DEGRADED, PROGRESS_DEADLINE_ANNOTATION, TEMPLAT
 from controller.api.objects import JSON, rfc3339
 from kubectl_plugin.rollout.snapshot import Snapshot, Unread
 from kubectl_plugin.rollout.status import RolloutStatus, status_at
-from kubectl_plugin.rollout.wait import Awaited, Ending, ending_of, unfinished_ending
+from kubectl_plugin.rollout.wait import Awaited, WaitResult, result_of, unfinished_result
 from tests.beds.snapshots import of_world
 from tests.beds.worlds import ago, ds, pod, served, world
 
@@ -55,10 +55,10 @@ def degraded(reason: str, message: str) -> dict[str, JSON]:
     return {"type": DEGRADED, "status": "True", "reason": reason, "message": message, "observedGeneration": 1}
 
 
-def without_hints(ending: Ending | None) -> tuple[Any, ...]:
-    if ending is None:
+def without_hints(result: WaitResult | None) -> tuple[Any, ...]:
+    if result is None:
         return (None,)
-    return ending.code, ending.error and ending.error.message, ending.warning
+    return result.code, result.error and result.error.message, result.warning
 
 
 PATIENT = {PROGRESS_DEADLINE_ANNOTATION: "9000"}
@@ -99,19 +99,19 @@ def test_both_end_alike(case: str, wanted: Awaited, missing: tuple[str, ...]) ->
         snapshot = replace(snapshot, revisions=())
     off_the_nodes, by_its_word = status_at(snapshot, "zone"), RolloutStatus(snapshot=snapshot)
     assert off_the_nodes.phase is by_its_word.phase
-    assert without_hints(ending_of(off_the_nodes, wanted)) == without_hints(ending_of(by_its_word, wanted))
+    assert without_hints(result_of(off_the_nodes, wanted)) == without_hints(result_of(by_its_word, wanted))
     if off_the_nodes.phase is not Phase.PENDING:  # of which the controller has not counted the target
         assert off_the_nodes.progress == by_its_word.progress
-        assert without_hints(unfinished_ending(off_the_nodes, "5m")) == without_hints(
-            unfinished_ending(by_its_word, "5m")
+        assert without_hints(unfinished_result(off_the_nodes, "5m")) == without_hints(
+            unfinished_result(by_its_word, "5m")
         )
 
 
 def test_what_the_server_refuses_is_told_without_the_pod_that_was_tried() -> None:
-    ending = ending_of(RolloutStatus(snapshot=CASES["refused"]), Awaited())
-    assert ending is not None
-    assert ending.error is not None
-    assert ending.error.message.endswith("is refused: privileged")
+    result = result_of(RolloutStatus(snapshot=CASES["refused"]), Awaited())
+    assert result is not None
+    assert result.error is not None
+    assert result.error.message.endswith("is refused: privileged")
 
 
 def test_a_phase_of_a_later_controller_ends_no_wait() -> None:
@@ -124,4 +124,4 @@ def test_a_phase_of_a_later_controller_ends_no_wait() -> None:
     snapshot = replace(held, daemonset=replace(held.daemonset, status=later), nodes=None)
     for seen in (RolloutStatus(snapshot=snapshot), status_at(snapshot, "zone")):
         assert (seen.phase, seen.progress) == (Phase.PROGRESSING, "Progressing 2/2 updated")
-        assert ending_of(seen, Awaited()) is None
+        assert result_of(seen, Awaited()) is None

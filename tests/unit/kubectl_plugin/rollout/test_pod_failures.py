@@ -11,7 +11,7 @@ from controller.api.objects import JSONObject
 from controller.planner.world import World
 from kubectl_plugin.rollout.gitops import LAST_ACTION, action, last_action
 from kubectl_plugin.rollout.installation import network_sign
-from kubectl_plugin.rollout.nodes import trouble_of
+from kubectl_plugin.rollout.nodes import failure_of
 from kubectl_plugin.rollout.reasons import reason_of
 from kubectl_plugin.rollout.snapshot import Container, PodDetail
 from kubectl_plugin.rollout.survey import survey
@@ -49,9 +49,9 @@ NOT_READY = pod("node-0", ready=None)
     ],
 )
 def test_what_is_wrong(one: PodDetail, brief: str) -> None:
-    trouble = trouble_of(one)
-    assert trouble is not None
-    assert trouble.brief == brief
+    failure = failure_of(one)
+    assert failure is not None
+    assert failure.brief == brief
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_what_is_wrong(one: PodDetail, brief: str) -> None:
     ids=["starts", "not ready yet", "failed once and runs again", "ended well"],
 )
 def test_what_may_still_get_well(fine: Container) -> None:
-    assert trouble_of(detail(pod("node-0", ready=None if not fine.ready else 0.0), fine)) is None
+    assert failure_of(detail(pod("node-0", ready=None if not fine.ready else 0.0), fine)) is None
 
 
 STARTING = pod("node-2", "v2", ready=None)

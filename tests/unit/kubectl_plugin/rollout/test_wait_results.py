@@ -19,7 +19,7 @@ from kubectl_plugin.rollout.reasons import brief_reason, reason_of
 from kubectl_plugin.rollout.snapshot import PodDetail
 from kubectl_plugin.rollout.status import RolloutStatus
 from kubectl_plugin.rollout.survey import Survey, phase_in, record_of, survey
-from kubectl_plugin.rollout.wait import Awaited, ending_of
+from kubectl_plugin.rollout.wait import Awaited, result_of
 from tests.beds.snapshots import container, crashing, detail, of_world
 from tests.beds.worlds import ago, ds, pod, served, world
 from tests.unit.controller.planner.summed_up import summary
@@ -59,8 +59,8 @@ def test_the_clock_of_this_machine_alone_is_not_trusted_for_a_minute(
 ) -> None:
     seen = overdue(seconds, **given)
     assert seen.phase is (Phase.STALLED if seconds >= 0 else Phase.PROGRESSING)
-    ending = ending_of(RolloutStatus(snapshot=seen.snapshot, survey=seen), Awaited())
-    assert (ending and ending.code) == code
+    result = result_of(RolloutStatus(snapshot=seen.snapshot, survey=seen), Awaited())
+    assert (result and result.code) == code
 
 
 NOBODY = "waiting for a controller to see generation 1 (last seen: none)"
