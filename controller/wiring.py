@@ -25,8 +25,7 @@ from controller.observe.instrumentation import Instrumentation
 from controller.observe.metrics import CONTROLLER, IMAGE_QUEUE, JOB_QUEUE, RESOURCES, Metrics
 from controller.reconcile.dependencies import Dependencies
 from controller.reconcile.events import Recorder
-from controller.reconcile.inputs import ImagePulls
-from controller.reconcile.reconcile import Reconciler
+from controller.reconcile.reconcile import ImagePulls, Reconciler
 from controller.reconcile.state import DaemonSetStates
 from controller.reconcile.triggers import Triggers
 from controller.runtime.clock import Clock, system_clock

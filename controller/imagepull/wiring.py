@@ -20,7 +20,7 @@ from controller.observe.metrics import Metrics
 from controller.planner.node_fit import Rules
 from controller.planner.world import BeingPulled, Unpulled
 from controller.reconcile.caches import Cached, Caches
-from controller.reconcile.inputs import ImagePulls
+from controller.reconcile.reconcile import ImagePulls
 from controller.runtime.clock import Clock, elapsed
 from controller.runtime.pacing import PacedQueue
 from controller.runtime.store import Change, Store

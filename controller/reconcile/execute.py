@@ -6,17 +6,25 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import assert_never
+from typing import TypeVar, assert_never
 
 from msgspec.structs import replace
 
 from controller.api import patch, revision
 from controller.api.daemonset import DaemonSet
 from controller.api.names import HASH_LABEL, NEVER_RAN_ANNOTATION
-from controller.api.objects import JSONObject, Ref
+from controller.api.objects import JSONObject, Key, NamespacedObject, Ref
 from controller.kube.client import Written
-from controller.kube.errors import ApiError, MutatedByWebhook, UnknownFields, WriteVerdict, classify
-from controller.kube.requests import PODS, REVISIONS
+from controller.kube.errors import (
+    ApiError,
+    Conflict,
+    MutatedByWebhook,
+    NotFound,
+    UnknownFields,
+    WriteVerdict,
+    classify,
+)
+from controller.kube.requests import DAEMONSETS, PODS, REVISIONS, Resource, Wire
 from controller.kube.sender import CEILING
 from controller.planner import actions
 from controller.planner.pod_template import owner_reference, unknown_field_words
@@ -24,7 +32,6 @@ from controller.reconcile import events
 from controller.reconcile.caches import Compiled
 from controller.reconcile.dependencies import Dependencies
 from controller.reconcile.in_place import InPlaceWrites, labels_mutated
-from controller.reconcile.live_reads import LiveReads
 from controller.reconcile.state import DaemonSetState
 from controller.reconcile.write_outcomes import (
     Answer,
@@ -34,6 +41,9 @@ from controller.reconcile.write_outcomes import (
     retry_decision,
 )
 from controller.runtime.clock import elapsed
+
+W = TypeVar("W", bound=Wire)
+N = TypeVar("N", bound=NamespacedObject)
 
 
 class PlanExecution:
@@ -49,9 +59,7 @@ class PlanExecution:
     ) -> None:
         """`answered` is called with each answer after the state has learnt it."""
         self._actions, self._daemonset, self._state, self._dependencies = actions, daemonset, state, dependencies
-        compiled = state.compiled_for(daemonset)
-        self._requests = Requests(daemonset, compiled, dependencies)
-        self._reads = LiveReads(dependencies.client, dependencies.expectations, daemonset, compiled.rules)
+        self._requests = Requests(daemonset, state.compiled_for(daemonset), dependencies)
         self._answered = answered
         self.is_stopped = self._is_quota_full = False
         self.answers: list[Answer] = []
@@ -142,7 +150,7 @@ class PlanExecution:
         counts = await self._counts_as_failure(action, error, verdict)
         taken, left = False, error
         try:
-            taken = verdict is WriteVerdict.ALREADY_EXISTS and await self._reads.is_taken(action)
+            taken = verdict is WriteVerdict.ALREADY_EXISTS and await self._requests.is_taken(action)
             is_left = await self._is_left(action, error, verdict)
         except ApiError as second:  # the read failed too
             is_left, left = True, second
@@ -162,16 +170,16 @@ class PlanExecution:
             return False  # no node is at fault
         counts = counts_as_failure(action, verdict, suspect=self._state.write_backoff.is_suspect(action.backoff_key))
         if counts is CountsAsFailure.UNLESS_DONE and isinstance(action, actions.InDoubt):
-            return not await self._reads.may_be_done(action)
+            return not await self._requests.may_be_done(action)
         return counts is CountsAsFailure.YES
 
     async def _is_left(self, action: actions.Action, error: ApiError, verdict: WriteVerdict) -> bool:
         """Whether the action has to be retried. Asks the server or records an event, as the decision requires."""
         decision = retry_decision(action, verdict, owner_gone=self._is_over)
         if decision is RetryDecision.IF_PRESENT and isinstance(action, actions.OnPod | actions.OnRevision):
-            return await self._reads.still_exists(action)
+            return await self._requests.still_exists(action)
         if decision is RetryDecision.CHECK and isinstance(action, actions.InDoubt):
-            if await self._reads.check_outcome(action):
+            if await self._requests.check_outcome(action):
                 self._say(events.success_event(action))
         elif decision is RetryDecision.REPORT and isinstance(action, actions.InDoubt):
             unknown = isinstance(error, UnknownFields)
@@ -185,7 +193,7 @@ class PlanExecution:
 
     async def _confirmed(self) -> ApiError | None:
         try:
-            await self._reads.confirm_owner()
+            await self._requests.confirm_owner()
         except ApiError as error:
             return error
         return None
@@ -196,16 +204,17 @@ class PlanExecution:
 
 
 class Requests:
-    """Sends the requests of one pass, and records in the expectations what the server has stored."""
+    """The writes of one pass, and its reads where a stale cache would do harm. The next pass waits until the caches
+    show what both found. Methods raise ApiError unless noted."""
 
     def __init__(self, daemonset: DaemonSet, compiled: Compiled, dependencies: Dependencies) -> None:
-        self._daemonset, self._compiled, self._dependencies = daemonset, compiled, dependencies
-        wrote, owns = partial(self._wrote, PODS.name), compiled.rules.owns
-        self._in_place = InPlaceWrites(dependencies.client, dependencies.clock, wrote, owns)
+        self._daemonset, self._compiled, self._client = daemonset, compiled, dependencies.client
+        self._expectations, expects = dependencies.expectations, partial(self._expect_version, PODS)
+        self._in_place = InPlaceWrites(self._client, dependencies.clock, expects, compiled.rules.owns)
 
     async def send(self, action: actions.Action) -> None:
-        """Sends the request of one action. Raises ApiError if the server refuses it or does not answer."""
-        client, expectations, daemonset = self._dependencies.client, self._dependencies.expectations, self._daemonset
+        """Sends the request of one action."""
+        client, daemonset = self._client, self._daemonset
         match action:
             case actions.CreatePod() | actions.ProbeTemplate():
                 renderer, name = self._compiled.renderer(daemonset, action.revision), action.name
@@ -215,23 +224,23 @@ class Requests:
                     PODS, daemonset.namespace, body, name=name, dry_run=probes, strict=action.strict
                 )
                 if not probes:
-                    self._wrote(PODS.name, written)
+                    self._expect_version(PODS, written)
                 self._check(action, written)
             case actions.DeletePod():
                 seen = action.pod.version if action.as_seen else ""
                 deleted = await client.delete(PODS, action.pod, version=seen)
-                expectations.expect_deletion(daemonset.uid, action.pod.uid, elapsed(), deleted.version)
+                self._expect_deletion(action.pod.uid, deleted.version)
             case actions.CreateRevision():
                 document = revision.encode(revision_body(daemonset, action))
                 written = await client.create(REVISIONS, daemonset.namespace, document, name=action.name)
-                self._wrote(REVISIONS.name, written)
+                self._expect_version(REVISIONS, written)
             case actions.DeleteRevision():
                 await client.delete(REVISIONS, action.revision)
             case actions.AdoptPod() | actions.ReleasePod() | actions.RelabelPod():
-                self._wrote(PODS.name, await client.patch(PODS, action.pod, metadata_patch(action, daemonset)))
+                self._expect_version(PODS, await client.patch(PODS, action.pod, metadata_patch(action, daemonset)))
             case actions.AdoptRevision() | actions.RenumberRevision() | actions.RecordRun():
                 written = await client.patch(REVISIONS, action.revision, metadata_patch(action, daemonset))
-                self._wrote(REVISIONS.name, written)
+                self._expect_version(REVISIONS, written)
             case (
                 actions.PrepareDelete()
                 | actions.CancelDelete()
@@ -245,6 +254,86 @@ class Requests:
             case _:
                 assert_never(action)
 
+    async def confirm_owner(self) -> None:
+        """Raises Conflict if the DaemonSet was replaced or is being deleted, NotFound if it is gone."""
+        daemonset = self._daemonset
+        live = await self._client.get(DAEMONSETS, daemonset.key)
+        if live is None or live.uid != daemonset.uid or live.terminating:
+            words = "it was deleted or replaced meanwhile; nothing is adopted"
+            raise Conflict("get", DAEMONSETS.describe(daemonset.key), words)
+
+    async def is_taken(self, action: actions.Action) -> bool:
+        """Whether the name of a new object belongs to one that the action would not have made, so that it needs
+        another. A revision differs by content or owner, or is terminating or without the required labels."""
+        uid, rules = self._daemonset.uid, self._compiled.rules
+        try:
+            if isinstance(action, actions.CreatePod):
+                pod = await self._client.get(PODS, self._key(action.name))
+                if pod is None or pod.owner_uid != uid:
+                    return True
+                self._expect_version(PODS, pod)
+            elif isinstance(action, actions.CreateRevision):
+                found = await self._client.get(REVISIONS, self._key(action.name))
+                if found is None or found.terminating or found.identity != self._daemonset.identity:
+                    return True
+                if found.owner_uid != uid and (found.owner_uid or not rules.owns(found.labels)):
+                    return True
+                self._expect_version(REVISIONS, found)
+        except NotFound:
+            pass
+        return False
+
+    async def still_exists(self, action: actions.OnPod | actions.OnRevision) -> bool:
+        """Whether the object exists although the write got "not found", which a webhook can also answer."""
+        if isinstance(action, actions.OnPod):
+            pod = await self._live(action.pod, PODS)
+            return pod is not None and not pod.terminating
+        found = await self._live(action.revision, REVISIONS)
+        return found is not None and not found.terminating
+
+    async def may_be_done(self, action: actions.InDoubt) -> bool:
+        """Whether an earlier attempt with a lost answer may have succeeded; True, without raising, if the server
+        cannot be asked. A failed write's back-off frees its share of the budget, which must not happen while it may
+        have been done."""
+        try:
+            match action:
+                case actions.CreatePod():
+                    made = await self._client.get(PODS, self._key(action.name))
+                    return made is not None and made.owner_uid == self._daemonset.uid
+                case actions.DrainPod():
+                    return False  # if it is done, the pod is not ready, and counts so
+                case actions.DeletePod() | actions.UpdateInPlace() | actions.PrepareDelete():
+                    pod = await self._live(action.pod, PODS)
+                    if pod is None or pod.terminating:
+                        return True
+                    if isinstance(action, actions.UpdateInPlace):
+                        return pod.hash == action.revision.hash
+                    return isinstance(action, actions.PrepareDelete) and pod.held_by_hook
+                case _:
+                    assert_never(action)
+        except NotFound:
+            return False
+        except ApiError:
+            return True
+
+    async def check_outcome(self, action: actions.InDoubt) -> bool:
+        """Looks up a write with a lost answer. True for a finished update in place, which no later pass reports."""
+        if isinstance(action, actions.CreatePod | actions.DrainPod):
+            return False  # tried again under the same name, or on the same pod
+        pod = await self._live(action.pod, PODS)
+        match action:
+            case actions.DeletePod():
+                if pod is None or pod.terminating:
+                    self._expect_deletion(action.pod.uid, None if pod is None else pod.version)
+            case actions.PrepareDelete():
+                if pod is not None:
+                    self._expect_version(PODS, pod)
+            case actions.UpdateInPlace():
+                return pod is not None and pod.hash == action.revision.hash
+            case _:
+                assert_never(action)
+        return False
+
     def _check(self, action: actions.CreatePod | actions.ProbeTemplate, written: Written) -> None:
         """Raises MutatedByWebhook if a webhook changed the labels of the selector or of the revision."""
         labels, rules = written.labels or {}, self._compiled.rules
@@ -257,8 +346,22 @@ class Requests:
                 "create", PODS.describe(created), f"a webhook removes or changes its label {HASH_LABEL}"
             )
 
-    def _wrote(self, resource: str, written: Written) -> None:
-        self._dependencies.expectations.expect_version(self._daemonset.uid, resource, written.version, elapsed())
+    async def _live(self, ref: Ref, kind: Resource[W, N]) -> N | None:
+        """The object on the server; None if it is gone or replaced."""
+        try:
+            found = await self._client.get(kind, Key(ref.namespace, ref.name))
+        except NotFound:
+            return None
+        return found if found is not None and found.uid == ref.uid else None
+
+    def _key(self, name: str) -> Key:
+        return Key(self._daemonset.namespace, name)
+
+    def _expect_version(self, kind: Resource[W, N], seen: Written | NamespacedObject) -> None:
+        self._expectations.expect_version(self._daemonset.uid, kind.name, seen.version, elapsed())
+
+    def _expect_deletion(self, pod_uid: str, version: str | None) -> None:
+        self._expectations.expect_deletion(self._daemonset.uid, pod_uid, elapsed(), version)
 
 
 def metadata_patch(

@@ -1,20 +1,25 @@
-"""One pass over a DaemonSet: check that the caches are fresh, plan, carry out, write the status."""
+"""One pass over a DaemonSet: check that the caches are fresh, make its World, plan, carry out, write the status."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from typing import TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from controller.api.daemonset import DaemonSet
 from controller.api.objects import Key
+from controller.api.pod import Pod
 from controller.kube.errors import ApiError
+from controller.planner.actions import CreatePod, DeletePod, InDoubt, Unready, UpdateInPlace
 from controller.planner.plan import Plan, plan
 from controller.planner.revisions import of_template
+from controller.planner.world import FormerPod, Predecessor, Unpulled, World
 from controller.reconcile.caches import Cached, Caches
 from controller.reconcile.dependencies import Dependencies
 from controller.reconcile.execute import PlanExecution
-from controller.reconcile.inputs import ImagePulls, world_of
 from controller.reconcile.state import DaemonSetState, DaemonSetStates
 from controller.reconcile.write_outcomes import Answer
 from controller.runtime.clock import elapsed
@@ -32,8 +37,20 @@ from controller.runtime.workers import (
 )
 from controller.runtime.workqueue import WorkItem
 
+K = TypeVar("K")
+
 RECHECK_SECONDS = 3.0
 """Seconds after its writes at which a pass is due without an event: a write that a webhook undid changes nothing."""
+
+
+class ImagePulls:
+    """What is known of images on nodes; this base class, used without ImagePullJobs, knows nothing."""
+
+    def unpulled(self, daemonset: DaemonSet, cached: Cached) -> Mapping[str, Unpulled]:
+        return {}
+
+    def moved(self, daemonset: DaemonSet) -> frozenset[str]:
+        return frozenset()
 
 
 class _Pass(msgspec.Struct, frozen=True):
@@ -96,23 +113,13 @@ class Reconciler:
 
     def _decide(self, this: _Pass) -> Plan:
         daemonset, state, cached = this.daemonset, this.state, this.cached
-        compiled = state.compiled_for(daemonset)
-        state.begin(daemonset.generation, cached.reach)
+        state.begin(daemonset, cached.reach)
         state.forget_gone(cached, this.moment, fresh=this.fresh)
         current = {one.hash for one in of_template(daemonset, cached.revisions)}
         state.ready_seen.look(cached.pods, current, this.now, this.moment)
         state.restarts_seen.look(cached.pods, this.moment)
-        _, status = state.status_writer.own.latest(daemonset)
         world = world_of(
-            msgspec.structs.replace(daemonset, status=status),  # the cache may not show our last one yet
-            compiled,
-            cached,
-            state,
-            this.now,
-            this.moment,
-            fresh=this.fresh,
-            unpulled=self._image_pulls.unpulled(daemonset, cached),
-            moved=self._image_pulls.moved(daemonset),
+            daemonset, cached, state, this.now, this.moment, fresh=this.fresh, image_pulls=self._image_pulls
         )
         decided = plan(world)
         state.decided(daemonset, decided, this.now)
@@ -131,7 +138,7 @@ class Reconciler:
 
         # with a permit of its own it waits for no other pass at the throttle
         client = self._dependencies.client.with_reserved_permit(warned)
-        dependencies = msgspec.structs.replace(self._dependencies, client=client)
+        dependencies = replace(self._dependencies, client=client)
         answers, in_time = await self._carry_out(this, decided, dependencies, requeue)
         errors = [answer.left for answer in answers if answer.left is not None]
         status_due: float | None = None
@@ -185,3 +192,116 @@ def seconds_until_due(
     delays.append(RECHECK_SECONDS if wrote else None)
     # a timer may fire a rounding error too early, and then again at once
     return min((max(delay, AT_ONCE) for delay in delays if delay is not None), default=None)
+
+
+MOST_RESTORED = 10
+"""Pods of one DaemonSet on one node beyond which pods created by another controller are deleted at once."""
+
+
+def world_of(
+    daemonset: DaemonSet,
+    cached: Cached,
+    state: DaemonSetState,
+    now: float,
+    moment: float,
+    *,
+    fresh: bool,
+    image_pulls: ImagePulls,
+) -> World:
+    """The World of one pass, from the newest known status. Writes with an unknown outcome count as done. `now`
+    (seconds since 1970) and `moment` (`elapsed`) are the same instant: the state's times are converted in each pass,
+    so that setting the wall clock changes no duration."""
+
+    def dated(times: Mapping[K, float]) -> dict[K, float]:
+        return {key: now + time - moment for key, time in times.items()}
+
+    compiled, (_, status) = state.compiled_for(daemonset), state.status_writer.own.latest(daemonset)
+    resizable, failing = compiled.gates.resize and not state.no_resize, state.node_backoff
+    pods, orphans = _with_adopted(cached, state.adopted, daemonset.uid)
+    done = state.assumed_done(moment)
+    creates = [action for action in done if isinstance(action, CreatePod)]
+    deletes = [action for action in done if isinstance(action, DeletePod)]
+    in_backoff = state.in_backoff(moment)
+    return World(
+        daemonset=replace(daemonset, status=status),  # the cache may not show our last one yet
+        rules=compiled.rules,
+        nodes=cached.nodes,
+        pods=_as_if_done(pods, done),
+        orphans=orphans,
+        revisions=cached.revisions,
+        placements=compiled.placements(cached.revisions),
+        changes=compiled.changes(daemonset, cached.revisions, resizable=resizable),
+        reads_env=compiled.gates.env_from_metadata,
+        resizable=resizable,
+        unpulled=image_pulls.unpulled(daemonset, cached),
+        moved=image_pulls.moved(daemonset),
+        orphan_revisions=cached.orphan_revisions,
+        now=now,
+        fresh=fresh,
+        unreadable=cached.unreadable,
+        awaited=frozenset(state.awaited),
+        no_resize=state.no_resize,
+        refused_resizes=state.refused_resizes.copy(),
+        unmapped=state.unmapped.copy(),
+        strays=frozenset(state.strays),
+        unanswered_names=state.unanswered_names.copy(),
+        predecessors={**state.predecessors, **_coming(state.predecessors, creates, now)},
+        coming={action.node: action.revision.hash for action in creates},
+        leaving=frozenset([action.node for action in deletes]),
+        ready_seen=state.ready_seen.since(now, moment),
+        restarts_seen=state.restarts_seen.since(now, moment),
+        verdicts=state.verdicts.known(moment),
+        asked=state.verdicts.asked,
+        ask_at=now + state.verdicts.ask_at - moment,
+        in_backoff=dated(in_backoff),
+        due_again=dated(state.write_backoff.due_again(moment)),
+        not_before=dated(failing.not_before(moment)),
+        restored=_with_few_pods(failing.restored, pods),
+        short_lived=dated(failing.short_lived),
+        write_failure=state.write_failure.message if state.write_failure is not None else "",
+        reverted_externally=not state.reverted_writes.reverted_externally.isdisjoint(in_backoff),
+        collisions=max(state.collisions, (status.collision_count or 0) if status is not None else 0),
+    )
+
+
+def _with_few_pods(nodes: frozenset[str], pods: Sequence[Pod]) -> frozenset[str]:
+    """The nodes with at most `MOST_RESTORED` running pods: only their pods may wait for a deletion."""
+    if not nodes:
+        return nodes
+    running = Counter(pod.node for pod in pods if not pod.terminating)
+    return frozenset(node for node in nodes if running[node] <= MOST_RESTORED)
+
+
+def _with_adopted(cached: Cached, adopted: Collection[str], owner: str) -> tuple[tuple[Pod, ...], tuple[Pod, ...]]:
+    """The DaemonSet's pods, including those it may have adopted, and the remaining orphans."""
+    if not adopted:
+        return cached.pods, cached.orphans
+    ours = (replace(one, owner_uid=owner) for one in cached.orphans if one.uid in adopted)
+    return (*cached.pods, *ours), tuple([one for one in cached.orphans if one.uid not in adopted])
+
+
+def _as_if_done(pods: tuple[Pod, ...], done: Collection[InDoubt]) -> tuple[Pod, ...]:
+    """`pods`, those that may have been deleted as terminating, and those that may be updating in place or preparing
+    their deletion as unready until they change. Ended pods stay, because they would count as gone."""
+    deleted = {action.pod.uid for action in done if isinstance(action, DeletePod)}
+    begun = {action.pod.uid for action in done if isinstance(action, Unready)}
+    updated = {(action.pod.uid, action.revision.hash) for action in done if isinstance(action, UpdateInPlace)}
+
+    def changed(pod: Pod) -> Pod:
+        if pod.uid in deleted and not pod.ended:
+            return replace(pod, terminating=True)
+        return replace(pod, ready=False) if pod.uid in begun and (pod.uid, pod.hash) not in updated else pod
+
+    return tuple([changed(pod) for pod in pods]) if deleted or begun else pods
+
+
+def _coming(
+    known: Mapping[str, Predecessor], creates: Collection[CreatePod], now: float
+) -> Mapping[str, Predecessor]:
+    """A pod of the new revision on each node where a create may have succeeded."""
+    return {
+        one.node: replace(
+            known.get(one.node, Predecessor(uid="")), pod=FormerPod(hash=one.revision.hash, created=now)
+        )
+        for one in creates
+    }

@@ -4,7 +4,7 @@ else except the revision of a missing pod (`predecessors`), and no limit of a ro
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from math import inf
 
@@ -22,7 +22,6 @@ from controller.reconcile.backoff import NodeBackoff, WriteBackoff
 from controller.reconcile.caches import Cached, Compiled
 from controller.reconcile.events import ServerWarnings
 from controller.reconcile.in_place import UndoesAdmission
-from controller.reconcile.pod_times import ReadyTimes, RestartTimes
 from controller.reconcile.status_writer import StatusConflict, StatusWriter, conflict_after, conflict_found
 from controller.reconcile.write_outcomes import Answer, RevertedWrites, TemplateVerdicts, WriteFailure, failure_after
 from controller.runtime.expectations import CacheProgress
@@ -44,6 +43,80 @@ SHORT_LIVED_REASONS = (
 )
 """Reasons for deleting pods that did not last; other deletions are not a failure of the node."""
 NO_RESIZE = "this server has no pods/resize, which takes Kubernetes 1.33, so new pods are made instead"
+
+
+class NodeTimestamp(Value):
+    reported: float
+    """Seconds since 1970 by the clock of the node."""
+    seen: float | None
+    """When it was first seen (`elapsed`); None if it was there before the first pass."""
+
+
+class ReadyTimes(msgspec.Struct):
+    """When pods were first seen ready whose Ready time is in the future, because their node's clock is ahead or the
+    controller's was set back. Otherwise they would be unavailable until then."""
+
+    known: dict[str, NodeTimestamp] | None = None
+    """By pod uid. None before the first pass."""
+    epoch: float = 0.0
+    """`elapsed` at the start of 1970 by the wall clock of the last pass."""
+
+    def look(self, pods: Iterable[Pod], current: Container[str], now: float, moment: float) -> None:
+        """Records the pods of a pass. `current`: hashes of the current revision; `now`: seconds since 1970."""
+        known, ahead = self.known, {}
+        for pod in pods:
+            reported = pod.ready_since
+            if reported is None or (reported <= now and not known):
+                continue
+            before = known.get(pod.uid) if known else None
+            if before is not None and before.reported == reported:
+                ahead[pod.uid] = before
+            elif reported > now:
+                ahead[pod.uid] = NodeTimestamp(
+                    reported=reported, seen=self._seen(pod, reported, current, now, moment)
+                )
+        self.known, self.epoch = ahead, moment - now
+
+    def since(self, now: float, moment: float) -> dict[str, float]:
+        """When each such pod was first seen ready (seconds since 1970), by uid."""
+        return _since(self.known, now, moment)
+
+    def _seen(self, pod: Pod, reported: float, current: Container[str], now: float, moment: float) -> float:
+        """Since when a pod counts as ready (`elapsed`) whose Ready time is after `now`. Old pods must not all be
+        unavailable, or all would be deleted at once. If the clock was set back, its earlier time is used; after a
+        restart, the pod's creation. If that is in the future too, an old pod was always ready and a current one is so
+        from `moment` on."""
+        if self.known is not None:
+            return min(reported + self.epoch, moment)
+        if pod.created <= now:
+            return pod.created + moment - now
+        return moment if pod.hash in current else -inf
+
+
+class RestartTimes(msgspec.Struct):
+    """When restarts of containers were seen; by a clock that is behind, they would seem to have run for long."""
+
+    known: dict[str, NodeTimestamp] | None = None
+
+    def look(self, pods: Iterable[Pod], moment: float) -> None:
+        """Records all pods of a pass, or an old restart would look new at the pod's first update in place."""
+        seen = None if self.known is None else moment
+        known, self.known = self.known or {}, {}
+        for pod in pods:
+            if pod.restarted_at is not None:
+                before = known.get(pod.uid)
+                same = before is not None and before.reported == pod.restarted_at
+                self.known[pod.uid] = (
+                    before if before and same else NodeTimestamp(reported=pod.restarted_at, seen=seen)
+                )
+
+    def since(self, now: float, moment: float) -> dict[str, float]:
+        """When restarts of each pod were seen (seconds since 1970), by uid."""
+        return _since(self.known, now, moment)
+
+
+def _since(known: dict[str, NodeTimestamp] | None, now: float, moment: float) -> dict[str, float]:
+    return {uid: now + one.seen - moment for uid, one in (known or {}).items() if one.seen is not None}
 
 
 class UnknownOutcome(Value):
@@ -98,11 +171,12 @@ class DaemonSetState(msgspec.Struct):
         self.compiled = Compiled(daemonset, {}, self.gates) if known is None else known.of(daemonset)
         return self.compiled
 
-    def begin(self, generation: int, reach: CacheProgress) -> None:
-        """Prepares for a pass over this generation. A new one forgets all failures: the edit may have cured them."""
+    def begin(self, daemonset: DaemonSet, reach: CacheProgress) -> None:
+        """Prepares for a pass. A new generation forgets all failures: the edit may have cured them."""
+        self.compiled_for(daemonset)
         self.status_writer.own.look(reach)
-        if generation != self.generation:
-            self.generation = generation
+        if daemonset.generation != self.generation:
+            self.generation = daemonset.generation
             self.node_backoff.clear()
             self.verdicts.reset()
             self.write_backoff.clear()

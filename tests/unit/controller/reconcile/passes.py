@@ -15,8 +15,7 @@ from controller.api.pod import Pod
 from controller.api.revision import Revision
 from controller.kube.decode import Bookmark, Seen
 from controller.reconcile.caches import Caches
-from controller.reconcile.inputs import ImagePulls
-from controller.reconcile.reconcile import Reconciler
+from controller.reconcile.reconcile import ImagePulls, Reconciler
 from controller.reconcile.state import DaemonSetStates
 from controller.runtime.clock import elapsed
 from controller.runtime.pacing import Pacer

@@ -12,8 +12,7 @@ from controller.api.daemonset import DaemonSet
 from controller.api.names import ROLLOUT_COMPLETE
 from controller.kube.requests import Request, Response
 from controller.reconcile.caches import Cached
-from controller.reconcile.inputs import ImagePulls
-from controller.reconcile.reconcile import RECHECK_SECONDS, seconds_until_due
+from controller.reconcile.reconcile import RECHECK_SECONDS, ImagePulls, seconds_until_due
 from controller.runtime.expectations import OF_PODS, STALE_WARNING
 from controller.runtime.pacing import FIRST_INTERVAL
 from controller.runtime.workers import ANSWER_SECONDS, AT_ONCE, STALE_RETRY_SECONDS, Done, RequeueAfter, Retry

@@ -103,7 +103,7 @@ def test_our_own_status_is_forgotten_once_the_cache_knows_better(
     state = DaemonSetState()
     own = state.status_writer.own
     own.wrote(DaemonSetStatus(number_ready=2), "12", 5.0)
-    state.begin(state.generation, CacheProgress(version=version, listed=listed))
+    state.begin(ds(generation=state.generation), CacheProgress(version=version, listed=listed))
     cached = replace(ds(), version="3", status=DaemonSetStatus(number_ready=1))
     assert own.latest(cached) == (("3", cached.status) if forgotten else ("12", own.status))
 
@@ -166,9 +166,9 @@ def test_another_generation_begins_with_a_clean_page() -> None:
     for _ in range(2):
         state.write_backoff.record_failure(BackoffKey("node", "node-3"), NOW)
     state.learn(REFUSED, ds(), NOW)
-    state.begin(1, CacheProgress())
+    state.begin(ds(generation=1), CacheProgress())
     assert (state.write_failure, state.verdicts.refusals) == (told, 1)
-    state.begin(2, CacheProgress())
+    state.begin(ds(generation=2), CacheProgress())
     assert (state.write_failure, state.verdicts.refusals) == (None, 0)
     assert state.write_backoff.in_backoff(NOW) == {}
     assert state.verdicts.ask_at == 0.0

@@ -20,9 +20,8 @@ from controller.planner.actions import Action, DeletePod, DeleteReason, PrepareD
 from controller.planner.plan import Plan, plan
 from controller.planner.world import BackoffKey, World
 from controller.reconcile.caches import Caches
-from controller.reconcile.inputs import world_of
-from controller.reconcile.pod_times import ReadyTimes, RestartTimes
-from controller.reconcile.state import DaemonSetState, DaemonSetStates, UnknownOutcome
+from controller.reconcile.reconcile import ImagePulls, world_of
+from controller.reconcile.state import DaemonSetState, DaemonSetStates, ReadyTimes, RestartTimes, UnknownOutcome
 from tests.beds.stores import open_store
 from tests.beds.worlds import NOW, OURS, ds, pod, world
 
@@ -42,7 +41,7 @@ def caches_with(
 def world_seen(caches: Caches, state: DaemonSetState | None = None) -> World:
     (daemonset,) = caches.daemonsets.values()
     cached, state = caches.snapshot(daemonset), state or DaemonSetState()
-    return world_of(daemonset, state.compiled_for(daemonset), cached, state, NOW, NOW, fresh=True)
+    return world_of(daemonset, cached, state, NOW, NOW, fresh=True, image_pulls=ImagePulls())
 
 
 def begun(action: Action) -> DaemonSetState:
