@@ -20,7 +20,6 @@ from controller.api.pod import Pod
 from controller.planner.actions import CreatePod
 from controller.planner.blocker_texts import Blocker
 from controller.planner.explanation import Explainer
-from controller.planner.nodes import NodeInfo
 from controller.planner.plan import Plan, plan
 from controller.planner.rollout_state import RolloutState, rollout_state
 from controller.planner.status import Status
@@ -40,12 +39,13 @@ _LEFT: Final = 2
 """Waves at the end of a run that are still simulated, so that its end is noticed."""
 _JITTER: Final = 1e-3
 """Seconds by which intervals between waves may differ due to rounding."""
-
-
-class Repeated(Value):
-    world: World
-    """The state right after the last of `waves` was planned."""
-    waves: tuple[Wave, ...]
+_OF_ONE_POD: Final = ("labels", "created", "ready_since", "restarted_at")
+"""Fields that an update in place may leave as they were."""
+_MEMORY: Final = (
+    *("orphans", "in_backoff", "due_again", "not_before", "short_lived", "restored", "coming", "leaving"),
+    *("awaited", "strays", "unpulled", "unanswered_names"),
+)
+"""What a world knows about individual nodes beyond their pods."""
 
 
 def are_alike(waves: Sequence[Wave]) -> bool:
@@ -63,16 +63,17 @@ def are_alike(waves: Sequence[Wave]) -> bool:
 
 def repeated(
     rollout: RolloutState, waves: Sequence[Wave], first: Mapping[str, Pod], never_ready: NeverReady, most: int
-) -> Repeated | None:
-    """Copies of the last of `waves`, which are alike, for as long as the next nodes are alike; at most `most`, or
-    None if too few. `rollout` is the state after `waves`, `first` each node's only pod when the forecast began."""
+) -> tuple[World, tuple[Wave, ...]] | None:
+    """Copies of the last of `waves`, which are alike, for as long as the next nodes are alike, and the state right
+    after the last copy was planned; at most `most` copies, or None if too few. `rollout` is the state after `waves`,
+    `first` each node's only pod when the forecast began."""
     world, last = rollout.world, waves[-_ALIKE:]
     width = len(last[0].moves)
     now_there: dict[str, list[Pod]] = {}
     for pod in world.pods:
         now_there.setdefault(pod.node, []).append(pod)
     sample = first.get(last[0].moves[0].node)
-    if sample is None or _has_memory(world):
+    if sample is None or any(getattr(world, field) for field in _MEMORY):
         return None
     kind, queue = _kind(sample, world), []
     hopeful = {one.name for one in world.nodes if not (is_not_ready(one) or one.not_ready)}
@@ -82,8 +83,8 @@ def repeated(
         return None
     for node in Explainer(rollout).in_turn:
         there = now_there.get(node.name, [])
-        plain = len(there) == 1 and node.name in hopeful and _is_plain(node, world)
-        if not plain or _kind(there[0], world) != kind:
+        plain = node.only_old and node.old_ready and node.name not in world.predecessors
+        if not plain or len(there) != 1 or node.name not in hopeful or _kind(there[0], world) != kind:
             break
         queue.append(there[0])
     count = min(len(queue) // width - _LEFT, most)
@@ -99,7 +100,7 @@ class _Repeating:
         self._alike, self._own, self._now_there = alike, own, now_there
         self._step = alike[-1].begins - alike[-2].begins
 
-    def run(self, world: World, groups: Sequence[Sequence[Pod]]) -> Repeated:
+    def run(self, world: World, groups: Sequence[Sequence[Pod]]) -> tuple[World, tuple[Wave, ...]]:
         waves = [*self._alike]
         for group in groups:
             waves.append(self._next(waves[-1], [pod.node for pod in group]))
@@ -114,15 +115,9 @@ class _Repeating:
                 ]
                 if like.node in world.predecessors:
                     before[move.node] = predecessor(self._own[move.node])
-        return Repeated(
-            world=replace(
-                world,
-                pods=tuple(pod for found in pods.values() for pod in found),
-                predecessors=before,
-                now=world.now + len(groups) * self._step,
-            ),
-            waves=tuple(waves[len(self._alike) :]),
-        )
+        after = tuple(pod for found in pods.values() for pod in found)
+        world = replace(world, pods=after, predecessors=before, now=world.now + len(groups) * self._step)
+        return world, tuple(waves[len(self._alike) :])
 
     def _next(self, before: Wave, nodes: Sequence[str]) -> Wave:
         moves = tuple(
@@ -135,24 +130,13 @@ class _Repeating:
         """The counterpart on `node` of `model`, a pod on the node `of`, shifted by `later` seconds."""
         was, own = self._own[of], self._own[node]
         since = None if model.ready_since is None else model.ready_since + later
+        shifted = replace(model, node=node, created=model.created + later, ready_since=since)
         if model.uid != was.uid:
             name = f"{model.name}-{node}"
-            return replace(
-                model, name=name, uid=f"planned-{name}", node=node, created=model.created + later, ready_since=since
-            )
-        created = own.created if model.created == was.created else model.created + later
-        since = own.ready_since if model.ready_since == was.ready_since else since
-        return replace(
-            model,
-            name=own.name,
-            uid=own.uid,
-            version=own.version,
-            node=node,
-            labels=own.labels if model.labels == was.labels else model.labels,
-            created=created,
-            ready_since=since,
-            restarted_at=own.restarted_at if model.restarted_at == was.restarted_at else model.restarted_at,
-        )
+            return replace(shifted, name=name, uid=f"planned-{name}")
+        unchanged = [field for field in _OF_ONE_POD if getattr(model, field) == getattr(was, field)]
+        kept = {field: getattr(own, field) for field in unchanged}
+        return replace(shifted, name=own.name, uid=own.uid, version=own.version, **kept)
 
 
 def _nodes_of(wave: Wave) -> tuple[str, ...]:
@@ -161,10 +145,6 @@ def _nodes_of(wave: Wave) -> tuple[str, ...]:
 
 def _shape(move: NodeMove) -> NodeMove:
     return replace(move, node="", pod=None if move.pod is None else "")
-
-
-def _is_plain(node: NodeInfo, world: World) -> bool:
-    return node.only_old and node.old_ready and node.name not in world.predecessors
 
 
 def _kind(pod: Pod, world: World) -> Pod:
@@ -185,25 +165,6 @@ def _kind(pod: Pod, world: World) -> Pod:
     )
 
 
-def _has_memory(world: World) -> bool:
-    """Whether anything is known about individual nodes beyond their pods."""
-    return bool(
-        world.orphans
-        or world.in_backoff
-        or world.due_again
-        or world.not_before
-        or world.short_lived
-        or world.restored
-        or world.coming
-        or world.leaving
-        or world.awaited
-        or world.strays
-        or world.unpulled
-        or world.unanswered_names
-    )
-
-
-NEVER: NeverReady = frozenset()
 _FAR = 365 * 86_400.0
 """Forecast horizon in seconds."""
 _LOOK_EVERY = 8
@@ -251,7 +212,7 @@ class RestlessError(RuntimeError):
 def forecast(
     world: World,
     *,
-    never_ready: NeverReady = NEVER,
+    never_ready: NeverReady = frozenset(),
     waves: int = 0,
     pace: float = 0.0,
     tell: Tell | None = None,
@@ -356,9 +317,9 @@ class _Foreseeing:
         if found is None:
             self._look_at = count + _LOOK_EVERY
             return
-        self._world = found.world
-        self._waves += found.waves
-        self._surged |= {move.node for wave in found.waves for move in wave.moves if move.how is How.SURGE}
+        self._world, copies = found
+        self._waves += copies
+        self._surged |= {move.node for wave in copies for move in wave.moves if move.how is How.SURGE}
 
     def _wait(self, wake_at: float | None) -> bool:
         passed = world_after_waiting(self._world, self._hopeless, self._pace)

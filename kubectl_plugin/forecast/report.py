@@ -25,7 +25,7 @@ from controller.planner.rollout_state import RolloutState, rollout_state
 from controller.planner.world import TemplateRefused, World
 from kubectl_plugin.changes.effects import number_of
 from kubectl_plugin.errors import CommandError
-from kubectl_plugin.forecast.forecast import NEVER, Forecast, Tell, forecast, left_to_update
+from kubectl_plugin.forecast.forecast import Forecast, Tell, forecast, left_to_update
 from kubectl_plugin.forecast.moves import How
 from kubectl_plugin.forecast.simulate import port_waiters, world_after_waiting
 from kubectl_plugin.forecast.warnings import CheckResult, ForecastWarning, warnings_of
@@ -109,7 +109,7 @@ def _worked_out(
 
 def _when_finished(rollout: RolloutState) -> World:
     world = rollout.world
-    passed = world_after_waiting(world, NEVER, 0.0)
+    passed = world_after_waiting(world, frozenset(), 0.0)
     world = world if passed is None else passed[0]
     return replace(world, now=world.now + world.daemonset.spec.min_ready_seconds + 1.0)
 

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from rich.console import Group as Lines
 from rich.text import Text
 
+from controller.api.daemonset import Phase
 from controller.api.formats import counted
-from kubectl_plugin.forecast.moves import Wave
+from controller.planner.conditions import some
+from controller.planner.explanation import NodeState
+from kubectl_plugin.forecast.moves import How, Wave
 from kubectl_plugin.forecast.report import Later, RolloutPlan
-from kubectl_plugin.forecast.sentences import PlanWords
-from kubectl_plugin.forecast.warnings import CheckResult, ForecastWarning
+from kubectl_plugin.forecast.warnings import CheckResult
 from kubectl_plugin.render.tables import BAD, DIM, LABEL, clean, cut
+from kubectl_plugin.rollout.nodes import NodeRow
+from kubectl_plugin.units import short_duration
 from kubectl_plugin.wording import between, for_cluster, new_nodes
 
 LABELS: Final = 11
@@ -32,10 +36,9 @@ class PlanBlock:
     def __init__(
         self, plan: RolloutPlan, *, width: int, only_ascii: bool, wide: bool = False, flags: tuple[str, ...] = ()
     ) -> None:
-        self._flags = flags
-        self._plan, self._found = plan, plan.forecast
-        self._width, self._ascii, self._wide = width, only_ascii, wide
-        self._words = PlanWords(plan, only_ascii=only_ascii)
+        self._plan, self._found, self._daemonset = plan, plan.forecast, plan.survey.daemonset
+        self._width, self._ascii, self._wide, self._flags = width, only_ascii, wide, flags
+        self._arrow, self._dots = ("->", "...") if only_ascii else ("→", "…")
 
     def drawn(self) -> Lines:
         """Lines have no control characters and, unless wide, fit the terminal."""
@@ -56,9 +59,11 @@ class PlanBlock:
         yield from (Text(" " * indent + one) for one in rest)
 
     def _headline(self) -> Iterator[Text]:
-        """Limits that do not fit behind the name get their own line."""
-        name, colon, rest = self._words.headline().partition(":")
-        line, limits = Text.assemble((name, LABEL), colon, rest), ", ".join(self._words.limiting_settings())
+        """`node-agent: revision 6 → 7` and the limits, which get their own line if they do not fit behind it."""
+        plan, limits = self._plan, ", ".join(self._limiting_settings())
+        numbers = f"{plan.previous_number} {self._arrow} {plan.number}" if self._replaces else f"{plan.number}"
+        first = "" if self._found.start.history else " (first deployment)"
+        line = Text.assemble((self._daemonset.name, LABEL), f": revision {numbers}{first}")
         if self._wide or line.cell_len + len(limits) + 2 <= self._width:
             yield line.append(f", {limits}")
             return
@@ -66,22 +71,23 @@ class PlanBlock:
         yield from self._wrapped(self._row("limits", limits))
 
     def _asked(self) -> Iterator[Text]:
-        for line in self._words.tried_settings():
-            yield from self._wrapped(self._row("what if", line))
+        for words in self._plan.tried:
+            yield from self._wrapped(self._row("what if", words.replace("->", self._arrow)))
 
     def _waves(self) -> Iterator[Text]:
         waves = self._found.waves
-        rows = [(f"wave {number}", *self._moves(wave), wave) for number, wave in enumerate(waves, 1)]
-        names = max((len(nodes) for _, nodes, _, _ in rows), default=0)
-        verbs = max((len(how) for _, _, how, _ in rows), default=0)
-        if now := self._words.budget_in_use():
+        rows = [(*self._moves(wave), wave) for wave in waves]
+        names = max((len(nodes) for nodes, _, _ in rows), default=0)
+        verbs = max((len(how) for _, how, _ in rows), default=0)
+        if now := self._budget_in_use():
             waits = bool(waves and waves[0].after)
             yield from self._wrapped(self._row("now", f"{'wait':<{names + 3}}{now}" if waits else now))
-        for label, nodes, how, wave in rows:
-            line = self._row(label, f"{nodes:<{names}}   ")
-            yield line.append(f"{how:<{verbs}}   ").append(self._words.start_of(wave), style=DIM)
-        if self._found.rest:
-            yield from self._wrapped(self._row("then", self._words.nodes_of_later_waves()))
+        for number, (nodes, how, wave) in enumerate(rows, 1):
+            line = self._row(f"wave {number}", f"{nodes:<{names}}   ")
+            yield line.append(f"{how:<{verbs}}   ").append(self._start_of(wave), style=DIM)
+        if rest := self._found.rest:
+            words = f"{counted(len(rest), 'more node')} in this order, {self._found.width} at a time"
+            yield from self._wrapped(self._row("then", f"{words}: {between(rest, self._dots)}"))
             yield self._row("", f"({counted(len(waves), 'wave')} worked out; --waves 0 works out all)")
 
     def _moves(self, wave: Wave) -> tuple[str, str]:
@@ -93,16 +99,19 @@ class PlanBlock:
         if self._wide or len(" ".join(names)) <= room:
             return " ".join(names)
         for count in range(len(names) - 1, 0, -1):
-            text = f"{' '.join(names[:count])} {self._words.dots} +{len(names) - count}"
+            text = f"{' '.join(names[:count])} {self._dots} +{len(names) - count}"
             if len(text) <= room or count == 1:
                 return text
         return names[0]
 
     def _end(self) -> Iterator[Text]:
-        label = "hold" if self._found.kept_nodes else "end"
-        yield from self._wrapped(self._row(label, self._words.state_at_the_end()))
-        for sentence in self._words.kept_nodes():
-            yield from self._wrapped(self._row("", sentence))
+        kept, budget = self._found.kept_nodes, self._found.start.budget
+        yield from self._wrapped(self._row("hold" if kept else "end", self._state_at_the_end()))
+        for blocker, nodes in kept.items():
+            who = f"{counted(len(nodes), 'node')}: {between(nodes, self._dots)}"
+            are = "is" if len(nodes) == 1 else "are"
+            words = blocker.text.of_planned.format(partition=budget.partition, limit=budget.limit, who=who, are=are)
+            yield from self._wrapped(self._row("", words))
 
     def _later(self) -> Iterator[Text]:
         for place, step in enumerate(self._plan.later):
@@ -114,33 +123,148 @@ class PlanBlock:
         """Such as `b-08 b-07 | b-06 b-05`, with bars between waves; a step without waves keeps its line."""
         waves = [" ".join(wave) for wave in step.waves]
         if step.rest:
-            waves.append(f"{counted(len(step.rest), 'node')}: {between(step.rest, self._words.dots)}")
+            waves.append(f"{counted(len(step.rest), 'node')}: {between(step.rest, self._dots)}")
         if not waves:
             return "no further node"
         room = self._width - used
         for count in range(len(waves), 0, -1):
             more = sum(len(wave) for wave in step.waves[count:]) + (len(step.rest) if count < len(waves) else 0)
-            text = " | ".join(waves[:count]) + (f" {self._words.dots} +{more}" if more else "")
+            text = " | ".join(waves[:count]) + (f" {self._dots} +{more}" if more else "")
             if self._wide or len(text) <= room or count == 1:
                 return text
         return ""
 
     def _foot(self) -> Iterator[Text]:
-        yield from self._wrapped(self._bottom("Effect", self._words.effect()))
-        if estimate := self._words.estimate():
+        yield from self._wrapped(self._bottom("Effect", effect_words(self._plan)))
+        if estimate := self._estimate():
             yield from self._wrapped(self._bottom("Estimate", estimate))
         for place, check in enumerate(self._plan.checks):
-            yield from self._check("Checks" if place == 0 else "", check)
-
-    def _check(self, label: str, check: ForecastWarning) -> Iterable[Text]:
-        mark, colour = _MARKS[check.result]
-        line = self._bottom(label, "").append(f"{mark:<4}", style=colour).append(check.text)
-        yield from self._wrapped(line, LABELS + 4)
-        for hint in check.hints:
-            yield self._bottom("", f"    hint: {for_cluster(hint, self._flags)}")
+            mark, colour = _MARKS[check.result]
+            line = self._bottom("Checks" if place == 0 else "", "").append(f"{mark:<4}", style=colour)
+            yield from self._wrapped(line.append(check.text), LABELS + 4)
+            for hint in check.hints:
+                yield self._bottom("", f"    hint: {for_cluster(hint, self._flags)}")
 
     def _row(self, label: str, words: str) -> Text:
         return Text(f"  {label:<{LABELS - 2}}").append(words)
 
     def _bottom(self, label: str, words: str) -> Text:
         return Text.assemble((f"{label:<{LABELS}}", LABEL), words)
+
+    @property
+    def _replaces(self) -> bool:
+        """Whether an older revision is replaced. Otherwise the partition, a CRD default, means nothing."""
+        return self._plan.previous_number is not None and self._plan.previous_number != self._plan.number
+
+    def _limiting_settings(self) -> Iterator[str]:
+        rolling, budget = self._daemonset.rolling_update, self._found.start.budget
+        if rolling is None:
+            yield "OnDelete"
+            return
+        if rolling.partition or (rolling.partition == 0 and self._replaces):
+            new = f" ({new_nodes(rolling.partition, budget.desired)})" if self._found.start.older else ""
+            yield f"partition {rolling.partition}{new}"
+        asked = rolling.max_surge if budget.surging else rolling.max_unavailable
+        most = f"{asked} (= {budget.most})" if isinstance(asked, str) else budget.most
+        yield f"{budget.limit} {most}"
+        if rolling.selector is not None:
+            yield "rollingUpdate.selector"
+        if rolling.rolling_update_type not in ("", "Standard"):
+            yield rolling.rolling_update_type
+        if rolling.paused:
+            yield "paused"
+
+    def _budget_in_use(self) -> str:
+        """The nodes that use the budget now; empty if none does."""
+        rows, rollout = self._plan.unavailable_rows, self._found.start
+        if not rows or not rollout.older:
+            return ""
+        states = [f"{row.node} {self._state(row)}" for row in sorted(rows, key=lambda row: row.node)[:4]]
+        listed = ", ".join(states) + (f" and {len(rows) - 4} more" if len(rows) > 4 else "")
+        if rollout.surging:
+            return f"{rollout.in_use} of maxSurge {rollout.budget.most} used; not available: {listed}"
+        return f"budget {len(rows)} of {rollout.budget.max_unavailable} used: {listed}"
+
+    def _state(self, row: NodeRow) -> str:
+        node = next((one for one in self._found.start.nodes if one.name == row.node), None)
+        if node is not None and node.unreachable:
+            return "unreachable"
+        if row.failure is not None:
+            return NodeState.FAILING.value
+        if node is not None and node.old is not None and node.old.draining:
+            return "losing its traffic"
+        return "not available" if row.state in (NodeState.NEXT, NodeState.OLD) else row.state.value
+
+    def _start_of(self, wave: Wave) -> str:
+        """What a wave waits for, and what is special about its nodes."""
+        words = [self._begins(wave)]
+        for why in dict.fromkeys(move.why for move in wave.moves if move.why):
+            nodes = [move.node for move in wave.moves if move.why == why]
+            words.append(why if len(nodes) == len(wave.moves) else f"{some(nodes)}: {why}")
+        return "; ".join(words)
+
+    def _begins(self, wave: Wave) -> str:
+        if not wave.after:
+            return f"in {short_duration(wave.begins)}" if wave.begins >= 1.0 else "at once"
+        ready = between(wave.after, self._dots)
+        words = f"when {ready} is available" if len(wave.after) == 1 else f"as {ready} become available"
+        if not wave.holding or self._found.start.surging:
+            return words
+        verb = "holds" if len(wave.holding) == 1 else "hold"
+        return f"{words} ({between(wave.holding, self._dots)} still {verb} {counted(len(wave.holding), 'node')})"
+
+    def _state_at_the_end(self) -> str:
+        plan, found = self._plan, self._found
+        desired = found.end.budget.desired
+        words = [f"{counted(plan.updated_nodes, 'node', 'has', of=desired)} revision {plan.number}"]
+        failing = {row.node for row in plan.unavailable_rows if row.failure is not None}
+        still = [node.name for node in found.end.nodes if node.name in failing and not node.available]
+        if still:
+            words.append(f"{some(still)} {'fails' if len(still) == 1 else 'fail'}")
+        elif plan.available_nodes < desired:
+            words.append(f"{counted(desired - plan.available_nodes, 'node')} without an available pod")
+        if found.phase is None:
+            return ", ".join(words)
+        deadline = self._daemonset.progress_deadline
+        later = f" after {short_duration(deadline)} without progress" if found.phase is Phase.STALLED else ""
+        verb = "stays" if plan.survey.phase is found.phase else "becomes"
+        return f"{', '.join(words)}: phase {verb} {found.phase.value}{'' if verb == 'stays' else later}"
+
+    def _estimate(self) -> str:
+        """The estimated duration; empty if unknown."""
+        plan = self._plan
+        if plan.pace is None or plan.seconds is None or plan.seconds < 1.0:
+            return ""
+        step = "for this step" if plan.later else "in all"
+        taken = "last node" if plan.pace.nodes == 1 else f"last {counted(plan.pace.nodes, 'node')}"
+        median = short_duration(plan.pace.seconds)
+        return f"about {short_duration(plan.seconds)} {step} (median {median} per node, {taken})"
+
+
+def effect_words(plan: RolloutPlan) -> str:
+    effect = plan.effect
+    parts = (
+        (effect.in_place, "updated in place", plan.details(How.IN_PLACE)),
+        (effect.recreated, "re-created", plan.details(How.RECREATE)),
+        (effect.surged, "replaced with surge", ()),
+        (effect.beside, "created beside an old one that stays", ()),
+        (effect.created, "created", ()),
+        (effect.finished, "of an old revision removed after a surge", ()),
+        (effect.removed, "removed", ()),
+    )
+    told = [
+        f"{counted(count, 'pod')} {what}" + (f" ({'; '.join(details)})" if details else "")
+        for count, what, details in parts
+        if count
+    ]
+    if plan.refusal and not told:
+        return "nothing happens until the server accepts its pods"
+    if plan.refusal:
+        return f"{'; '.join(told)}; no other pod comes until the server accepts it"
+    if not told:
+        return "nothing changes"
+    if not (effect.in_place or effect.recreated or effect.surged or effect.beside):
+        return ", ".join(told)
+    most = effect.most_unavailable
+    down = f"never more than {counted(most, 'node')} down" if most else "no node is down"
+    return f"{', '.join(told)}; {down}"

@@ -17,7 +17,7 @@ from controller.api.template_identity import identity
 from controller.planner.explanation import NodeState
 from kubectl_plugin.forecast.moves import How
 from kubectl_plugin.forecast.report import RolloutPlan, pace_of, rollout_plan
-from kubectl_plugin.forecast.sentences import PlanWords
+from kubectl_plugin.render.plan import effect_words
 from kubectl_plugin.rollout.history import history, history_document
 from kubectl_plugin.rollout.in_place import way_between, way_in_words
 from kubectl_plugin.rollout.nodes import failure_of
@@ -44,7 +44,7 @@ def planned(pods: tuple[Pod, ...], was: JSONObject | None = None, waves: int = 0
 
 
 def effect(plan: RolloutPlan) -> str:
-    return PlanWords(plan, only_ascii=False).effect()
+    return effect_words(plan)
 
 
 def test_an_image_is_changed_in_place_within_the_budget() -> None:
