@@ -20,7 +20,7 @@ from controller.api.objects import (
     epoch,
     status_writers,
 )
-from controller.api.selector import LabelSelector
+from controller.api.selector import LabelSelector, Requirement
 
 
 class LifecycleHook(View):
@@ -33,6 +33,14 @@ class Lifecycle(View):
     pre_delete: LifecycleHook | None = None
 
 
+class OrderRule(View):
+    """One rule of the update order: nodes that match come first, or nodes are grouped by a label's value."""
+
+    match_labels: dict[str, str] | None = None
+    match_expressions: tuple[Requirement, ...] | None = None
+    group_by: str = ""
+
+
 class RollingUpdate(View):
     rolling_update_type: str = ""
     max_unavailable: IntOrPercent | None = None
@@ -42,6 +50,7 @@ class RollingUpdate(View):
     partition: IntOrPercent | None = None
     """Number or percentage of pods that stay on the old revision."""
     paused: bool = False
+    order: tuple[OrderRule, ...] = ()
 
 
 class UpdateStrategy(View):

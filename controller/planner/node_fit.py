@@ -12,11 +12,13 @@ from typing import TypeAlias
 import msgspec
 
 from controller.api import names, selector
+from controller.api.daemonset import OrderRule
 from controller.api.formats import decimal_integer
 from controller.api.node import ZONE_LABELS, Node, Taint
 from controller.api.objects import JSONObject, Value, View
 from controller.api.pod import AffinityView, NodeTerm
 from controller.api.selector import LabelSelector, Matcher
+from controller.planner.order import UpdateOrder
 
 NodeTest: TypeAlias = Callable[[Node], bool]
 
@@ -69,6 +71,8 @@ class Judged(Value):
     zones: tuple[str, ...] = ()
     eligible: Mapping[str, int] = {}
     """The number of eligible nodes in each zone that has any."""
+    ranks: Mapping[str, int] = {}
+    """As in `UpdateOrder`."""
 
 
 class Rules:
@@ -81,6 +85,7 @@ class Rules:
         nodes_to_update: LabelSelector | None = None,
         pods: LabelSelector | None = None,
         problems: tuple[str, ...] = (),
+        order: Iterable[OrderRule] = (),
     ) -> None:
         """`pods` is the selector of the DaemonSet; `problems` say why its spec cannot be used."""
         self.problems = problems
@@ -92,6 +97,7 @@ class Rules:
         self._affinity = _affinity_test(spec.affinity)
         self._tolerations = (*(spec.tolerations or ()), *daemon_tolerations(spec.host_network))
         self._selects = selector.parse(nodes_to_update) if nodes_to_update is not None else None
+        self._order = UpdateOrder(order)
         self._judged = Judged()
 
     def fit(self, node: Node) -> Fit:
@@ -120,6 +126,7 @@ class Rules:
                 selected=tuple(map(self.selects, nodes)),
                 zones=zones,
                 eligible=Counter(zone for zone, fit in zip(zones, fits, strict=True) if fit is Fit.RUN),
+                ranks=self._order.ranks(nodes),
             )
         return self._judged
 

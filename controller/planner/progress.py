@@ -135,7 +135,7 @@ def _awaited_nodes(rollout: RolloutState) -> list[str]:
         if not (waits_for_them and all(_lacks_only_budget(rollout, node) for node in reachable)):
             return []
         awaited |= silent
-    return sorted(awaited, reverse=True)
+    return [node.name for node in rollout.in_update_order(rollout.nodes) if node.name in awaited]
 
 
 def _lacks_only_budget(rollout: RolloutState, node: NodeInfo) -> bool:

@@ -4,7 +4,7 @@ over all nodes cost most, so they use no properties and look up each enum member
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 import msgspec
@@ -78,6 +78,11 @@ class RolloutState(Value, dict=True, gc=True):
         run = Fit.RUN
         return tuple([node for node in self.nodes if node.fit is run])
 
+    def in_update_order(self, nodes: Sequence[NodeInfo]) -> Sequence[NodeInfo]:
+        """These nodes, given ascending by name, in update order."""
+        ranks = self.world.rules.judged(self.world.nodes).ranks
+        return sorted(nodes, key=lambda node: ranks.get(node.name, -1)) if ranks else nodes[::-1]
+
     @property
     def quota(self) -> int:
         """The number of nodes that may hold the current revision."""
@@ -119,7 +124,7 @@ class RolloutState(Value, dict=True, gc=True):
     @property
     def unavailable_nodes(self) -> list[str]:
         """Their names, in update order."""
-        return [node.name for node in reversed(self._lacking) if node.name not in self._excused]
+        return [node.name for node in self.in_update_order(self._lacking) if node.name not in self._excused]
 
     @cached_property
     def _excused(self) -> set[str]:
@@ -229,7 +234,7 @@ class RolloutState(Value, dict=True, gc=True):
         """While surging: nodes that get no new pod (`Fit.STAY`) and lose their old one, in update order. It goes if
         it is not available, or if more pods are available than desired, so that an application moving to other nodes
         always has enough. A pod already prepared for its deletion goes first, but stays if too few are available."""
-        tainted = [one for one in reversed(self.nodes) if one.fit is Fit.STAY] if self.surging else []
+        tainted = [one for one in self.in_update_order(self.nodes) if one.fit is Fit.STAY] if self.surging else []
         leaving = [one for one in tainted if one.only_old and one.selected and not one.unreachable]
         if not leaving:
             return ()
@@ -264,15 +269,15 @@ class RolloutState(Value, dict=True, gc=True):
 
     @cached_property
     def may_hold_current(self) -> tuple[NodeInfo, ...]:
-        """The nodes that may hold the current revision, at most `quota`, in update order: by name, descending. First
-        come nodes that have it or may have it, then those whose last pod had it, so that a lost pod comes back and
-        moves no other node; then selected nodes, unless an incomplete rollout is paused. With OnDelete all eligible
-        nodes may hold it. See docs/design/decisions.md#rollouts."""
+        """The nodes that may hold the current revision, at most `quota`, in update order. First come nodes that have
+        it or may have it, then those whose last pod had it, so that a lost pod comes back and moves no other node;
+        then selected nodes, unless an incomplete rollout is paused. With OnDelete all eligible nodes may hold it.
+        See docs/design/decisions.md#rollouts."""
         rolling = self.rolling_update
         return self._for_current(paused=rolling is not None and rolling.paused)
 
     def _for_current(self, *, paused: bool) -> tuple[NodeInfo, ...]:
-        in_order = self.eligible[::-1]
+        in_order = tuple(self.in_update_order(self.eligible))
         if self.rolling_update is None:
             return in_order
         coming = {name for name, revision_hash in self.world.coming.items() if revision_hash == self.revision.hash}

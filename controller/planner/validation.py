@@ -15,6 +15,7 @@ from controller.api.objects import JSONObject, fields_of
 from controller.api.pod import AffinityView
 from controller.api.selector import Requirement, is_label_key, is_label_value, is_subdomain, requirement
 from controller.planner.node_fit import Placement, PlacementSpec, Rules, Toleration
+from controller.planner.order import UpdateOrder
 
 _SPEC: Final = "spec.template.spec"
 _REQUIRED: Final = f"{_SPEC}.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
@@ -28,7 +29,8 @@ def compiled(daemonset: DaemonSet) -> Rules:
     found, spec, rolling = problems(daemonset), daemonset.spec, daemonset.rolling_update
     if not found:
         try:
-            return Rules(spec.template, rolling.selector if rolling is not None else None, spec.selector)
+            chosen, order = (rolling.selector, rolling.order) if rolling is not None else (None, ())
+            return Rules(spec.template, chosen, spec.selector, order=order)
         except (ValueError, msgspec.ValidationError) as error:
             found = (f"spec.template: {truncated(str(error), LONGEST_ITEM)}",)
     return Rules({}, problems=found)
@@ -58,6 +60,10 @@ def problems(daemonset: DaemonSet) -> tuple[str, ...]:
                 selector.parse(rolling.selector)
             except ValueError as error:
                 found.append(f"{base}.selector: {error}")
+        try:
+            UpdateOrder(rolling.order)
+        except ValueError as error:
+            found.append(f"{base}.{error}")
     found += [
         f"{field}: {value!r} is neither a whole number nor a percentage such as 30%"
         for field, value in limits.items()

@@ -352,7 +352,7 @@ class _Foreseeing:
 def _kept_on(rollout: RolloutState) -> Mapping[Blocker, tuple[str, ...]]:
     explainer = Explainer(rollout)
     found: dict[Blocker, list[str]] = {}
-    for node in reversed(rollout.eligible):
+    for node in rollout.in_update_order(rollout.eligible):
         if node.current is not None:
             continue
         blocker = explainer.blocker(node)

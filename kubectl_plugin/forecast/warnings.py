@@ -99,7 +99,7 @@ def _all_kept(asked: IntOrPercent | None, kept: int, desired: int) -> str:
 def _unplanned(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
     rollout = found.start
     planned = {node.name for node in rollout.target}
-    there = [node for node in reversed(rollout.eligible) if node.current is not None]
+    there = [node for node in rollout.in_update_order(rollout.eligible) if node.current is not None]
     beyond = [node.name for node in there if node.name not in planned or not node.selected]
     if beyond and rollout.older:
         run = counted(len(beyond), "node", "has")

@@ -44,7 +44,12 @@ def world_with(snapshot: Snapshot, daemonset: DaemonSet, lacking: Mapping[str, U
     changes = changes_to(daemonset, revisions, resizable=resizable)
     return World(
         daemonset=daemonset,
-        rules=Rules(template, rolling.selector if rolling and nodes is not None else None, daemonset.spec.selector),
+        rules=Rules(
+            template,
+            rolling.selector if rolling and nodes is not None else None,
+            daemonset.spec.selector,
+            order=rolling.order if rolling and nodes is not None else (),
+        ),
         nodes=nodes if nodes is not None else _stand_ins(snapshot),
         pods=tuple(one.pod for one in snapshot.pods),
         revisions=revisions,

@@ -9,12 +9,13 @@ from typing import Any
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from controller.api.daemonset import DaemonSet, LifecycleHook
+from controller.api.daemonset import DaemonSet, LifecycleHook, OrderRule
 from controller.api.in_place import UpdateInProgress
 from controller.api.names import IN_PLACE_GRACE_ANNOTATION, IN_PLACE_IF_POSSIBLE, RESIZE_FALLBACK_ANNOTATION
 from controller.api.node import Node
 from controller.api.pod import Pod
 from controller.api.revision import Revision, new_hash
+from controller.api.selector import Requirement
 from controller.inplace.change import InPlaceChange, NotPossible
 from controller.planner.revisions import placements_of
 from controller.planner.validation import compiled
@@ -44,6 +45,10 @@ UNREACHABLE = taint("node.kubernetes.io/unreachable", "NoExecute")
 TAINTS = (taint("x"), taint("x", "NoExecute"), taint("x", "PreferNoSchedule"))
 NAMES = tuple(f"node-{number}" for number in range(6))
 NOWHERE = ("node-9", "")
+ORDERS = (
+    (OrderRule(match_labels=CANARY),),
+    (OrderRule(group_by="pool"), OrderRule(match_expressions=(Requirement(key="track", operator="Exists"),))),
+)
 
 
 def often(value: Any, *others: Any) -> st.SearchStrategy[Any]:
@@ -141,6 +146,7 @@ def daemonsets(draw: st.DrawFn, *, hooks: bool, in_place: bool) -> DaemonSet:
         hook=draw(st.sampled_from([None, None, HOOK, MARKING])) if hooks else None,
         partitioned_scaling=draw(seldom(None, True)),
         generation=3,
+        rolling={"order": draw(seldom((), *ORDERS))},
         **limit,
         **draw(seldom({}, {"nodeSelector": POOL})),
     )

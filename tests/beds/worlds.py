@@ -93,18 +93,21 @@ def ds(
     annotations: Mapping[str, str] | None = None,
     terminating: bool = False,
     generation: int = 1,
+    rolling: Mapping[str, Any] | None = None,
     **spec: Any,
 ) -> DaemonSet:
-    """A DaemonSet whose template is revision `rev`. `selector` chooses nodes, `pods` is `spec.selector`."""
-    rolling = RollingUpdate(
+    """A DaemonSet whose template is revision `rev`. `selector` chooses nodes, `pods` is `spec.selector`, and `rolling`
+    are more fields of `RollingUpdate`."""
+    update = RollingUpdate(
         rolling_update_type=rolling_update_type,
         max_unavailable=None if max_surge is not None else max_unavailable,
         max_surge=max_surge,
         selector=LabelSelector(match_labels=dict(selector)) if selector is not None else None,
         partition=partition,
         paused=paused,
+        **(rolling or {}),
     )
-    strategy = UpdateStrategy(type="OnDelete") if on_delete else UpdateStrategy(rolling_update=rolling)
+    strategy = UpdateStrategy(type="OnDelete") if on_delete else UpdateStrategy(rolling_update=update)
     wanted = DaemonSetSpec(
         selector=pods or LabelSelector(match_labels=LABELS),
         template=template(rev, **spec),

@@ -69,6 +69,7 @@ ACCEPTED: tuple[Mapping[str, object], ...] = (
     {"spec.selector.matchExpressions": [{"key": "zone", "operator": "DoesNotExist"}]},
     {"spec.selector": {"matchExpressions": [{"key": "app", "operator": "Exists"}]}},
     {"metadata.name": "a" * 242},
+    {f"{ROLLING}.order": [{"matchLabels": {"pool": "canary"}}, {"groupBy": "topology.kubernetes.io/zone"}]},
 )
 
 

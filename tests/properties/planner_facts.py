@@ -10,7 +10,7 @@ from controller.api.daemonset import RollingUpdate
 from controller.api.formats import scaled
 from controller.api.pod import Pod
 from controller.api.revision import Revision
-from controller.api.selector import parse
+from controller.api.selector import LabelSelector, parse
 from controller.planner import actions
 from controller.planner.node_fit import Fit, Rules
 from controller.planner.nodes import PROVEN_SECONDS
@@ -162,6 +162,22 @@ def outgoing(plan: Plan) -> list[str]:
 def released(world: World) -> set[str]:
     """Pods that are not ours any more: their gates are opened first, whatever is under way."""
     return {pod.uid for pod in world.pods if not world.rules.owns(pod.labels)}
+
+
+def in_update_order(world: World, nodes: Iterable[str]) -> list[str]:
+    """By the rules of `order`, where values of these worlds have no digits; then by name, descending."""
+    labels = {one.name: one.labels for one in world.nodes}
+
+    def place(node: str) -> list[tuple[bool, str]]:
+        found = []
+        for rule in rolling(world).order:
+            value = labels[node].get(rule.group_by)
+            chosen = LabelSelector(match_labels=rule.match_labels, match_expressions=rule.match_expressions)
+            last = value is None if rule.group_by else not parse(chosen)(labels[node])
+            found.append((last, value or ""))
+        return found
+
+    return sorted(sorted(nodes, reverse=True), key=place)
 
 
 def rolling(world: World) -> RollingUpdate:

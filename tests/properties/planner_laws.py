@@ -27,6 +27,7 @@ from tests.properties.planner_facts import (
     eligible,
     empty,
     have_run,
+    in_update_order,
     is_available,
     is_progressive,
     last_hash,
@@ -219,7 +220,7 @@ def an_unavailable_pod_is_not_waited_for(world: World, plan: Plan) -> None:
     """What the update replaces comes in update order: first what does not serve, then what is not yet available."""
     serves, available = serving(world), served(world)
     nodes = outgoing(plan)
-    assert nodes == sorted(sorted(nodes, reverse=True), key=lambda node: (node in serves, node in available))
+    assert nodes == sorted(in_update_order(world, nodes), key=lambda node: (node in serves, node in available))
 
 
 def one_pod_one_write(world: World, plan: Plan) -> None:

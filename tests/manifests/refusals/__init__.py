@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tests.manifests.refusals.case import Refusal
+from tests.manifests.refusals.progressive import PROGRESSIVE
 from tests.manifests.refusals.selectors import BY_NODE, SELECTOR
 from tests.manifests.refusals.strategy import NUMBERS, STRATEGY
 from tests.manifests.refusals.template import LIFECYCLE, SURGE, TEMPLATE
@@ -18,4 +19,4 @@ _NAME: Final = (
     ),
 )
 
-REFUSALS: Final = (*SELECTOR, *BY_NODE, *TEMPLATE, *NUMBERS, *STRATEGY, *SURGE, *LIFECYCLE, *_NAME)
+REFUSALS: Final = (*SELECTOR, *BY_NODE, *TEMPLATE, *NUMBERS, *STRATEGY, *SURGE, *LIFECYCLE, *PROGRESSIVE, *_NAME)
