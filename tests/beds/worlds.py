@@ -96,8 +96,8 @@ def ds(
     rolling: Mapping[str, Any] | None = None,
     **spec: Any,
 ) -> DaemonSet:
-    """A DaemonSet whose template is revision `rev`. `selector` chooses nodes, `pods` is `spec.selector`, and `rolling`
-    are more fields of `RollingUpdate`."""
+    """A DaemonSet whose template is revision `rev`. `selector` chooses nodes, `pods` is `spec.selector`, and
+    `rolling` are more fields of `RollingUpdate`."""
     update = RollingUpdate(
         rolling_update_type=rolling_update_type,
         max_unavailable=None if max_surge is not None else max_unavailable,
