@@ -51,13 +51,17 @@ class WriteBackoff(msgspec.Struct, Generic[K]):
             self.failing[key] = Delay(until=moment + delay, delay=delay)
 
     def record_error(self, key: K, means: WriteVerdict, moment: float) -> bool:
-        """Records an error; returns whether it counts as a failure of the key."""
-        counts = means.is_specific or self.is_suspect(key)
+        """Records an error; returns whether it counts."""
+        counts = self.counts(key, means)
         if not means.is_specific:
             self.record_inconclusive(key)
         if counts:
             self.record_failure(key, moment)
         return counts
+
+    def counts(self, key: K, means: WriteVerdict) -> bool:
+        """Whether the error counts as a failure of the key: it is specific, or the third in a row."""
+        return means.is_specific or self.is_suspect(key)
 
     def record_inconclusive(self, key: K) -> None:
         self.inconclusive[key] = self.inconclusive.get(key, 0) + 1

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Final, assert_never
+from typing import Final
 
 import msgspec
 
@@ -30,42 +30,33 @@ AGAIN_SECONDS: Final = 3600.0
 LONGEST_WARNING: Final = 512
 
 
-def success_event(action: actions.Action) -> Note | None:
-    match action:
-        case actions.CreatePod(name=name):
-            return _normal(names.SUCCESSFUL_CREATE, f"Created pod: {name}")
-        case actions.DeletePod(name=name):
-            return _normal(names.SUCCESSFUL_DELETE, f"Deleted pod: {name}")
-        case actions.UpdateInPlace(name=name):
-            return _normal(names.UPDATED_IN_PLACE, f"successfully update pod {name} in-place")
-        case actions.PrepareDelete(name=name, held_by=held_by):
-            return _normal(names.PREPARED_DELETE, f"Pod {name} is held before its deletion by {held_by}")
-        case actions.CancelDelete(name=name):
-            return _normal(names.CANCELLED_DELETE, f"Pod {name} stays: nothing wants it deleted any more")
-        case actions.DrainPod() | actions.ContinueInPlace() | actions.ResizePod() | actions.OpenGates():
-            return None  # parts of an update in place
-        case actions.AdoptPod() | actions.ReleasePod() | actions.RelabelPod() | actions.ProbeTemplate():
-            return None
-        case actions.CreateRevision() | actions.OnRevision():
-            return None
-        case _:
-            assert_never(action)
+SUCCESS_EVENTS: Final[Mapping[type[actions.Action], tuple[str, str]]] = {
+    actions.CreatePod: (names.SUCCESSFUL_CREATE, "Created pod: {0.name}"),
+    actions.DeletePod: (names.SUCCESSFUL_DELETE, "Deleted pod: {0.name}"),
+    actions.UpdateInPlace: (names.UPDATED_IN_PLACE, "successfully update pod {0.name} in-place"),
+    actions.PrepareDelete: (names.PREPARED_DELETE, "Pod {0.name} is held before its deletion by {0.held_by}"),
+    actions.CancelDelete: (names.CANCELLED_DELETE, "Pod {0.name} stays: nothing wants it deleted any more"),
+}
+"""Reason and message by action. The others are steps of these, or nothing that a user waits for."""
+FAILURE_EVENTS: Final[Mapping[type[actions.Action], tuple[str, str]]] = {
+    actions.CreatePod: (names.FAILED_CREATE, "Error creating: {1}"),
+    actions.DeletePod: (names.FAILED_DELETE, "Error deleting: {1}"),
+    actions.PrepareDelete: (names.FAILED_DELETE, "Error deleting: {1}"),
+    actions.UpdateInPlace: (
+        names.FAILED_IN_PLACE,
+        "failed to update pod {0.name} in-place(revision {0.revision.hash}): {1}",
+    ),
+}
+"""The same for failed writes, with the server's message. The others are only in the condition Degraded."""
 
 
-def failure_event(action: actions.InDoubt, message: str) -> Note | None:
-    """The event of a failed write, with the server's message; None if only the condition Degraded reports it."""
-    match action:
-        case actions.CreatePod():
-            return _warning(names.FAILED_CREATE, f"Error creating: {message}")
-        case actions.DeletePod() | actions.PrepareDelete():
-            return _warning(names.FAILED_DELETE, f"Error deleting: {message}")
-        case actions.UpdateInPlace(name=name, revision=revision):
-            text = f"failed to update pod {name} in-place(revision {revision.hash}): {message}"
-            return _warning(names.FAILED_IN_PLACE, text)
-        case actions.DrainPod():
-            return None
-        case _:
-            assert_never(action)
+def event_of(action: actions.Action, failure: str | None = None) -> Note | None:
+    """The event of an action that is done, or that failed with the server's message `failure`; None: it has none."""
+    found = (SUCCESS_EVENTS if failure is None else FAILURE_EVENTS).get(type(action))
+    if found is None:
+        return None
+    reason, text = found
+    return Note(warning=failure is not None, reason=reason, message=text.format(action, failure))
 
 
 class ServerWarnings(msgspec.Struct):
@@ -81,15 +72,7 @@ class ServerWarnings(msgspec.Struct):
         if message in self.recorded or len(self.recorded) >= MOST_WARNINGS:
             return None
         self.recorded[message] = moment
-        return _warning(names.SERVER_WARNING, message)
-
-
-def _normal(reason: str, message: str) -> Note:
-    return Note(warning=False, reason=reason, message=message)
-
-
-def _warning(reason: str, message: str) -> Note:
-    return Note(warning=True, reason=reason, message=message)
+        return Note(warning=True, reason=names.SERVER_WARNING, message=message)
 
 
 BURST = 25
@@ -105,7 +88,6 @@ FLUSH_SECONDS = 3.0
 """Seconds for sending the remaining events when the process ends."""
 MOST_WAITING = 1000
 """The most events that may wait; beyond that the oldest are dropped and counted."""
-
 
 EVENTS = GroupVersionResource(plural="events")
 

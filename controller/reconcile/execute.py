@@ -28,18 +28,12 @@ from controller.kube.requests import DAEMONSETS, PODS, REVISIONS, Resource, Wire
 from controller.kube.sender import CEILING
 from controller.planner import actions
 from controller.planner.pod_template import owner_reference, unknown_field_words
-from controller.reconcile import events
 from controller.reconcile.caches import Compiled
 from controller.reconcile.dependencies import Dependencies
+from controller.reconcile.events import event_of
 from controller.reconcile.in_place import InPlaceWrites, labels_mutated
 from controller.reconcile.state import DaemonSetState
-from controller.reconcile.write_outcomes import (
-    Answer,
-    CountsAsFailure,
-    RetryDecision,
-    counts_as_failure,
-    retry_decision,
-)
+from controller.reconcile.write_outcomes import Answer, RetryDecision, may_be_done, retry_decision
 from controller.runtime.clock import elapsed
 
 W = TypeVar("W", bound=Wire)
@@ -157,21 +151,21 @@ class PlanExecution:
         return Answer(action=action, error=error, left=left if is_left else None, counts=counts, taken=taken)
 
     def _after_success(self, action: actions.Action) -> Answer:
-        reverted = self._state.reverted(action, elapsed())
+        state = self._state
+        reverted = state.reverted_writes.reverted(action, state.write_backoff.failing, elapsed())
         self._dependencies.observer.action_done(self._daemonset, action, reverted)
         if reverted is not None:
-            counts = self._state.write_backoff.is_suspect(action.backoff_key)
+            counts = state.write_backoff.is_suspect(action.backoff_key)
             return Answer(action=action, error=reverted, left=reverted, counts=counts)
-        self._say(events.success_event(action))
+        self._say(event_of(action))
         return Answer(action=action)
 
     async def _counts_as_failure(self, action: actions.Action, error: ApiError, verdict: WriteVerdict) -> bool:
         if isinstance(error, UnknownFields):
             return False  # no node is at fault
-        counts = counts_as_failure(action, verdict, suspect=self._state.write_backoff.is_suspect(action.backoff_key))
-        if counts is CountsAsFailure.UNLESS_DONE and isinstance(action, actions.InDoubt):
-            return not await self._requests.may_be_done(action)
-        return counts is CountsAsFailure.YES
+        if not self._state.write_backoff.counts(action.backoff_key, verdict):
+            return False
+        return not (may_be_done(action, verdict) and await self._requests.may_be_done(action))
 
     async def _is_left(self, action: actions.Action, error: ApiError, verdict: WriteVerdict) -> bool:
         """Whether the action has to be retried. Asks the server or records an event, as the decision requires."""
@@ -180,10 +174,10 @@ class PlanExecution:
             return await self._requests.still_exists(action)
         if decision is RetryDecision.CHECK and isinstance(action, actions.InDoubt):
             if await self._requests.check_outcome(action):
-                self._say(events.success_event(action))
+                self._say(event_of(action))
         elif decision is RetryDecision.REPORT and isinstance(action, actions.InDoubt):
             unknown = isinstance(error, UnknownFields)
-            self._say(events.failure_event(action, unknown_field_words(error.message) if unknown else error.message))
+            self._say(event_of(action, unknown_field_words(error.message) if unknown else error.message))
         return decision is not RetryDecision.NONE
 
     async def _may_adopt(self) -> None:

@@ -13,7 +13,7 @@ import msgspec
 from controller.api.daemonset import DaemonSet
 from controller.api.objects import Value
 from controller.api.pod import Pod
-from controller.kube.errors import ApiError, MutatedByWebhook, UnknownFields, WriteVerdict, classify
+from controller.kube.errors import MutatedByWebhook, UnknownFields, WriteVerdict, classify
 from controller.planner import actions
 from controller.planner.plan import Plan
 from controller.planner.summary import Summary
@@ -22,7 +22,7 @@ from controller.reconcile.backoff import NodeBackoff, WriteBackoff
 from controller.reconcile.caches import Cached, Compiled
 from controller.reconcile.events import ServerWarnings
 from controller.reconcile.in_place import UndoesAdmission
-from controller.reconcile.status_writer import StatusConflict, StatusWriter, conflict_after, conflict_found
+from controller.reconcile.status_writer import FIRST_YIELD, OtherController, StatusWriter
 from controller.reconcile.write_outcomes import Answer, RevertedWrites, TemplateVerdicts, WriteFailure, failure_after
 from controller.runtime.expectations import CacheProgress
 from controller.settings import DEFAULT_GATES, FeatureGates
@@ -161,7 +161,7 @@ class DaemonSetState(msgspec.Struct):
     """Whether the last pass left work, for now or for when pods are available. Changes of pods then wake it soon."""
     write_failure: WriteFailure | None = None
     """The failed write that the status reports. A new generation starts without one."""
-    status_conflict: StatusConflict | None = None
+    other_controller: OtherController = msgspec.field(default_factory=OtherController)
     summary: Summary | None = None
     paused_since: float = 0.0
     """When the rollout was first found paused (seconds since 1970); 0 if it is not."""
@@ -234,9 +234,6 @@ class DaemonSetState(msgspec.Struct):
             for key, one in self.unknown_outcomes.items()
             if one.until == inf or (one.until > moment and key in self.write_backoff.failing)
         }
-
-    def reverted(self, action: actions.Action, moment: float) -> ApiError | None:
-        return self.reverted_writes.reverted(action, self.write_backoff.failing, moment)
 
     def learn(self, answer: Answer, daemonset: DaemonSet, moment: float, *, known_full: bool = False) -> None:
         """Learns the answer to an action. After an edit of the spec failures are dropped, because it may have cured
@@ -316,16 +313,13 @@ class DaemonSetState(msgspec.Struct):
         self.node_backoff.forget_node(name)
         self.write_backoff.record_success(BackoffKey("node", name))
 
-    def yield_to_other_controller(self, moment: float) -> None:
-        """Leaves the DaemonSet alone for a while, because another controller has written its status."""
-        self.status_conflict = conflict_after(self.status_conflict, moment)
-
     def seconds_yielded(self, daemonset: DaemonSet, now: float, moment: float) -> float:
         """Seconds for which the DaemonSet is still left to another controller. One that wrote before this process
         started is known from the object, in seconds since 1970 like `now`, and counts until this process writes."""
-        if self.status_conflict is None and not self.status_writer.own.version:
-            self.status_conflict = conflict_found(now - daemonset.status_writers.other_controller_wrote, moment)
-        return 0.0 if self.status_conflict is None else max(self.status_conflict.until - moment, 0.0)
+        other, ago = self.other_controller, now - daemonset.status_writers.other_controller_wrote
+        if other.until == -inf and not self.status_writer.own.version and ago < FIRST_YIELD:
+            other.wrote(moment - max(ago, 0.0))
+        return max(other.until - moment, 0.0)
 
     def _learn_action(self, answer: Answer, moment: float) -> None:
         error = answer.error

@@ -4,6 +4,7 @@ add meanwhile. A status that another controller writes is left to it for a while
 
 from __future__ import annotations
 
+from math import inf
 from typing import Final, Literal, TypeAlias
 
 import msgspec
@@ -11,7 +12,7 @@ import msgspec
 from controller.api import patch
 from controller.api.daemonset import DaemonSet, DaemonSetStatus
 from controller.api.names import AVAILABLE, CONDITION_TYPES, READY, RECONCILING
-from controller.api.objects import JSON, JSONObject, Value, as_json, rfc3339
+from controller.api.objects import JSON, JSONObject, as_json, rfc3339
 from controller.kube.errors import ApiError, WriteVerdict, classify
 from controller.kube.requests import DAEMONSETS
 from controller.planner.actions import Note
@@ -29,8 +30,6 @@ Conditions: TypeAlias = tuple[JSONObject, ...]
 
 FOLLOWING = (AVAILABLE, READY, RECONCILING)
 """Conditions that change with every pod or together with another one. A write of only these is not urgent."""
-
-
 _JSON_NAMES: Final = {field.name: field.encode_name for field in msgspec.structs.fields(DaemonSetStatus)}
 
 
@@ -271,11 +270,22 @@ LONGEST_YIELD = 900.0
 """Seconds of the first and the longest pause; the note below states both."""
 
 
-class StatusConflict(Value):
-    until: float
-    """The end of the pause (`elapsed`)."""
-    pause: float
-    """Seconds from the other controller's last write to the end of the pause."""
+class OtherController(msgspec.Struct):
+    """The pause that this controller makes after another one has written the status."""
+
+    until: float = -inf
+    """Its end (`elapsed`); `-inf` before the first."""
+    pause: float = 0.0
+    """Seconds from the other controller's last write to the end."""
+
+    def wrote(self, moment: float) -> None:
+        """A write during the pause restarts it, one soon after doubles it; after as long without one, the next pause
+        is short again."""
+        if moment > self.until + self.pause:
+            self.pause = FIRST_YIELD
+        elif moment >= self.until:
+            self.pause = min(self.pause * 2, LONGEST_YIELD)
+        self.until = moment + self.pause
 
 
 def foreign_note(manager: str) -> Note:
@@ -290,21 +300,3 @@ def foreign_note(manager: str) -> Note:
 def reverted_note() -> Note:
     text = "another controller or a webhook takes this status back; it is written again ever less often"
     return Note(warning=True, reason=STATUS_REVERTED, message=text)
-
-
-def conflict_after(known: StatusConflict | None, now: float) -> StatusConflict:
-    """The conflict after another controller's write at `now` (`elapsed`). A write during the pause restarts it, one
-    soon after doubles it; after as long without one, the next pause is short again."""
-    if known is None or now > known.until + known.pause:
-        pause = FIRST_YIELD
-    elif now < known.until:
-        pause = known.pause
-    else:
-        pause = min(known.pause * 2, LONGEST_YIELD)
-    return StatusConflict(until=now + pause, pause=pause)
-
-
-def conflict_found(ago: float, now: float) -> StatusConflict | None:
-    """The conflict from a write `ago` seconds before `now`, or None if it is over. A negative `ago` counts as 0."""
-    left = FIRST_YIELD - max(ago, 0.0)
-    return StatusConflict(until=now + left, pause=FIRST_YIELD) if left > 0 else None

@@ -51,7 +51,7 @@ class Triggers:
             return
         state = self._states.of(new.uid)
         if manager := new.status_writers.other_controller_since(old.status_writers):
-            state.yield_to_other_controller(self._moment())
+            state.other_controller.wrote(self._moment())
             self._observer.foreign_status(new, manager)
         before = (old.generation, old.terminating, old.annotations)
         if before != (new.generation, new.terminating, new.annotations):

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
 from enum import Enum, auto
-from typing import Final, TypeAlias, assert_never
+from typing import Final, TypeAlias, TypeGuard, assert_never
 
 import msgspec
 
@@ -18,13 +18,6 @@ from controller.planner.plan import Plan
 from controller.planner.pod_template import unknown_field_words
 from controller.planner.world import POD_QUOTA, Accepted, BackoffKey, TemplateRefused, TemplateVerdict, Unasked
 from controller.reconcile.backoff import MOST_REPEATS, Delay, RepeatedWrites
-
-
-class CountsAsFailure(Enum):
-    NO = auto()
-    YES = auto()
-    UNLESS_DONE = auto()
-    """Counts unless an earlier attempt with a lost answer may have succeeded."""
 
 
 class RetryDecision(Enum):
@@ -67,7 +60,7 @@ WRITE_OUTCOMES: Final[Mapping[WriteVerdict, WriteOutcome]] = {
     WriteVerdict.UNAVAILABLE: WriteOutcome(retry=_REPORT, template=Unasked()),
     WriteVerdict.UNKNOWN_OUTCOME: WriteOutcome(retry=RetryDecision.CHECK, template=Unasked()),
 }
-"""What an error leads to, except for the cases in `retry_decision` and `counts_as_failure`."""
+"""What an error leads to, except for the cases in `retry_decision` and `may_be_done`."""
 
 
 def retry_decision(action: actions.Action, verdict: WriteVerdict, *, owner_gone: bool) -> RetryDecision:
@@ -82,14 +75,10 @@ def retry_decision(action: actions.Action, verdict: WriteVerdict, *, owner_gone:
     return decision if isinstance(action, actions.InDoubt) or decision is RetryDecision.NONE else RetryDecision.RETRY
 
 
-def counts_as_failure(action: actions.Action, verdict: WriteVerdict, *, suspect: bool) -> CountsAsFailure:
-    """Whether the error counts. `suspect`: enough inconclusive errors came in a row that this one counts too."""
-    if not verdict.is_specific and not suspect:
-        return CountsAsFailure.NO
+def may_be_done(action: actions.Action, verdict: WriteVerdict) -> TypeGuard[actions.InDoubt]:
+    """Whether an earlier attempt with a lost answer may have succeeded, in spite of this error."""
     quota = verdict is WriteVerdict.QUOTA_EXCEEDED and isinstance(action, actions.CreatePod)
-    if isinstance(action, actions.InDoubt) and not (WRITE_OUTCOMES[verdict].never_done or quota):
-        return CountsAsFailure.UNLESS_DONE
-    return CountsAsFailure.YES
+    return isinstance(action, actions.InDoubt) and not (WRITE_OUTCOMES[verdict].never_done or quota)
 
 
 def verdict_on_template(error: ApiError | None) -> TemplateVerdict:

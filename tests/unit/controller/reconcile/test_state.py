@@ -117,14 +117,23 @@ def test_a_pause_counts_from_the_first_pass_that_found_it() -> None:
     assert since == [10.0, 10.0, 0.0, 40.0, 40.0]
 
 
-def test_a_rivals_write_of_before_is_looked_at_only_until_we_have_written() -> None:
+@pytest.mark.parametrize(
+    ("ago", "left"),
+    [
+        pytest.param(20.0, FIRST_YIELD - 20, id="the rest of the minute"),
+        pytest.param(60.0, 0.0, id="taken over at once"),
+        pytest.param(-4000.0, FIRST_YIELD, id="the server's clock is ahead"),
+    ],
+)
+def test_another_controllers_last_write_counts_until_we_have_written(ago: float, left: float) -> None:
     """Later ones are told by the watch; else a write of the same second as ours would be answered for ever."""
-    rivals = replace(ds(), status_writers=StatusWriters(ours=NOW - 20, theirs=NOW - 10, other="kruise-manager"))
-    assert DaemonSetState().seconds_yielded(rivals, NOW, 0.0) == FIRST_YIELD - 10
+    rivals = replace(
+        ds(), status_writers=StatusWriters(ours=NOW - ago - 10, theirs=NOW - ago, other="kruise-manager")
+    )
+    assert DaemonSetState().seconds_yielded(rivals, NOW, 100.0) == left
     state = DaemonSetState()
     state.status_writer.own.version = 12
-    assert state.seconds_yielded(rivals, NOW, 0.0) == 0.0
-    assert state.status_conflict is None
+    assert state.seconds_yielded(rivals, NOW, 100.0) == 0.0
 
 
 def test_a_refused_template_is_asked_about_ever_more_seldom() -> None:

@@ -12,11 +12,9 @@ from controller.planner.status import Status, refused_status
 from controller.reconcile.backoff import LONGEST_DELAY
 from controller.reconcile.status_writer import (
     DueStatus,
+    OtherController,
     OwnStatus,
     StatusBackoff,
-    StatusConflict,
-    conflict_after,
-    conflict_found,
     due_status,
 )
 from tests.beds.worlds import NOW, ds, everywhere, world
@@ -106,38 +104,27 @@ def test_what_somebody_waits_for_is_urgent() -> None:
     assert not changed(shown(status), replace(status, conditions=(told_anew, *others))).urgent
 
 
-def test_we_stand_back_for_a_minute_after_each_write_of_another() -> None:
-    first = conflict_after(None, 1000.0)
-    assert first == StatusConflict(until=1060.0, pause=60.0)
-    assert conflict_after(first, 1030.0) == StatusConflict(until=1090.0, pause=60.0)
-
-
-def test_each_time_we_stand_back_twice_as_long_up_to_15_minutes() -> None:
-    conflict, pauses, now = None, [], 0.0
+def test_each_time_another_writes_we_wait_twice_as_long_up_to_15_minutes() -> None:
+    other, pauses, now = OtherController(), [], 1000.0
     for _ in range(7):
-        conflict = conflict_after(conflict, now)
-        pauses.append(conflict.until - now)
-        now = conflict.until + 1
+        other.wrote(now)
+        pauses.append(other.until - now)
+        now = other.until + 1
     assert pauses == [60.0, 120.0, 240.0, 480.0, 900.0, 900.0, 900.0]
 
 
-def test_after_as_long_in_peace_as_we_stood_back_it_begins_from_the_start() -> None:
-    before = StatusConflict(until=1240.0, pause=240.0)
-    assert conflict_after(before, 1480.0).pause == 480.0
-    assert conflict_after(before, 1480.1).pause == 60.0
-
-
 @pytest.mark.parametrize(
-    ("ago", "until"),
+    ("moment", "pause"),
     [
-        pytest.param(20.0, 1060.0, id="the rest of the minute"),
-        pytest.param(60.0, None, id="taken over at once"),
-        pytest.param(-4000.0, 1080.0, id="the server's clock is ahead"),
+        pytest.param(1030.0, 240.0, id="within the pause"),
+        pytest.param(1480.0, 480.0, id="soon after it"),
+        pytest.param(1480.1, 60.0, id="after as long in peace"),
     ],
 )
-def test_a_process_that_has_just_begun_stands_back_too(ago: float, until: float | None) -> None:
-    found = conflict_found(ago=ago, now=1020.0)
-    assert found == (until and StatusConflict(until=until, pause=60.0))
+def test_a_pause_begins_again_with_each_write_of_another(moment: float, pause: float) -> None:
+    other = OtherController(until=1240.0, pause=240.0)
+    other.wrote(moment)
+    assert (other.until, other.pause) == (moment + pause, pause)
 
 
 def test_a_status_that_is_taken_back_waits_ever_longer_and_at_most_so_long() -> None:

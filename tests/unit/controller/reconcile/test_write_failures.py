@@ -33,12 +33,11 @@ from controller.reconcile.backoff import (
 from controller.reconcile.state import DaemonSetState
 from controller.reconcile.write_outcomes import (
     Answer,
-    CountsAsFailure,
     RetryDecision,
     RevertedWrites,
     WriteFailure,
-    counts_as_failure,
     failure_after,
+    may_be_done,
     retry_decision,
 )
 from tests.beds.worlds import NOW, ds, pod, revision
@@ -64,21 +63,7 @@ ACTIONS: tuple[Action, ...] = (
     actions.ProbeTemplate(node="node-0", name="demo-dry", revision=revision("v1")),
     actions.CreateRevision(name="demo-v1", hash="v1", number=1),
 )
-NO, YES, UNLESS = CountsAsFailure.NO, CountsAsFailure.YES, CountsAsFailure.UNLESS_DONE
-COUNTS = {
-    # what it means: for a create, a deletion, a dry run, a revision
-    WriteVerdict.NOT_FOUND: (NO, NO, NO, NO),
-    WriteVerdict.ALREADY_EXISTS: (NO, NO, NO, NO),
-    WriteVerdict.CONFLICT: (NO, NO, NO, NO),
-    WriteVerdict.INVALID: (UNLESS, UNLESS, YES, YES),
-    WriteVerdict.FORBIDDEN: (UNLESS, UNLESS, YES, YES),
-    WriteVerdict.MUTATED: (YES, YES, YES, YES),
-    WriteVerdict.NAMESPACE_TERMINATING: (YES, YES, YES, YES),
-    WriteVerdict.QUOTA_EXCEEDED: (YES, UNLESS, YES, YES),
-    WriteVerdict.FAILED: (UNLESS, UNLESS, YES, YES),
-    WriteVerdict.UNAVAILABLE: (NO, NO, NO, NO),
-    WriteVerdict.UNKNOWN_OUTCOME: (NO, NO, NO, NO),
-}
+NEVER_DONE = {WriteVerdict.MUTATED, WriteVerdict.NAMESPACE_TERMINATING}
 NOTHING, AGAIN, TOLD, DOUBT = RetryDecision.NONE, RetryDecision.RETRY, RetryDecision.REPORT, RetryDecision.CHECK
 LEFT = {
     WriteVerdict.NOT_FOUND: (TOLD, RetryDecision.IF_PRESENT, AGAIN, AGAIN),
@@ -96,14 +81,12 @@ LEFT = {
 
 
 @pytest.mark.parametrize("means", list(WriteVerdict), ids=lambda means: means.name)
-def test_what_an_error_counts_as_and_leaves_to_do(means: WriteVerdict) -> None:
+def test_what_an_error_leaves_to_ask_and_to_do(means: WriteVerdict) -> None:
     for index, action in enumerate(ACTIONS):
-        known, what = COUNTS[means][index], type(action).__name__
-        assert counts_as_failure(action, means, suspect=False) is known, what
-        suspected = COUNTS[WriteVerdict.FAILED][index] if known is NO else known
-        assert counts_as_failure(action, means, suspect=True) is suspected, (
-            f"{what}: at a suspect place every error counts"
-        )
+        what = type(action).__name__
+        never = NEVER_DONE | ({WriteVerdict.QUOTA_EXCEEDED} if isinstance(action, CreatePod) else set())
+        asks = isinstance(action, CreatePod | DeletePod) and means not in never
+        assert may_be_done(action, means) is asks, f"{what}: a lost earlier attempt may have succeeded"
         assert retry_decision(action, means, owner_gone=False) is LEFT[means][index], what
         assert retry_decision(action, means, owner_gone=True) is AGAIN, f"{what}: there is nothing to ask and to tell"
 
