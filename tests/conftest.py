@@ -8,12 +8,7 @@ from typing import Final
 import pytest
 from hypothesis import HealthCheck, settings
 
-pytest_plugins = [
-    "tests.beds.control_plane.fixtures",
-    "tests.beds.helm.fixtures",
-    "tests.beds.prometheus.fixtures",
-    "tests.beds.real_node.fixtures",
-]
+pytest_plugins = ["tests.beds.fixtures"]
 
 settings.register_profile("any machine", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")

@@ -1,9 +1,13 @@
-"""What kstatus makes of an object of a kind that it does not know: our own reading of its published rules.
+"""What others make of the status of a DaemonSet: kstatus, and Argo CD by the health script that it ships.
 
-In this order: an object that is being deleted is Terminating; one whose generation is not the observed one is
-InProgress; then the first of Reconciling (InProgress) and Stalled (Failed) that is True; then Ready, True is Current
-and anything else InProgress; an object that says nothing counts as Current.
+Our own reading of kstatus' published rules, in this order: an object that is being deleted is Terminating; one whose
+generation is not the observed one is InProgress; then the first of Reconciling (InProgress) and Stalled (Failed) that
+is True; then Ready, True is Current and anything else InProgress; an object that says nothing counts as Current.
 https://pkg.go.dev/sigs.k8s.io/cli-utils/pkg/kstatus
+
+And of the script, which is made for OpenKruise: it looks at generation, pause, partition and counts, and at no
+condition. Older ones know no deletion, and end with an error where the partition is a percentage.
+https://github.com/argoproj/argo-cd/tree/master/resource_customizations/apps.kruise.io/DaemonSet
 """
 
 from __future__ import annotations
@@ -52,3 +56,32 @@ def waited_for(found: Object, kind: str, status: str = "True") -> bool:
         return False
     observed: int = one.get("observedGeneration", found["status"].get("observedGeneration", 0))
     return observed >= found["metadata"]["generation"] and bool(one["status"] == status)
+
+
+PROGRESSING, SUSPENDED, HEALTHY, DEGRADED = "Progressing", "Suspended", "Healthy", "Degraded"
+
+
+def shipped(found: Object) -> str:
+    metadata, status = found["metadata"], found.get("status")
+    if metadata.get("deletionTimestamp") or not status:
+        return PROGRESSING
+    if status.get("observedGeneration") != metadata["generation"]:
+        return PROGRESSING
+    rolling = found["spec"]["updateStrategy"]["rollingUpdate"]  # it is not asked whether it is there
+    if rolling.get("paused") or "updatedNumberScheduled" not in status:
+        return SUSPENDED
+    desired, updated = status["desiredNumberScheduled"], status["updatedNumberScheduled"]
+    target = _target(desired, rolling.get("partition"))
+    if target != desired and metadata["generation"] > 1:
+        return SUSPENDED if updated > target else PROGRESSING
+    if updated == desired == status["numberAvailable"]:
+        return HEALTHY
+    return DEGRADED if updated == desired == status["numberUnavailable"] else PROGRESSING
+
+
+def _target(desired: int, partition: int | str | None) -> float:
+    """Without rounding: of 10 nodes 15 % leave 8.5."""
+    if isinstance(partition, str):
+        share = partition.removesuffix("%")
+        return desired * (100 - int(share)) / 100 if share != partition else desired - int(share)
+    return desired - (partition or 0)

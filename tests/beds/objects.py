@@ -1,10 +1,60 @@
-"""Objects for tests in one line each."""
+"""Objects for tests in one line each, and questions about a pod as the server shows it."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from tests.beds.api import DAEMONSETS, Object, Resource
+from tests.beds.api import DAEMONSETS, PODS, Api, Object, Resource
+
+
+def condition(found: Object, name: str) -> Object:
+    """The condition of that name, empty when there is none. Also of objects of other kinds."""
+    conditions: list[Object] = (found.get("status") or {}).get("conditions") or []
+    return next((one for one in conditions if one["type"] == name), {})
+
+
+def node_of(pod: Object) -> str:
+    """The node that a daemon pod is on or made for: it names it before the scheduler does. Empty when none."""
+    spec = pod.get("spec") or {}
+    if spec.get("nodeName"):
+        return str(spec["nodeName"])
+    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    terms = (affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}).get("nodeSelectorTerms") or []
+    fields = [field for term in terms for field in term.get("matchFields") or []]
+    return next((str(field["values"][0]) for field in fields if field["key"] == "metadata.name"), "")
+
+
+def image_of(pod: Object) -> str:
+    return str(pod["spec"]["containers"][0]["image"])
+
+
+def is_ready(pod: Object) -> bool:
+    """Whether the condition Ready is True, also of a pod that is on its way out."""
+    return bool(condition(pod, "Ready").get("status") == "True")
+
+
+def is_live(pod: Object) -> bool:
+    """Neither on its way out nor ended."""
+    phase = (pod.get("status") or {}).get("phase")
+    return not pod["metadata"].get("deletionTimestamp") and phase not in ("Failed", "Succeeded")
+
+
+def serves(pod: Object) -> bool:
+    """Live and ready."""
+    return is_live(pod) and is_ready(pod)
+
+
+def controller_of(found: Object) -> Object:
+    """The owner reference that controls it, empty when nobody does."""
+    owners = found["metadata"].get("ownerReferences") or []
+    return next((one for one in owners if one.get("controller")), {})
+
+
+def stays(pod: Object, name: str) -> bool:
+    """Whether the DaemonSet of that name controls it and nobody has deleted it; it may have ended."""
+    owner = controller_of(pod)
+    ours = owner.get("name") == name and str(owner.get("apiVersion")).startswith("apps.kruise.io/")
+    return ours and not pod["metadata"].get("deletionTimestamp")
 
 
 def demo(name: str = "demo", image: str = "busybox", *, resource: Resource = DAEMONSETS, **spec: Any) -> Object:
@@ -127,3 +177,26 @@ def named(*names: str) -> Object:
 
 def names(found: list[Object]) -> list[str]:
     return [one["metadata"]["name"] for one in found]
+
+
+NO_UID = "00000000-0000-0000-0000-000000000000"
+
+
+async def garbage_collector_knows(api: Api, *resources: Resource) -> None:
+    """Wait until it has seen all objects of these kinds (pods, revisions) that are there now.
+
+    It follows each kind by a watch of its own. Of dependents that it has not seen yet when their owner goes it makes
+    neither a reason to wait nor orphans. The last object of a kind has none, and is collected when seen.
+    """
+    nobody = {"apiVersion": "v1", "kind": "ConfigMap", "name": "nobody", "uid": NO_UID}
+    unbound = pod("last")
+    unbound["spec"]["schedulerName"] = "nobody"  # a pod that no node has goes at once
+    for resource in resources:
+        whole = unbound if resource is PODS else {"revision": 1, "data": {}}
+        await api.create(resource, {**whole, "metadata": {"name": "last", "ownerReferences": [nobody]}})
+    for resource in resources:
+        await api.wait_for(
+            resource,
+            lambda found: all(one["metadata"]["name"] != "last" for one in found),
+            f"all {resource.plural} are known",
+        )

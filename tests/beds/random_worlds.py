@@ -20,19 +20,30 @@ from controller.inplace.change import InPlaceChange, NotPossible
 from controller.planner.revisions import placements_of
 from controller.planner.validation import compiled
 from controller.planner.world import Accepted, FormerPod, Predecessor, TemplateRefused, World
-from tests.beds.in_place_worlds import (
+from tests.beds.worlds import (
     BY_IMAGE,
     BY_LABEL,
     BY_RESIZE,
     CONTINUES,
     DEFERRED,
+    NOW,
+    OURS,
     REFUSED,
     RESIZING,
     RESTARTING,
     WANTED,
+    ago,
+    ds,
+    failed,
     gated,
+    node,
+    pod,
+    prepared,
+    revision,
+    tag_of,
+    taint,
+    template,
 )
-from tests.beds.worlds import NOW, OURS, ago, ds, failed, node, pod, prepared, revision, tag_of, taint, template
 from tests.beds.worlds import world as world_of
 
 REVS = ("v1", "v2", "v3")

@@ -21,9 +21,7 @@ from controller.planner.plan import Plan, plan
 from controller.planner.revisions import placements_of
 from controller.planner.validation import compiled
 from controller.planner.world import Accepted, World, predecessor
-from tests.beds.in_place_worlds import RESIZING, RESTARTING, WANTED, gated
-from tests.beds.picture import picture, words
-from tests.beds.worlds import OURS, pending, revision, tag_of
+from tests.beds.worlds import OURS, RESIZING, RESTARTING, WANTED, gated, pending, picture, revision, tag_of, words
 
 PREPARED = {LIFECYCLE_STATE_LABEL: PREPARING_DELETE}
 

@@ -8,7 +8,7 @@ from contextlib import aclosing, asynccontextmanager
 from typing import Any, TypeAlias
 
 from tests.beds.api import EVENTS, PODS, STRATEGIC_MERGE_PATCH, Api, Object, closing
-from tests.beds.pods import condition, is_ready
+from tests.beds.objects import condition, is_ready
 
 Environment: TypeAlias = Callable[[Object], Awaitable[Mapping[str, str]]]
 """What the program in the pod's container has in its environment."""

@@ -1,4 +1,4 @@
-"""Worlds in one line: `world(ds(rev="v2", partition=2), pods=served("node-0", "node-1"))`.
+"""Worlds in one line: `world(ds(rev="v2", partition=2), pods=served("node-0", "node-1"))`; and plans in short words.
 
 Everything is deterministic. Revisions are called by the tag of their only image; `v1`, `v2` … are also their hashes.
 A pod without a name is called after its node and its revision: `node-0-v1`.
@@ -7,9 +7,11 @@ A pod without a name is called after its node and its revision: `node-0-v1`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from math import inf
+from typing import Any, assert_never
 
 import msgspec
+from msgspec.structs import replace
 
 from controller.api import template_identity
 from controller.api.daemonset import (
@@ -22,13 +24,25 @@ from controller.api.daemonset import (
     UpdateStrategy,
 )
 from controller.api.formats import IntOrPercent
-from controller.api.names import HASH_LABEL, KRUISE_POD_READY, LIFECYCLE_STATE_LABEL, PREPARING_DELETE
+from controller.api.in_place import Resize, UpdateInProgress
+from controller.api.names import (
+    HASH_LABEL,
+    IN_PLACE_GRACE_ANNOTATION,
+    IN_PLACE_IF_POSSIBLE,
+    IN_PLACE_UPDATE_READY,
+    KRUISE_POD_READY,
+    LIFECYCLE_STATE_LABEL,
+    PREPARING_DELETE,
+)
 from controller.api.node import Node, Taint
 from controller.api.objects import JSONObject
 from controller.api.pod import Pod
 from controller.api.readiness_gates import ReadinessGate
 from controller.api.revision import Revision
 from controller.api.selector import LabelSelector, Requirement
+from controller.inplace.change import InPlaceChange
+from controller.planner import actions
+from controller.planner.plan import Plan, plan
 from controller.planner.revisions import placements_of
 from controller.planner.validation import compiled
 from controller.planner.world import Accepted, FormerPod, Predecessor, TemplateRefused, World
@@ -270,3 +284,163 @@ def world(
 def _newest(stored: Revision, newest: int) -> Revision:
     """`stored` with the highest number: an older template that is current again was given a new one."""
     return stored if stored.number == newest else msgspec.structs.replace(stored, number=newest + 1)
+
+
+BY_IMAGE = InPlaceChange(images={"main": "demo:v2"})
+BY_LABEL = InPlaceChange(labels={"team": "x"})
+BY_RESIZE = InPlaceChange(resources={"main": {"requests": {"cpu": "1"}}})
+
+RESTARTING = UpdateInProgress(until=inf, restarting=("main",), not_started=True)
+CONTINUES = UpdateInProgress(until=inf, has_next_batch=True)
+REVERTED = UpdateInProgress(until=inf, reverted_to="v1")
+WANTED = UpdateInProgress(until=inf, resize=Resize.PROPOSED)
+RESIZING = UpdateInProgress(until=inf, resize=Resize.IN_PROGRESS)
+DEFERRED = UpdateInProgress(until=inf, resize=Resize.DEFERRED)
+REFUSED = UpdateInProgress(until=inf, resize=Resize.INFEASIBLE, problem="no room")
+
+
+def in_place(rev: str = "v2", *, grace: int = 0, annotations: dict[str, str] | None = None, **spec: Any) -> DaemonSet:
+    told = {**(annotations or {}), **({IN_PLACE_GRACE_ANNOTATION: str(grace)} if grace else {})}
+    return ds(rev, rolling_update_type=IN_PLACE_IF_POSSIBLE, annotations=told, **spec)
+
+
+def gate(
+    *, open_: bool = True, draining: bool = False, since: float | None = None, present: bool = True
+) -> ReadinessGate:
+    return ReadinessGate(
+        type=IN_PLACE_UPDATE_READY,
+        open=open_ and not draining,
+        present=present,
+        index=0,
+        since=since,
+        draining=draining,
+    )
+
+
+def gated(one: Pod, *, in_progress: UpdateInProgress | None = None, **how: Any) -> Pod:
+    """With our readiness gate, of which it depends whether it is ready."""
+    own = gate(**how)
+    ready = one.ready and own.open and not (in_progress is not None and in_progress.not_started)
+    since = one.ready_since if ready else None
+    drained = own.draining and one.ready and in_progress is None
+    return replace(
+        one, gates=(own,), in_progress=in_progress, ready=ready, ready_since=since, drained_for_update=drained
+    )
+
+
+def changing(daemonset: DaemonSet | None = None, *, change: Any = BY_IMAGE, **fields: Any) -> World:
+    """A world in which v1 becomes v2 by `change`."""
+    return world(daemonset or in_place(), changes={"v1": change}, **fields)
+
+
+def refusing(rev: str, words: str = "no", *, unknown_fields: bool = False) -> dict[str, Accepted | TemplateRefused]:
+    """What the server's dry run said of the one revision that it was asked about."""
+    return {rev: TemplateRefused(words=words, unknown_fields=unknown_fields)}
+
+
+def words(world: World, chosen: Iterable[actions.Action]) -> list[str]:
+    """`+node-4 v2` creates, `-node-4 v1` deletes, `~node-4 v1` prepares for that (with the pod's name where two there
+    are of one revision)."""
+    return [_word(world, action) for action in chosen]
+
+
+def _word(world: World, action: actions.Action) -> str:
+    match action:
+        case actions.CreatePod():
+            return f"+{action.node} {tag_of(action.revision.template)}"
+        case actions.DeletePod() | actions.PrepareDelete() | actions.CancelDelete():
+            return _word_of_end(world, action)
+        case actions.ProbeTemplate():
+            return f"probe {tag_of(action.revision.template)} on {action.node}"
+        case actions.AdoptPod():
+            return f"adopt {action.pod.name}"
+        case actions.ReleasePod():
+            return f"release {action.pod.name}"
+        case actions.RelabelPod():
+            return f"relabel {action.pod.name} {action.hash}"
+        case actions.AdoptRevision():
+            return f"adopt {action.revision.name}"
+        case actions.CreateRevision():
+            return f"store {tag_of(world.daemonset.spec.template)} as {action.number}"
+        case actions.RenumberRevision():
+            return f"renumber {action.revision.name} {action.number}"
+        case actions.RecordRun():
+            return f"ran {action.revision.name}"
+        case actions.DeleteRevision():
+            return f"forget {action.revision.name}"
+        case _:
+            return _word_in_place(action)
+
+
+def _word_in_place(action: actions.InPlaceAction) -> str:
+    match action:
+        case actions.UpdateInPlace():
+            return f"*{action.node} {tag_of(action.revision.template)}"
+        case actions.DrainPod() | actions.ContinueInPlace() | actions.ResizePod():
+            return f"{type(action).__name__} {action.node}"
+        case actions.OpenGates():
+            return f"open {action.pod.name}"
+    assert_never(action)
+
+
+def _word_of_end(world: World, action: actions.DeletePod | actions.PrepareDelete | actions.CancelDelete) -> str:
+    match action:
+        case actions.DeletePod():
+            return f"-{_pod_of(world, action)}"
+        case actions.PrepareDelete():
+            return f"~{_pod_of(world, action)}"
+        case actions.CancelDelete():
+            return f"keep {action.pod.name}"
+
+
+def _pod_of(world: World, action: actions.DeletePod | actions.PrepareDelete) -> str:
+    hashes = {one.uid: one.hash for one in world.pods}
+    tags = {one.hash: tag_of(one.template) for one in world.revisions}
+    hash_ = hashes[action.pod.uid]
+    twins = [one for one in world.pods if one.node == action.node and one.hash == hash_]
+    word = f"{action.node} {tags.get(hash_, hash_)}"
+    return word if len(twins) == 1 else f"{word} {action.pod.name}"
+
+
+def picture(world: World, decided: Plan) -> str:
+    """World and plan as two small tables."""
+    daemonset = world.daemonset
+    rolling = daemonset.rolling_update
+    lines = [
+        f"template {tag_of(daemonset.spec.template)}  fresh {world.fresh}  {rolling or 'OnDelete'}",
+        "revisions " + ", ".join(f"{one.number}: {one.name}" for one in world.revisions),
+        f"{'node':<10} {'fit':<6} {'selected':<9} pods",
+    ]
+    by_node: dict[str, list[Pod]] = {}
+    for one in world.pods:
+        by_node.setdefault(one.node, []).append(one)
+    judged = world.rules.judged(world.nodes)
+    for node, fit, selected in zip(judged.nodes, judged.fits, judged.selected, strict=True):
+        pods = ", ".join(_pod(one, world.now) for one in by_node.pop(node.name, ()))
+        taints = " ".join(f"[{one.key}:{one.effect}]" for one in node.taints)
+        lines.append(f"{node.name:<10} {fit.name:<6} {selected!s:<9} {pods} {taints}")
+    for name, gone in sorted(by_node.items()):
+        lines.append(f"{name:<10} {'gone':<6} {'':<9} {', '.join(_pod(one, world.now) for one in gone)}")
+    lines.append(f"plan  (look again at {decided.wake_at})")
+    lines += [f"  {word}" for word in words(world, decided.actions)] or ["  nothing"]
+    lines += [f"  note {note.reason}: {note.message}" for note in decided.notes]
+    if decided.status is not None:
+        lines.append(f"  {decided.status.counts}")
+    return "\n".join(lines)
+
+
+def _pod(pod: Pod, now: float) -> str:
+    traits = [pod.name, pod.hash or "no hash"]
+    traits += [pod.phase] if pod.ended or pod.phase == "Pending" else []
+    traits += ["ready" if pod.ready_since is None else f"ready {now - pod.ready_since:.0f}s"] if pod.ready else []
+    traits += ["terminating"] if pod.terminating else []
+    traits += [] if pod.bound else ["unbound"]
+    return "(" + " ".join(traits) + ")"
+
+
+def check(world: World, *expected: str) -> Plan:
+    """Plan, and compare with `expected`: every action in words, in order."""
+    decided = plan(world)
+    said = words(world, decided.actions)
+    assert said == list(expected), f"planned {said}, expected {list(expected)}\n{picture(world, decided)}"
+    return decided

@@ -25,9 +25,8 @@ from tests.beds.api import (
     closing,
 )
 from tests.beds.control_plane import ControlPlane
-from tests.beds.garbage import garbage_collector_knows
 from tests.beds.nodes import INSTANT, Behaviour, Nodes
-from tests.beds.objects import configmap, demo, names, owner
+from tests.beds.objects import configmap, demo, garbage_collector_knows, names, owner
 from tests.beds.simulator import Cluster
 
 WAIT_SECONDS = 60.0

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from tests.beds.api import CONFIGMAPS, DAEMONSETS, PODS, REVISIONS, Object, Resource
-from tests.beds.garbage import NO_UID
-from tests.beds.objects import configmap, demo, names, owner, pod
+from tests.beds.objects import NO_UID, configmap, demo, names, owner, pod
 from tests.contract.bed import ApiServer
 
 

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from tests.beds.api import PODS, STRATEGIC_MERGE_PATCH, Object
-from tests.beds.objects import pod
-from tests.beds.pods import condition
+from tests.beds.objects import condition, pod
 from tests.contract.bed import ApiServer, refused
 
 ONLY = (

@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 
 from tests.beds.control_plane import Binaries, ControlPlane, service_account
-from tests.beds.control_plane.probe import get
+from tests.beds.control_plane.access import get
 
 pytestmark = pytest.mark.real
 

@@ -9,8 +9,7 @@ import pytest
 from tests.beds.api import LEASES, NODES, PODS, STRATEGIC_MERGE_PATCH, Api, Object, Predicate
 from tests.beds.kubelet_cases import CASES, MISSING, image
 from tests.beds.nodes import DEAD, MANUAL, Behaviour, Nodes
-from tests.beds.objects import names, pod
-from tests.beds.pods import condition, is_ready
+from tests.beds.objects import condition, is_ready, names, pod
 from tests.beds.watched_pod import watching
 from tests.contract.bed import WAIT_SECONDS, ApiServer
 

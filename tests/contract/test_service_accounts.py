@@ -12,7 +12,7 @@ from tests.beds.api import ACCOUNTS, PODS, Object
 from tests.beds.control_plane import Binaries, ControlPlane
 from tests.beds.objects import pod
 from tests.beds.simulator import Cluster
-from tests.beds.simulator.accounts import service_accounts
+from tests.beds.simulator.cluster import service_accounts
 from tests.contract.bed import ApiServer, refused
 
 

@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 
 from tests.beds.control_plane import ControlPlane, User
 from tests.beds.control_plane.access import write_kubeconfig
-from tests.beds.control_plane.commands import LOOPBACK
-from tests.beds.control_plane.ports import free_port
+from tests.beds.control_plane.cluster import LOOPBACK
+from tests.beds.control_plane.processes import free_port
 
 
 class ApiProxy:

@@ -8,14 +8,13 @@ import pytest
 import pytest_asyncio
 import trustme
 
-from tests.beds.audit import Audit
+from tests.beds.audit import Audit, granted
 from tests.beds.control_plane import DEFAULT_CONTROLLERS, Binaries, ControlPlane, User, service_account
 from tests.beds.installed.plugin import Plugin
 from tests.beds.installed.process import Controller, running
 from tests.beds.installed.workspace import Workspace, bed_on, built
 from tests.beds.manifests import MANIFESTS, overlay_with
 from tests.beds.native import native_controller
-from tests.beds.rights import granted
 from tests.e2e.site import SITE_CONTROLLERS
 
 ACCOUNT = service_account("kruise-ds-system", "kruise-ds-controller")

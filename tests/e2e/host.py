@@ -19,13 +19,13 @@ from controller.kube.requests import Transport
 from controller.runtime.clock import system_clock
 from tests.beds.api import NODES, PODS, Api, Object, Refusal
 from tests.beds.control_plane import ControlPlane, Process
-from tests.beds.control_plane.commands import LOOPBACK
-from tests.beds.control_plane.ports import free_port
-from tests.beds.control_plane.probe import get
+from tests.beds.control_plane.access import get
+from tests.beds.control_plane.cluster import LOOPBACK
+from tests.beds.control_plane.processes import free_port
 from tests.beds.nodes import statuses
-from tests.beds.nodes.containers import containers
 from tests.beds.nodes.machine import node_manifest
 from tests.beds.nodes.mirror import Mirror
+from tests.beds.nodes.statuses import containers
 from tests.beds.nodes.writer import write_status
 
 NAME = "control-plane-1"

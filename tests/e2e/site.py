@@ -10,11 +10,11 @@ from pathlib import Path
 
 from controller.api.names import LEASE_NAME
 from tests.beds.api import PODS, Object
+from tests.beds.audit import NAMESPACE
 from tests.beds.control_plane import DEFAULT_CONTROLLERS, ControlPlane
 from tests.beds.installed.workspace import Workspace, bed_on
 from tests.beds.manifests import MANIFESTS
-from tests.beds.pods import is_live
-from tests.beds.rights import NAMESPACE
+from tests.beds.objects import is_live
 from tests.e2e.guide import HERE, commands, sh
 from tests.e2e.host import Host, Running
 

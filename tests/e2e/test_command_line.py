@@ -14,9 +14,9 @@ import pytest
 from tests.beds.api import DAEMONSETS, NAMESPACES, PODS, Api
 from tests.beds.audit import Audit
 from tests.beds.control_plane import ControlPlane, Process
-from tests.beds.control_plane.commands import LOOPBACK
-from tests.beds.control_plane.ports import free_port
-from tests.beds.control_plane.probe import get
+from tests.beds.control_plane.access import get
+from tests.beds.control_plane.cluster import LOOPBACK
+from tests.beds.control_plane.processes import free_port
 from tests.beds.installed.process import COMMAND, PATIENCE, Controller, running
 from tests.beds.installed.workspace import Workspace, sample
 from tests.e2e.conftest import ACCOUNT

@@ -25,14 +25,14 @@ from controller.kube.transport import open_transport
 from controller.settings import Settings
 from controller.wiring import Parts
 from tests.beds.api import DAEMONSETS, NODES, PODS, Api, Resource
+from tests.beds.audit import NAMESPACE
 from tests.beds.control_plane import Binaries, ControlPlane
-from tests.beds.control_plane.kubectl import run_to_end
-from tests.beds.control_plane.ports import free_port
+from tests.beds.control_plane.access import run_to_end
+from tests.beds.control_plane.processes import free_port
 from tests.beds.controller.running import SHARED
 from tests.beds.installed.process import PATIENCE, Controller
 from tests.beds.installed.workspace import Workspace, sample
 from tests.beds.nodes.machine import node_manifest
-from tests.beds.rights import NAMESPACE
 from tests.e2e.conftest import ACCOUNT, bare_plane, installed
 
 API = "client.authentication.k8s.io/v1"

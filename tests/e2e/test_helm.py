@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.beds.audit import NAMESPACE
 from tests.beds.control_plane import Binaries, ControlPlane
-from tests.beds.helm.fixtures import Helm
+from tests.beds.fixtures import Helm
 from tests.beds.manifests import MANIFESTS
-from tests.beds.rights import NAMESPACE
 from tests.e2e.conftest import bare_plane
 from tests.e2e.guide import DOCS, sections
 from tests.e2e.site import SITE_CONTROLLERS, site_on

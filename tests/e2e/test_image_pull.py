@@ -10,14 +10,13 @@ import pytest
 import pytest_asyncio
 
 from tests.beds.api import EVENTS, IMAGE_PULL_JOBS, NAMESPACES, PODS, Object
-from tests.beds.audit import Audit
+from tests.beds.audit import Audit, Right, granted
 from tests.beds.control_plane import ControlPlane
 from tests.beds.installed.process import running
 from tests.beds.installed.workspace import Workspace, bed_on, built, sample
 from tests.beds.manifests import overlay_with
 from tests.beds.nodes import Behaviour
-from tests.beds.pods import node_of
-from tests.beds.rights import Right, granted
+from tests.beds.objects import node_of
 from tests.e2e.conftest import ACCOUNT, PULLS
 
 pytestmark = pytest.mark.real

@@ -11,13 +11,12 @@ from typing import Any
 import pytest
 
 from tests.beds.api import PODS, REVISIONS
-from tests.beds.audit import Audit
+from tests.beds.audit import NAMESPACE, OLD_SERVERS, Audit, Right, granted
 from tests.beds.control_plane import ControlPlane
-from tests.beds.garbage import garbage_collector_knows
 from tests.beds.installed.process import running
 from tests.beds.installed.workspace import Workspace, built, sample
 from tests.beds.nodes import INSTANT, Behaviour
-from tests.beds.rights import NAMESPACE, OLD_SERVERS, Right, granted
+from tests.beds.objects import garbage_collector_knows
 from tests.e2e.conftest import ACCOUNT
 from tests.e2e.host import Running
 from tests.e2e.site import site_on

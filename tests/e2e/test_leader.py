@@ -17,7 +17,7 @@ from tests.beds.control_plane import ControlPlane
 from tests.beds.installed.process import running
 from tests.beds.installed.workspace import Workspace
 from tests.beds.simulator import Cluster, InProcess, serving
-from tests.beds.simulator.kubeconfig import write_kubeconfig
+from tests.beds.simulator.server import write_kubeconfig
 
 
 @pytest.mark.real

@@ -14,13 +14,12 @@ import pytest_asyncio
 import trustme
 
 from controller.wiring import REVIEWS_QPS
-from tests.beds.audit import Audit
+from tests.beds.audit import Audit, Right, granted
 from tests.beds.control_plane import Binaries
-from tests.beds.control_plane.commands import LOOPBACK
+from tests.beds.control_plane.cluster import LOOPBACK
 from tests.beds.installed.process import PATIENCE, Controller, running
 from tests.beds.installed.workspace import built
 from tests.beds.manifests import overlay_with
-from tests.beds.rights import Right, granted
 from tests.e2e.conftest import ACCOUNT, bare_plane, installed, kubectl
 
 pytestmark = [pytest.mark.real, pytest.mark.asyncio(loop_scope="module")]

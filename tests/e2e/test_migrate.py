@@ -17,7 +17,7 @@ from tests.beds.installed.witness import Witness, witnessing
 from tests.beds.installed.workspace import Workspace, bed_on, sample
 from tests.beds.native import NATIVE, native_status
 from tests.beds.nodes import Behaviour
-from tests.beds.pods import controller_of, image_of, is_live, node_of
+from tests.beds.objects import controller_of, image_of, is_live, node_of
 from tests.e2e.guide import MIGRATION, commands
 
 pytestmark = [pytest.mark.real, pytest.mark.usefixtures("controller", "beside")]

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from tests.beds.api import DAEMONSETS, Object
-from tests.beds.helm.fixtures import Helm
+from tests.beds.fixtures import Helm
 from tests.beds.installed.plugin import Plugin
 from tests.beds.installed.workspace import Workspace, sample
 from tests.beds.native import NATIVE, native_status

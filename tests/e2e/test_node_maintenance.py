@@ -17,7 +17,7 @@ from tests.beds.api import PODS, Object, Resource
 from tests.beds.control_plane import ControlPlane
 from tests.beds.installed.workspace import Workspace, sample
 from tests.beds.native import native_controller, native_status
-from tests.beds.pods import is_live, node_of
+from tests.beds.objects import is_live, node_of
 from tests.e2e.guide import MAINTENANCE, sections, sh
 
 pytestmark = [pytest.mark.real, pytest.mark.usefixtures("controller", "beside")]

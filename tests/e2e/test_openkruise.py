@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from tests.beds.absence import not_to_be_had
 from tests.beds.api import CRDS, DAEMONSETS_ALPHA, NAMESPACES, PODS, REVISIONS, Api, Object
 from tests.beds.control_plane import ControlPlane, ControlPlaneUnavailable
+from tests.beds.fixtures import not_to_be_had
 from tests.beds.installed.workspace import Workspace
+from tests.beds.objects import is_ready
 from tests.beds.openkruise import published_crd
-from tests.beds.pods import is_ready
 from tests.e2e.site import Site, site_on
 
 pytestmark = pytest.mark.real

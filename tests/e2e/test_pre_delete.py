@@ -14,7 +14,7 @@ import pytest
 from tests.beds.installed.witness import Witness, witnessing
 from tests.beds.installed.workspace import Workspace, sample
 from tests.beds.manifests import MANIFESTS
-from tests.beds.pods import node_of, serves
+from tests.beds.objects import node_of, serves
 
 pytestmark = [pytest.mark.real, pytest.mark.usefixtures("controller")]
 

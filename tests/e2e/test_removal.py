@@ -8,12 +8,12 @@ from contextlib import asynccontextmanager
 import pytest
 
 from tests.beds.api import DAEMONSETS, NAMESPACES, PODS, REVISIONS, Object
+from tests.beds.audit import NAMESPACE
 from tests.beds.control_plane import ControlPlane
-from tests.beds.garbage import garbage_collector_knows
 from tests.beds.installed.witness import witnessing
 from tests.beds.installed.workspace import sample
 from tests.beds.nodes import Behaviour
-from tests.beds.rights import NAMESPACE
+from tests.beds.objects import garbage_collector_knows
 from tests.e2e.site import Site, free_lease, site_on
 
 pytestmark = pytest.mark.real

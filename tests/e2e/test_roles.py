@@ -12,11 +12,10 @@ import pytest
 
 from tests.beds.api import DAEMONSETS
 from tests.beds.control_plane import ControlPlane
-from tests.beds.installed.plugin import Plugin
-from tests.beds.installed.unhurried import programs_in
+from tests.beds.installed.plugin import Plugin, programs_in
 from tests.beds.installed.witness import Witness, witnessing
 from tests.beds.installed.workspace import Workspace, sample
-from tests.beds.pods import is_live, node_of
+from tests.beds.objects import is_live, node_of
 from tests.e2e.conftest import OPERATOR, VIEWER
 
 pytestmark = [pytest.mark.real, pytest.mark.usefixtures("controller")]

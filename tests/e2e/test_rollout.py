@@ -16,7 +16,7 @@ from tests.beds.api import EVENTS, Object
 from tests.beds.installed.witness import Witness, witnessing
 from tests.beds.installed.workspace import Workspace, sample
 from tests.beds.nodes import INSTANT, Behaviour
-from tests.beds.pods import is_live, node_of
+from tests.beds.objects import is_live, node_of
 
 pytestmark = [pytest.mark.real, pytest.mark.usefixtures("controller")]
 

@@ -9,13 +9,12 @@ import pytest
 import pytest_asyncio
 
 from tests.beds.api import EVENTS
-from tests.beds.audit import Audit
+from tests.beds.audit import NAMESPACE, OLD_SERVERS, Audit, Right, granted
 from tests.beds.control_plane import DEFAULT_CONTROLLERS, Binaries, ControlPlane
 from tests.beds.installed.process import Controller, running
 from tests.beds.installed.workspace import bed_on, built, sample
 from tests.beds.manifests import MANIFESTS, overlay_with
 from tests.beds.nodes import Behaviour
-from tests.beds.rights import NAMESPACE, OLD_SERVERS, Right, granted
 from tests.e2e.api_proxy import proxy_to
 from tests.e2e.conftest import ACCOUNT, PULLS, bare_plane, installed
 from tests.e2e.site import free_lease

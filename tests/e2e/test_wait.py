@@ -17,7 +17,7 @@ from tests.beds.installed.process import Controller
 from tests.beds.installed.workspace import Workspace, sample
 from tests.beds.manifests import MANIFESTS
 from tests.beds.nodes import INSTANT, Behaviour
-from tests.beds.pods import node_of, serves
+from tests.beds.objects import node_of, serves
 
 pytestmark = [pytest.mark.real, pytest.mark.usefixtures("controller")]
 

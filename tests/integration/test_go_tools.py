@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.beds.control_plane.gotool import GoToolUnavailable, obtain_go_tool
+from tests.beds.control_plane.golang import GoToolUnavailable, obtain_go_tool
 
 GO_MOD = """\
 module example.test/one

@@ -13,10 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.beds.control_plane.folder import PREFIX, temporary_folder
 from tests.beds.control_plane.other_run import Pipe, other_run
-from tests.beds.control_plane.ports import free_port
-from tests.beds.control_plane.processes import Process, ProcessError
+from tests.beds.control_plane.processes import PREFIX, Process, ProcessError, free_port, temporary_folder
 
 
 async def never() -> bool:
@@ -85,7 +83,7 @@ def test_a_port_is_given_out_once_and_no_other_run_is_given_it(
     ours, pipe = free_port(), Pipe(tmp_path / "pipe")
     code = f"""if True:
         import time
-        from tests.beds.control_plane.ports import free_port
+        from tests.beds.control_plane.processes import free_port
         from tests.integration.test_processes import drawing
         with open({str(pipe.path)!r}, "w") as told:
             print(free_port(drawing({ours})), file=told, flush=True)

@@ -24,7 +24,7 @@ from controller.observe.http import (
 from controller.observe.metrics import Metrics, exposing
 from controller.observe.process_metrics import heartbeat
 from controller.settings import Address
-from tests.beds.control_plane.ports import free_port
+from tests.beds.control_plane.processes import free_port
 from tests.beds.virtual_time import VirtualLoop, virtual_time_from
 from tests.unit.controller.observe.test_delegated_auth import READER, Cluster, auth_of
 

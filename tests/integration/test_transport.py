@@ -18,7 +18,7 @@ from controller.kube.connection import Connection, Credentials
 from controller.kube.requests import JSON_PATCH, NotConnected, Request, Stream
 from controller.kube.transport import AiohttpTransport, open_transport
 from controller.runtime.lease import Timing
-from tests.beds.control_plane.ports import free_port
+from tests.beds.control_plane.processes import free_port
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 GET = Request(method="GET", path="/api/v1/pods", timeout=5.0)

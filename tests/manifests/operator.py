@@ -11,9 +11,17 @@ from pathlib import Path
 from typing import Final
 
 from tests.beds.control_plane.binaries import ControlPlaneUnavailable
-from tests.beds.control_plane.cache import Progress, cache_home, filled_whole, locked, say
 from tests.beds.control_plane.golang import find_go
-from tests.beds.control_plane.sources import Source, SourceError, first_of
+from tests.beds.control_plane.sources import (
+    Progress,
+    Source,
+    SourceError,
+    cache_home,
+    filled_whole,
+    first_of,
+    locked,
+    say,
+)
 
 MODULE: Final = "github.com/prometheus-operator/prometheus-operator"
 VERSION: Final = "v0.92.0"

@@ -12,7 +12,7 @@ import yaml
 
 from controller.settings import DEFAULT_GATES, KNOWN_GATES, PRE_DOWNLOAD, FeatureGates, parse_gates
 from tests.beds.control_plane import Binaries, ControlPlane
-from tests.beds.helm.fixtures import Helm
+from tests.beds.fixtures import Helm
 from tests.beds.manifests import MANIFESTS
 from tests.tools.chart.made import CHART, made, stale
 from tests.tools.chart.values import BY_DEFAULT, SCHEMA

@@ -15,8 +15,8 @@ import pytest_asyncio
 import yaml
 
 from controller.api.objects import JSON, JSONObject
-from tests.beds.absence import not_to_be_had
 from tests.beds.control_plane import ControlPlane, ControlPlaneUnavailable
+from tests.beds.fixtures import not_to_be_had
 from tests.beds.manifests import SAMPLES, crd, documents, overlay_with
 from tests.manifests.objects import container, daemonset
 from tests.manifests.operator import KINDS, obtain_operator_crds

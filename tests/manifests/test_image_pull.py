@@ -19,9 +19,9 @@ from controller.api.image_pull_job import (
 )
 from controller.api.objects import JSON, JSONObject
 from controller.settings import parse_gates
+from tests.beds.audit import Right, granted
 from tests.beds.control_plane import Binaries
 from tests.beds.manifests import MANIFESTS, documents, overlay_with
-from tests.beds.rights import Right, granted
 from tests.manifests.conftest import Kubectl
 from tests.manifests.refusals.case import Refusal
 from tests.manifests.server import JSON_PATCH, Server

@@ -12,9 +12,9 @@ import pytest
 from controller.kube.config import load
 from controller.kube.transport import open_transport
 from tests.beds.api import PODS, Api
+from tests.beds.audit import NAMESPACE, Right, granted
 from tests.beds.control_plane import Binaries, ControlPlane
 from tests.beds.manifests import MANIFESTS, documents
-from tests.beds.rights import NAMESPACE, Right, granted
 from tests.tools.install_yaml import INSTALL, install_file, overlays, with_image
 
 pytestmark = pytest.mark.real

@@ -15,7 +15,7 @@ from kubectl_plugin.cluster.manifests import manifests_in
 from kubectl_plugin.flags import Output
 from kubectl_plugin.printing import as_text
 from tests.beds.control_plane import ControlPlane
-from tests.beds.control_plane.kubectl import run_to_end
+from tests.beds.control_plane.access import run_to_end
 from tests.manifests.conftest import Kubectl, Store
 from tests.manifests.objects import daemonset
 from tests.manifests.server import MERGE_PATCH, Server, daemonsets

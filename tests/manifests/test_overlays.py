@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from tests.beds.absence import not_to_be_had
 from tests.beds.control_plane import ControlPlane, ControlPlaneUnavailable
+from tests.beds.fixtures import not_to_be_had
 from tests.beds.manifests import SAMPLES, overlay_with
 from tests.manifests.conftest import SETTLED
 from tests.manifests.operator import KINDS, obtain_operator_crds

@@ -10,9 +10,9 @@ import pytest
 from controller.kube.config import load
 from controller.kube.transport import open_transport
 from tests.beds.api import PODS, Api
+from tests.beds.audit import NAMESPACE
 from tests.beds.control_plane import Binaries, ControlPlane
 from tests.beds.manifests import MANIFESTS
-from tests.beds.rights import NAMESPACE
 
 pytestmark = pytest.mark.real
 

@@ -20,8 +20,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.beds.absence import not_to_be_had
 from tests.beds.control_plane import ControlPlane
+from tests.beds.fixtures import not_to_be_had
 from tests.tools.krew.__main__ import PROGRAM, Files, archive, files, released
 from tests.tools.krew.natives import MINORS, NATIVE, NoWheelError, natives
 

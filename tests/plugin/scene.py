@@ -16,8 +16,8 @@ import msgspec
 
 from tests.beds.api import DAEMONSETS, PODS, Object
 from tests.beds.api import NODES as NODE_KIND
-from tests.beds.nodes.behaviour import Behaviour
 from tests.beds.nodes.fleet import ZONE_LABEL
+from tests.beds.nodes.stages import Behaviour
 from tests.beds.simulator.cluster import Attempt
 from tests.beds.simulator.refusal import Refused
 from tests.plugin.kept import story

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.beds.control_plane import ControlPlane
-from tests.beds.control_plane.ports import free_port
+from tests.beds.control_plane.processes import free_port
 from tests.beds.native import NATIVE
 from tests.beds.objects import demo
 from tests.plugin.in_process import Ran

@@ -10,7 +10,7 @@ import pytest
 
 from controller.kube.requests import Request
 from tests.beds.api import DAEMONSETS, PODS, Api
-from tests.beds.nodes.behaviour import DEAD
+from tests.beds.nodes.stages import DEAD
 from tests.beds.simulator.kinds import PODS as PODS_KIND
 from tests.beds.simulator.refusal import Refused
 from tests.plugin import kept

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import msgspec
 
 from controller.kube.requests import Request, Response
-from tests.beds.loop_turns import answered
+from tests.beds.virtual_time import answered
 
 CHUNK = 64 * 1024
 END = (

@@ -26,14 +26,14 @@ from tests.beds.controller.bed import Bed, Simulation
 from tests.beds.controller.journal import Journal, Recording
 from tests.beds.controller.running import Controller
 from tests.beds.nodes import Nodes
-from tests.beds.picture import picture
-from tests.beds.pods import node_of
+from tests.beds.objects import node_of
 from tests.beds.simulator.cluster import Cluster
 from tests.beds.simulator.faults import FaultPlan
-from tests.beds.simulator.history import HistoryEntry
 from tests.beds.simulator.kinds import PODS
+from tests.beds.simulator.store import HistoryEntry
 from tests.beds.simulator.transport import InProcess
 from tests.beds.virtual_time import VirtualLoop, clock
+from tests.beds.worlds import picture
 from tests.properties.explanation_law import blockers, misled, misnamed
 from tests.properties.rollout_chronicle import Chronicle
 from tests.properties.rollout_knowledge import Ear

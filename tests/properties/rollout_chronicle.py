@@ -16,10 +16,9 @@ from typing import Any
 from controller.api.names import NEVER_RAN_ANNOTATION
 from tests.beds.api import Object
 from tests.beds.simulator.cluster import Cluster
-from tests.beds.simulator.history import HistoryEntry
 from tests.beds.simulator.kinds import DAEMONSETS, NODES, PODS, REVISIONS
 from tests.beds.simulator.objects import Kind
-from tests.beds.simulator.watching import Watch
+from tests.beds.simulator.store import HistoryEntry, Watch
 from tests.properties.rollout_facts import Node, Pod, Spec, is_ours, node_from, pod_of, spec_of
 from tests.properties.rollout_scene import Gone, State
 

@@ -7,8 +7,7 @@ from datetime import datetime
 from typing import Any, TypeAlias
 
 from tests.beds.api import Object
-from tests.beds.objects import V3
-from tests.beds.pods import controller_of, image_of, node_of
+from tests.beds.objects import V3, controller_of, image_of, node_of
 
 CANARY = {"track": "canary"}
 CHOOSY = V3

@@ -29,8 +29,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from tests.beds.api import Object
-from tests.beds.simulator.history import HistoryEntry
 from tests.beds.simulator.kinds import DAEMONSETS, PODS
+from tests.beds.simulator.store import HistoryEntry
 from tests.properties.rollout_chronicle import Chronicle, Create
 from tests.properties.rollout_facts import Pod, is_ours, pod_of
 from tests.properties.rollout_scene import State

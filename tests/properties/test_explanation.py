@@ -15,9 +15,8 @@ from controller.planner.explanation import Explainer
 from controller.planner.plan import plan
 from controller.planner.rollout_state import rollout_state
 from controller.planner.world import POD_QUOTA, BackoffKey, BeingPulled, Unpullable, World
-from tests.beds.picture import picture
 from tests.beds.random_worlds import NAMES, often, surges, worlds
-from tests.beds.worlds import NOW
+from tests.beds.worlds import NOW, picture
 from tests.properties.explanation_law import REMOVALS, misled, misnamed, rolling, with_spec
 from tests.properties.size import every_day
 

@@ -12,10 +12,9 @@ from msgspec.structs import replace
 from controller.planner.plan import Plan
 from controller.planner.world import World
 from kubectl_plugin.forecast.forecast import forecast
-from tests.beds.picture import picture
 from tests.beds.random_worlds import worlds
 from tests.beds.toy_cluster import ToyCluster
-from tests.beds.worlds import ds, everywhere, world
+from tests.beds.worlds import ds, everywhere, picture, world
 from tests.properties.size import every_day
 
 

@@ -15,8 +15,7 @@ from controller.observe.metrics import Metrics
 from controller.settings import Settings
 from controller.wiring import Parts
 from tests.beds.controller.running import SHARED
-from tests.beds.loop_turns import TimedLoop, unit
-from tests.beds.virtual_time import clock
+from tests.beds.virtual_time import TimedLoop, clock, unit
 from tests.properties.hostile_objects import LARGEST, Place, places, plain, with_value
 from tests.properties.hostile_server import HostileServer
 from tests.properties.size import every_day

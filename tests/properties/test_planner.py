@@ -15,8 +15,8 @@ from controller.planner.progress import advance, standing_of
 from controller.planner.rollout_state import rollout_state
 from controller.planner.validation import compiled
 from controller.planner.world import World
-from tests.beds.picture import picture
 from tests.beds.random_worlds import surges, worlds
+from tests.beds.worlds import picture
 from tests.properties.planner_laws import LAWS
 from tests.properties.size import every_day
 

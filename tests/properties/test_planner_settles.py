@@ -8,10 +8,9 @@ from msgspec.structs import replace
 from controller.planner.node_fit import Fit
 from controller.planner.revisions import current_revision
 from controller.planner.world import World
-from tests.beds.in_place_worlds import CONTINUES, WANTED
-from tests.beds.picture import picture
 from tests.beds.random_worlds import worlds
 from tests.beds.toy_cluster import ToyCluster
+from tests.beds.worlds import CONTINUES, WANTED, picture
 from tests.properties.planner_facts import (
     eligible,
     empty,

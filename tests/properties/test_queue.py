@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from controller.runtime.workqueue import QueueShutDown, WorkQueue
-from tests.beds.queues import taken_from
+from tests.beds.stores import taken_from
 from tests.beds.virtual_time import VirtualLoop
 from tests.properties.size import every_day
 

@@ -8,9 +8,9 @@ import pytest
 
 from tests.beds.api import PODS, Api, Object
 from tests.beds.installed.workspace import Namespaced
-from tests.beds.pods import is_live, is_ready, node_of
+from tests.beds.objects import is_live, is_ready, node_of
 from tests.beds.real_node import RealCluster, RealNode
-from tests.beds.real_node.patience import LONG
+from tests.beds.real_node.node import LONG
 from tests.beds.real_node.workloads import version_of, warnings
 from tests.real_node.external_cluster import ExternalCluster
 

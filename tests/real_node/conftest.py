@@ -12,15 +12,15 @@ import pytest
 import pytest_asyncio
 import yaml
 
-from tests.beds.absence import not_to_be_had
 from tests.beds.api import ACCOUNTS, DAEMONSETS, NAMESPACES, PODS, Api, Refusal
 from tests.beds.control_plane import ControlPlane, service_account
 from tests.beds.control_plane.sources import SourceError
+from tests.beds.fixtures import not_to_be_had
 from tests.beds.installed.process import Controller, running
 from tests.beds.installed.workspace import built
 from tests.beds.manifests import MANIFESTS
 from tests.beds.real_node import RealCluster, real_cluster
-from tests.beds.real_node.patience import LONG
+from tests.beds.real_node.node import LONG
 from tests.real_node.bed import Bed, Cluster, ours
 from tests.real_node.external_cluster import external_cluster
 from tests.tools.image.archive import NoImage, write

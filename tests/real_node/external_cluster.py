@@ -16,7 +16,7 @@ from controller.kube.config import load
 from controller.kube.requests import Request
 from controller.kube.transport import open_transport
 from tests.beds.api import NODES, PODS, Api, Object
-from tests.beds.control_plane.kubectl import KubectlResult, run_kubectl
+from tests.beds.control_plane.access import KubectlResult, run_kubectl
 from tests.beds.real_node.cluster import is_open
 from tests.beds.real_node.workloads import PORT
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from tests.beds.api import Object, Resource
 from tests.beds.installed.witness import Witness, witnessing
-from tests.beds.pods import image_of, node_of, serves
-from tests.beds.real_node.images import HOST
-from tests.beds.real_node.patience import LONG
+from tests.beds.objects import image_of, node_of, serves
+from tests.beds.real_node.node import LONG
+from tests.beds.real_node.registry import HOST
 from tests.beds.real_node.workloads import agent_set
 from tests.real_node.bed import Bed
 

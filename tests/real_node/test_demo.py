@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.beds.control_plane.kubectl import run_to_end
-from tests.beds.real_node.patience import LONG
+from tests.beds.control_plane.access import run_to_end
+from tests.beds.real_node.node import LONG
 
 pytestmark = [
     pytest.mark.real,

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from tests.beds.pods import node_of
-from tests.beds.real_node.installation import Installation, installed
-from tests.beds.real_node.patience import LONG
+from tests.beds.objects import node_of
+from tests.beds.real_node.node import LONG
+from tests.beds.real_node.workloads import Installation, installed
 from tests.real_node.bed import Bed, Cluster, ours
 from tests.real_node.rollouts import deployed, served_by, settled, update
 

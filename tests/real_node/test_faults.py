@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.beds.api import NODES, PODS, Object
-from tests.beds.pods import condition
-from tests.beds.real_node.patience import LONG
+from tests.beds.objects import condition
+from tests.beds.real_node.node import LONG
 from tests.beds.real_node.workloads import agent_pod
 from tests.real_node.bed import Bed
 

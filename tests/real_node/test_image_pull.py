@@ -11,9 +11,8 @@ from tests.beds.api import ACCOUNTS, IMAGE_PULL_JOBS, NAMESPACES, PODS, Object, 
 from tests.beds.installed.plugin import Plugin
 from tests.beds.oci import image, layer
 from tests.beds.real_node import Manners
-from tests.beds.real_node.clients import asking
-from tests.beds.real_node.neighbours import asking_pods
-from tests.beds.real_node.patience import LONG
+from tests.beds.real_node.clients import asking, asking_pods
+from tests.beds.real_node.node import LONG
 from tests.beds.real_node.workloads import agent_pod
 from tests.real_node.bed import Bed
 from tests.real_node.rollouts import LOGIN, deployed, opens, settled, update

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from tests.beds.api import DAEMONSETS, PODS, Object
-from tests.beds.pods import condition, node_of
+from tests.beds.objects import condition, node_of
 from tests.beds.real_node.clients import asking
-from tests.beds.real_node.patience import LONG
+from tests.beds.real_node.node import LONG
 from tests.beds.real_node.workloads import PORT, agent_set, container
 from tests.real_node.bed import Bed
 from tests.real_node.rollouts import deployed, deployed_as, settled, update

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.beds.control_plane.kubectl import run_to_end
+from tests.beds.control_plane.access import run_to_end
 from tests.beds.installed.plugin import PROGRAMS
 from tests.beds.manifests import MANIFESTS
-from tests.beds.real_node.installation import installed
-from tests.beds.real_node.patience import LONG
+from tests.beds.real_node.node import LONG
+from tests.beds.real_node.workloads import installed
 from tests.real_node.bed import Bed
 
 pytestmark = [pytest.mark.real, pytest.mark.asyncio(loop_scope="session")]

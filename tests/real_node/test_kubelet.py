@@ -10,7 +10,7 @@ import pytest
 from tests.beds.api import Object
 from tests.beds.kubelet_cases import ALIAS, CASES, CRASHING, SAME, SLOW, Case
 from tests.beds.real_node import Manners
-from tests.beds.real_node.patience import LONG
+from tests.beds.real_node.node import LONG
 from tests.beds.real_node.workloads import environment_of
 from tests.beds.watched_pod import watching
 from tests.real_node.bed import Bed

@@ -15,7 +15,7 @@ import pytest
 
 from tests.beds.real_node import cgroups
 from tests.beds.real_node.boot import KERNEL
-from tests.beds.real_node.patience import LONG
+from tests.beds.real_node.node import LONG
 
 pytestmark = [pytest.mark.real, pytest.mark.usefixtures("complete_binaries", "node_binaries")]
 

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 
 from tests.beds.api import PODS, Object
-from tests.beds.pods import node_of
+from tests.beds.objects import node_of
 from tests.beds.real_node.clients import Clients, asking
 from tests.beds.real_node.workloads import agent_set
 from tests.real_node.bed import Bed

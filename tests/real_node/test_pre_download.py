@@ -11,10 +11,10 @@ import pytest
 
 from tests.beds.api import DAEMONSETS, EVENTS, IMAGE_PULL_JOBS, PODS, Object
 from tests.beds.installed.plugin import Plugin
-from tests.beds.pods import condition, image_of, node_of
+from tests.beds.objects import condition, image_of, node_of
 from tests.beds.real_node import Manners
-from tests.beds.real_node.neighbours import asking_pods
-from tests.beds.real_node.patience import LONG
+from tests.beds.real_node.clients import asking_pods
+from tests.beds.real_node.node import LONG
 from tests.beds.real_node.workloads import agent_set
 from tests.real_node.bed import Bed
 from tests.real_node.rollouts import LOGIN, deployed_as, opens, served_by, settled, update

@@ -8,8 +8,8 @@ from contextlib import aclosing
 import pytest
 
 from tests.beds.api import PODS, Object, closing
-from tests.beds.pods import node_of
-from tests.beds.real_node.patience import LONG
+from tests.beds.objects import node_of
+from tests.beds.real_node.node import LONG
 from tests.real_node.bed import Bed
 from tests.real_node.rollouts import deployed, settled
 

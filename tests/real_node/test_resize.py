@@ -10,8 +10,8 @@ import pytest_asyncio
 from tests.beds.api import DAEMONSETS, EVENTS, Object
 from tests.beds.control_plane import ControlPlane
 from tests.beds.installed.process import Controller, running
-from tests.beds.pods import node_of
-from tests.beds.real_node.patience import LONG
+from tests.beds.objects import node_of
+from tests.beds.real_node.node import LONG
 from tests.beds.real_node.workloads import agent_set, container
 from tests.real_node.bed import Bed, Cluster
 from tests.real_node.conftest import ACCOUNT

@@ -14,12 +14,11 @@ import pytest_asyncio
 import structlog
 
 from controller.settings import FeatureGates
-from tests.beds.audit import Audit
+from tests.beds.audit import Audit, token_account
 from tests.beds.control_plane import DEFAULT_CONTROLLERS, ControlPlane, User
 from tests.beds.controller.bed import Bed
 from tests.beds.controller.opening import in_force, install, on_control_plane, simulated
 from tests.beds.manifests import MANIFESTS
-from tests.beds.rights import token_account
 from tests.beds.virtual_time import VirtualLoop
 from tests.system.both import SIMULATOR
 

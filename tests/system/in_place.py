@@ -7,8 +7,7 @@ from typing import Any
 from tests.beds.api import PODS, Object
 from tests.beds.controller.bed import Bed
 from tests.beds.nodes import Behaviour
-from tests.beds.objects import daemonset
-from tests.beds.pods import condition, node_of, stays
+from tests.beds.objects import condition, daemonset, node_of, stays
 
 GATE = "InPlaceUpdateReady"
 STATE = "apps.kruise.io/inplace-update-state"

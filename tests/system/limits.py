@@ -15,7 +15,7 @@ from controller.api.revision import template_of
 from tests.beds.api import DAEMONSETS, NODES, PODS, REVISIONS, Event, Object, Resource, apply
 from tests.beds.controller.bed import named
 from tests.beds.controller.waves import HASH
-from tests.beds.pods import condition, image_of, is_ready, node_of, stays
+from tests.beds.objects import condition, image_of, is_ready, node_of, stays
 
 
 @dataclass

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from tests.beds.api import DAEMONSETS, NODES, PODS, REVISIONS, Event, Object, Resource, closing
 from tests.beds.controller.bed import Bed
-from tests.beds.pods import node_of
+from tests.beds.objects import node_of
 from tests.system.limits import Judge, State, hash_of
 
 WATCHED = (DAEMONSETS, NODES, REVISIONS, PODS)

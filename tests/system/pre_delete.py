@@ -11,8 +11,7 @@ from typing import Any
 from tests.beds.api import PODS, STRATEGIC_MERGE_PATCH, Event, Object, Refusal, closing
 from tests.beds.controller.bed import Bed
 from tests.beds.controller.waves import live
-from tests.beds.objects import daemonset
-from tests.beds.pods import node_of
+from tests.beds.objects import daemonset, node_of
 
 BLOCK = "example.io/block-deleting"
 STATE = "lifecycle.apps.kruise.io/state"

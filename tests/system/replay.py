@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from tests.beds.api import PODS, Object, apply, closing
 from tests.beds.controller.bed import Bed
-from tests.beds.pods import image_of, is_ready, node_of, stays
+from tests.beds.objects import image_of, is_ready, node_of, stays
 
 
 @dataclass(frozen=True)

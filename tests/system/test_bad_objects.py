@@ -10,8 +10,7 @@ from tests.beds.api import DAEMONSETS, PODS, Object
 from tests.beds.controller.bed import Bed, uids
 from tests.beds.controller.metrics import metric
 from tests.beds.controller.opening import simulated
-from tests.beds.objects import V2, daemonset, labelled, requires
-from tests.beds.pods import condition
+from tests.beds.objects import V2, condition, daemonset, labelled, requires
 from tests.beds.simulator.kinds import DAEMONSETS as DAEMONSET_KIND
 from tests.beds.simulator.kinds import NODES as NODE_KIND
 from tests.beds.simulator.kinds import PODS as POD_KIND

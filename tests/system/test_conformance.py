@@ -5,8 +5,7 @@ from __future__ import annotations
 from tests.beds.api import DAEMONSETS, PODS, REVISIONS, Object
 from tests.beds.controller.bed import Bed, uids
 from tests.beds.nodes import Behaviour
-from tests.beds.objects import V1, V2, daemonset
-from tests.beds.pods import condition, image_of
+from tests.beds.objects import V1, V2, condition, daemonset, image_of
 from tests.system.both import both_beds
 from tests.system.replay import film
 

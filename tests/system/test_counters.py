@@ -12,8 +12,8 @@ from controller.kube.transport import open_transport
 from controller.settings import Address
 from tests.beds.api import DAEMONSETS, PODS, Api
 from tests.beds.control_plane import ControlPlane
-from tests.beds.control_plane.ports import free_port
-from tests.beds.control_plane.probe import get
+from tests.beds.control_plane.access import get
+from tests.beds.control_plane.processes import free_port
 from tests.beds.controller.bed import Bed, uids
 from tests.beds.controller.journal import Write
 from tests.beds.controller.metrics import metric

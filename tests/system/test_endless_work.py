@@ -14,8 +14,7 @@ import pytest
 from tests.beds.api import DAEMONSETS, NODES, PODS, REVISIONS, Object, Refusal, Resource
 from tests.beds.controller.bed import Bed
 from tests.beds.controller.opening import simulated
-from tests.beds.objects import V1, V2, bare_pod, daemonset
-from tests.beds.pods import condition, controller_of, node_of
+from tests.beds.objects import V1, V2, bare_pod, condition, controller_of, daemonset, node_of
 from tests.beds.simulator.cluster import Attempt
 from tests.beds.simulator.faults import Answer, LoseAnswer, Rule
 from tests.system.in_place import in_place

@@ -11,8 +11,7 @@ from tests.beds.api import DAEMONSETS, PODS
 from tests.beds.controller.bed import Bed, uids
 from tests.beds.controller.opening import simulated
 from tests.beds.nodes import Behaviour
-from tests.beds.objects import V2, daemonset
-from tests.beds.pods import controller_of
+from tests.beds.objects import V2, controller_of, daemonset
 from tests.beds.simulator.faults import (
     Answer,
     CloseWatch,

@@ -12,8 +12,7 @@ from tests.beds.controller.journal import Write
 from tests.beds.controller.opening import simulated
 from tests.beds.controller.waves import UNREADY
 from tests.beds.nodes import INSTANT, Behaviour
-from tests.beds.objects import V1, V2, daemonset
-from tests.beds.pods import image_of
+from tests.beds.objects import V1, V2, daemonset, image_of
 from tests.beds.simulator.cluster import Attempt
 from tests.beds.simulator.faults import Answer, Effect, NoConnection, Rule
 from tests.beds.simulator.kinds import PODS as POD_KIND

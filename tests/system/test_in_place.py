@@ -11,8 +11,7 @@ from tests.beds.controller.bed import Bed
 from tests.beds.controller.opening import simulated
 from tests.beds.controller.waves import layout
 from tests.beds.nodes import Behaviour
-from tests.beds.objects import V1, V2, V3, daemonset
-from tests.beds.pods import image_of
+from tests.beds.objects import V1, V2, V3, daemonset, image_of
 from tests.beds.simulator.faults import LateWatch, Rule
 from tests.system.both import both_beds
 from tests.system.in_place import (

@@ -9,8 +9,7 @@ import pytest
 
 from tests.beds.api import EVENTS, PODS, STRATEGIC_MERGE_PATCH, Object
 from tests.beds.controller.bed import Bed, uids
-from tests.beds.objects import V1, V2
-from tests.beds.pods import image_of
+from tests.beds.objects import V1, V2, image_of
 from tests.beds.simulator.cluster import Attempt
 from tests.beds.simulator.faults import Answer, Rule
 from tests.beds.simulator.kinds import PODS as POD_KIND

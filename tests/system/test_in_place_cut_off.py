@@ -17,8 +17,7 @@ from tests.beds.api import Object
 from tests.beds.controller.bed import Bed
 from tests.beds.controller.opening import simulated
 from tests.beds.nodes import Behaviour
-from tests.beds.objects import V1, V2
-from tests.beds.pods import condition
+from tests.beds.objects import V1, V2, condition
 from tests.beds.simulator.faults import Hang, Rule
 from tests.system.in_place import by_priority, container_of, identities, in_place, is_open, restarts, runs
 from tests.system.monitor import monitoring

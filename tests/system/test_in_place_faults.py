@@ -9,8 +9,7 @@ import pytest
 from tests.beds.api import EVENTS, PODS, STRATEGIC_MERGE_PATCH, Object
 from tests.beds.controller.bed import Bed
 from tests.beds.nodes import Behaviour
-from tests.beds.objects import V1, V2, V3
-from tests.beds.pods import image_of
+from tests.beds.objects import V1, V2, V3, image_of
 from tests.beds.simulator.faults import Answer, Effect, Hang, LoseAnswer, Rule
 from tests.system.in_place import (
     GATE,

@@ -8,8 +8,7 @@ import pytest
 
 from tests.beds.api import PODS, Object
 from tests.beds.controller.bed import Bed
-from tests.beds.objects import V1, V2, daemonset
-from tests.beds.pods import condition, is_ready
+from tests.beds.objects import V1, V2, condition, daemonset, is_ready
 from tests.system import in_place as updates
 from tests.system.both import both_beds
 from tests.system.in_place import identities, in_place, restarts, runs, told

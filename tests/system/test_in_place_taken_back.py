@@ -11,8 +11,7 @@ import pytest
 
 from tests.beds.api import PODS, STRATEGIC_MERGE_PATCH, Object
 from tests.beds.controller.bed import Bed
-from tests.beds.objects import V1, V2
-from tests.beds.pods import condition, node_of
+from tests.beds.objects import V1, V2, condition, node_of
 from tests.beds.simulator.cluster import Attempt
 from tests.system.in_place import GATE, SLOW, by_priority, in_place, is_open, restarts, runs
 from tests.system.resizes import container, deployed, small

@@ -9,8 +9,7 @@ import pytest
 from tests.beds.api import PODS, STRATEGIC_MERGE_PATCH, Object
 from tests.beds.controller.bed import Bed
 from tests.beds.nodes import Behaviour
-from tests.beds.objects import V1, V2, V3
-from tests.beds.pods import condition, node_of
+from tests.beds.objects import V1, V2, V3, condition, node_of
 from tests.beds.simulator.cluster import Attempt
 from tests.system.in_place import SLOW, identities, in_place, is_open, restarts, runs, serving, with_grace
 from tests.system.test_in_place_faults import writes

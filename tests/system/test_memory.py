@@ -13,8 +13,7 @@ import pytest
 from tests.beds.api import DAEMONSETS, IMAGE_PULL_JOBS, PODS
 from tests.beds.controller.bed import Bed
 from tests.beds.controller.opening import simulated
-from tests.beds.objects import bare_pod, daemonset
-from tests.beds.pods import node_of
+from tests.beds.objects import bare_pod, daemonset, node_of
 from tests.beds.simulator.faults import Answer, LoseAnswer, Rule
 from tests.system.in_place import in_place
 from tests.system.pulls import job, over, pulling, reads

@@ -13,8 +13,7 @@ from tests.beds.controller.metrics import Numbers, elected, filled, scraped, sta
 from tests.beds.controller.running import Controller
 from tests.beds.controller.waves import UNREADY, all_ready, roll
 from tests.beds.nodes import Behaviour
-from tests.beds.objects import V2, daemonset, on_delete
-from tests.beds.pods import is_ready
+from tests.beds.objects import V2, daemonset, is_ready, on_delete
 from tests.beds.simulator.faults import LateWatch, Rule
 
 ZONE = "topology.kubernetes.io/zone"

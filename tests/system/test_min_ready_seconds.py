@@ -13,8 +13,7 @@ from tests.beds.controller.bed import Bed
 from tests.beds.controller.journal import Write
 from tests.beds.controller.opening import simulated
 from tests.beds.controller.waves import UNREADY, layout, live
-from tests.beds.objects import V2, daemonset
-from tests.beds.pods import condition, image_of, node_of
+from tests.beds.objects import V2, condition, daemonset, image_of, node_of
 from tests.beds.virtual_time import START, clock
 from tests.system.monitor import monitoring
 

@@ -7,8 +7,7 @@ import pytest
 from tests.beds.api import DAEMONSETS, PODS, Object
 from tests.beds.controller.bed import Bed
 from tests.beds.controller.waves import UNREADY, layout, live, put, roll
-from tests.beds.objects import V2, V3, daemonset
-from tests.beds.pods import image_of, is_ready, node_of
+from tests.beds.objects import V2, V3, daemonset, image_of, is_ready, node_of
 from tests.system.monitor import monitoring
 
 SURGE = {"maxUnavailable": 0, "maxSurge": 1}

@@ -8,8 +8,7 @@ from tests.beds.api import DAEMONSETS, NAMESPACES, PODS
 from tests.beds.controller.bed import Bed, uids
 from tests.beds.controller.metrics import metric
 from tests.beds.controller.opening import simulated
-from tests.beds.objects import V1, V2, bare_pod, daemonset, owner
-from tests.beds.pods import controller_of
+from tests.beds.objects import V1, V2, bare_pod, controller_of, daemonset, owner
 from tests.beds.simulator import kinds
 from tests.system.both import both_beds
 from tests.system.quota import full_quota

@@ -11,10 +11,19 @@ import pytest
 from tests.beds.api import DAEMONSETS, DAEMONSETS_ALPHA, NAMESPACES, PODS, REVISIONS, Api, Object
 from tests.beds.controller.bed import Bed, uids
 from tests.beds.controller.opening import simulated
-from tests.beds.garbage import garbage_collector_knows
 from tests.beds.nodes import Behaviour
-from tests.beds.objects import V1, V2, V3, bare_pod, daemonset, names, owner
-from tests.beds.pods import condition, controller_of
+from tests.beds.objects import (
+    V1,
+    V2,
+    V3,
+    bare_pod,
+    condition,
+    controller_of,
+    daemonset,
+    garbage_collector_knows,
+    names,
+    owner,
+)
 from tests.beds.simulator.cluster import Attempt
 from tests.beds.simulator.faults import Answer, Rule
 from tests.beds.simulator.kinds import PODS as POD_KIND

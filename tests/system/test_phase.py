@@ -13,8 +13,7 @@ from tests.beds.controller.bed import Bed, rollout_of
 from tests.beds.controller.opening import simulated
 from tests.beds.controller.waves import UNREADY, all_ready, roll, unready
 from tests.beds.kstatus import READ_AS, TERMINATING, kstatus
-from tests.beds.objects import V2, daemonset
-from tests.beds.pods import condition
+from tests.beds.objects import V2, condition, daemonset
 from tests.beds.simulator.faults import LateWatch, Rule
 from tests.system.both import both_beds
 

@@ -11,8 +11,7 @@ from tests.beds.api import DAEMONSETS, PODS
 from tests.beds.controller.bed import Bed, uids
 from tests.beds.controller.waves import UNREADY, layout, live
 from tests.beds.nodes import INSTANT
-from tests.beds.objects import V1, V2, V3, labelled, requires
-from tests.beds.pods import condition, image_of, is_ready
+from tests.beds.objects import V1, V2, V3, condition, image_of, is_ready, labelled, requires
 from tests.beds.simulator.faults import Answer, LoseAnswer, Rule
 from tests.system.both import both_beds
 from tests.system.monitor import monitoring

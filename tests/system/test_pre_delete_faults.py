@@ -12,8 +12,7 @@ from tests.beds.api import DAEMONSETS, PODS, STRATEGIC_MERGE_PATCH, Object, Refu
 from tests.beds.controller.bed import Bed, uids
 from tests.beds.controller.waves import layout, roll
 from tests.beds.nodes import Behaviour
-from tests.beds.objects import V1, V2, V3
-from tests.beds.pods import condition, is_ready, node_of
+from tests.beds.objects import V1, V2, V3, condition, is_ready, node_of
 from tests.beds.simulator.cluster import Attempt
 from tests.beds.simulator.faults import LateWatch, Rule
 from tests.beds.simulator.refusal import Refused

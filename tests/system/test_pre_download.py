@@ -7,8 +7,7 @@ import asyncio
 from tests.beds.api import DAEMONSETS, EVENTS, IMAGE_PULL_JOBS, PODS, Object
 from tests.beds.controller.bed import Bed
 from tests.beds.nodes import Behaviour
-from tests.beds.objects import V1, V2, daemonset
-from tests.beds.pods import node_of
+from tests.beds.objects import V1, V2, daemonset, node_of
 from tests.beds.simulator.faults import Answer, Rule
 from tests.system.both import both_beds
 

@@ -12,8 +12,7 @@ from controller.api.image_pull_job import PULLER_LABEL
 from tests.beds.api import DAEMONSETS, IMAGE_PULL_JOBS, PODS, Object
 from tests.beds.controller.bed import Bed, Check
 from tests.beds.nodes import Behaviour
-from tests.beds.objects import V1, V2, V3, V4, daemonset
-from tests.beds.pods import image_of, is_ready, stays
+from tests.beds.objects import V1, V2, V3, V4, daemonset, image_of, is_ready, stays
 from tests.beds.simulator.cluster import Attempt
 from tests.beds.simulator.faults import (
     Answer,

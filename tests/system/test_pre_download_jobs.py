@@ -11,8 +11,7 @@ from controller.settings import FeatureGates
 from tests.beds.api import DAEMONSETS, IMAGE_PULL_JOBS, PODS
 from tests.beds.controller.bed import Bed
 from tests.beds.nodes import Behaviour
-from tests.beds.objects import PROBED, V1, V2, daemonset
-from tests.beds.pods import image_of, is_ready
+from tests.beds.objects import PROBED, V1, V2, daemonset, image_of, is_ready
 from tests.beds.simulator.faults import Answer, Hang, LateWatch, Rule
 from tests.system.pulls import restart
 from tests.system.test_pre_download_wait import IN_PLACE, updated

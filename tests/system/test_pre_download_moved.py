@@ -6,8 +6,7 @@ import pytest
 
 from tests.beds.controller.bed import Bed, uids
 from tests.beds.nodes import Behaviour
-from tests.beds.objects import V2, daemonset
-from tests.beds.pods import image_of
+from tests.beds.objects import V2, daemonset, image_of
 from tests.system.in_place import restarts
 from tests.system.pulls import restart
 from tests.system.test_in_place_admission import MIRROR, move, not_in_place, of_containers

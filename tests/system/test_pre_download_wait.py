@@ -10,8 +10,7 @@ from controller.imagepull.plan import FAILED_NODES_KEPT
 from tests.beds.api import DAEMONSETS, EVENTS, IMAGE_PULL_JOBS, PODS, Object
 from tests.beds.controller.bed import Bed, uids
 from tests.beds.nodes import Behaviour
-from tests.beds.objects import V1, V2, V3, daemonset
-from tests.beds.pods import image_of, is_ready, node_of, stays
+from tests.beds.objects import V1, V2, V3, daemonset, image_of, is_ready, node_of, stays
 from tests.system.in_place import in_place, restarts, runs, with_grace
 from tests.system.monitor import monitoring
 from tests.system.pulls import restart

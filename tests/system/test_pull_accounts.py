@@ -6,7 +6,7 @@ from tests.beds.api import ACCOUNTS, IMAGE_PULL_JOBS, PODS, Object
 from tests.beds.controller.bed import Bed
 from tests.beds.nodes import Behaviour
 from tests.beds.objects import V1, V2, daemonset
-from tests.beds.simulator.accounts import service_accounts
+from tests.beds.simulator.cluster import service_accounts
 from tests.system.both import both_beds
 from tests.system.pulls import counts, job, over, status_of
 

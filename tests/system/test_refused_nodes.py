@@ -10,8 +10,7 @@ import pytest
 from tests.beds.api import DAEMONSETS, PODS, REVISIONS
 from tests.beds.controller.bed import Bed
 from tests.beds.controller.opening import simulated
-from tests.beds.objects import V2, daemonset
-from tests.beds.pods import image_of, node_of
+from tests.beds.objects import V2, daemonset, image_of, node_of
 from tests.beds.simulator.cluster import Attempt
 from tests.beds.simulator.kinds import PODS as POD_KIND
 from tests.beds.simulator.refusal import Refused, forbidden

@@ -11,11 +11,10 @@ import pytest
 
 from tests.beds.api import DAEMONSETS, PODS
 from tests.beds.control_plane import ControlPlane, Process, User
-from tests.beds.control_plane.ports import free_port
-from tests.beds.control_plane.probe import get
+from tests.beds.control_plane.access import get
+from tests.beds.control_plane.processes import free_port
 from tests.beds.controller.bed import Bed, uids
-from tests.beds.objects import V2, daemonset
-from tests.beds.pods import image_of
+from tests.beds.objects import V2, daemonset, image_of
 from tests.system.both import both_beds
 from tests.system.replay import film
 

@@ -7,8 +7,7 @@ from itertools import pairwise
 
 from tests.beds.api import DAEMONSETS, PODS, REVISIONS, Object
 from tests.beds.controller.bed import Bed, uids
-from tests.beds.objects import V1, V2, V3, V4, daemonset, on_delete
-from tests.beds.pods import controller_of
+from tests.beds.objects import V1, V2, V3, V4, controller_of, daemonset, on_delete
 from tests.system.both import both_beds
 
 HASH = "controller-revision-hash"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.beds.api import PODS
 from tests.beds.controller.bed import Bed, uids
 from tests.beds.installed.workspace import sample
-from tests.beds.pods import image_of, node_of
+from tests.beds.objects import image_of, node_of
 from tests.system.monitor import monitoring
 
 NEW = "registry.example.com/new:2"

@@ -14,8 +14,7 @@ from tests.beds.controller.bed import Bed
 from tests.beds.controller.metrics import elected, metric, scraped
 from tests.beds.controller.opening import simulated
 from tests.beds.controller.running import Controller
-from tests.beds.objects import bare_pod, daemonset
-from tests.beds.pods import node_of, stays
+from tests.beds.objects import bare_pod, daemonset, node_of, stays
 from tests.beds.simulator.cluster import Attempt
 from tests.beds.simulator.faults import Answer, Effect, ErrorEvent, FaultPlan, Hang, Rule
 from tests.beds.simulator.kinds import PODS as POD_KIND

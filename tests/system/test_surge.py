@@ -8,8 +8,7 @@ from tests.beds.api import CONFIGMAPS, PODS, Object
 from tests.beds.controller.bed import Bed, uids
 from tests.beds.controller.waves import UNREADY, all_ready, keeps_two, layout, live, wave
 from tests.beds.nodes import INSTANT, Behaviour
-from tests.beds.objects import V2, daemonset
-from tests.beds.pods import node_of
+from tests.beds.objects import V2, daemonset, node_of
 from tests.system.both import both_beds
 from tests.system.monitor import monitoring
 

@@ -9,9 +9,7 @@ import pytest
 from tests.beds.api import PODS, REVISIONS, Object, Resource
 from tests.beds.control_plane import Binaries, ControlPlane
 from tests.beds.controller.bed import Bed, uids
-from tests.beds.garbage import garbage_collector_knows
-from tests.beds.objects import V2, daemonset
-from tests.beds.pods import condition, controller_of
+from tests.beds.objects import V2, condition, controller_of, daemonset, garbage_collector_knows
 
 pytestmark = pytest.mark.real
 

@@ -13,8 +13,7 @@ from tests.beds.api import DAEMONSETS, NODES, PODS
 from tests.beds.controller.bed import Bed, uids
 from tests.beds.controller.opening import simulated
 from tests.beds.nodes import Behaviour
-from tests.beds.objects import V2, bare_pod, daemonset
-from tests.beds.pods import condition, controller_of, node_of
+from tests.beds.objects import V2, bare_pod, condition, controller_of, daemonset, node_of
 from tests.beds.simulator.cluster import Admission, Attempt
 from tests.beds.simulator.faults import Answer, LateWatch, Rule
 from tests.beds.simulator.kinds import PODS as POD_KIND

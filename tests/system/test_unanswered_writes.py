@@ -11,8 +11,7 @@ from tests.beds.api import DAEMONSETS, PODS, Object
 from tests.beds.controller.bed import Bed
 from tests.beds.controller.opening import simulated
 from tests.beds.nodes import Behaviour
-from tests.beds.objects import V2, bare_pod, daemonset
-from tests.beds.pods import image_of, is_ready, node_of, stays
+from tests.beds.objects import V2, bare_pod, daemonset, image_of, is_ready, node_of, stays
 from tests.beds.simulator.cluster import Attempt
 from tests.beds.simulator.faults import Answer, Hang, LateRequest, LateWatch, LoseAnswer, LoseRequest, Rule
 from tests.beds.simulator.kinds import PODS as POD_KIND

@@ -8,8 +8,7 @@ import pytest
 
 from tests.beds.api import DAEMONSETS, PODS, Object
 from tests.beds.controller.bed import Bed, uids
-from tests.beds.objects import V1, V2, daemonset
-from tests.beds.pods import condition
+from tests.beds.objects import V1, V2, condition, daemonset
 from tests.system.both import a_while, both_beds
 
 CONTAINER = "spec.template.spec.containers[0].livenesProbe"

@@ -13,8 +13,7 @@ from tests.beds.api import CONFIGMAPS, DAEMONSETS, NODES, PODS
 from tests.beds.controller.bed import Bed
 from tests.beds.controller.metrics import metric
 from tests.beds.nodes import Behaviour
-from tests.beds.objects import V2, daemonset
-from tests.beds.pods import condition
+from tests.beds.objects import V2, condition, daemonset
 from tests.system.both import both_beds
 
 PODS_PER_DEPLOY = 50

@@ -11,8 +11,8 @@ import pytest
 
 from tests.beds.api import CONFIGMAPS, Object, Refusal, Resource
 from tests.beds.api import PODS as ALL_PODS
-from tests.beds.control_plane.commands import LOOPBACK
-from tests.beds.control_plane.ports import free_port
+from tests.beds.control_plane.cluster import LOOPBACK
+from tests.beds.control_plane.processes import free_port
 from tests.beds.controller.bed import Bed
 from tests.beds.objects import pod
 from tests.beds.simulator.cluster import Attempt

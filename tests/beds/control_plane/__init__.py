@@ -7,10 +7,9 @@ Nothing here runs a node: pods get a node's life from the kubelet stand-in, or f
 
 from __future__ import annotations
 
-from tests.beds.control_plane.access import User, service_account
+from tests.beds.control_plane.access import KubectlResult, User, service_account
 from tests.beds.control_plane.binaries import Binaries, ControlPlaneUnavailable, obtain
 from tests.beds.control_plane.cluster import DEFAULT_CONTROLLERS, ControlPlane
-from tests.beds.control_plane.kubectl import KubectlResult
 from tests.beds.control_plane.processes import Process, ProcessError
 
 __all__ = [

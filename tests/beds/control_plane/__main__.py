@@ -9,9 +9,9 @@ import sys
 from collections.abc import Sequence
 
 from tests.beds.control_plane.binaries import Binaries, ControlPlaneUnavailable, obtain
-from tests.beds.control_plane.cache import say
 from tests.beds.control_plane.cluster import DEFAULT_CONTROLLERS, ControlPlane
 from tests.beds.control_plane.processes import ProcessError
+from tests.beds.control_plane.sources import say
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -9,9 +9,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tests.beds.control_plane import envtest, gobuild
-from tests.beds.control_plane.cache import Progress, cache_home, filled_whole, locked, say
-from tests.beds.control_plane.sources import Source, SourceError, first_of
+from tests.beds.control_plane import envtest, golang
+from tests.beds.control_plane.sources import (
+    Progress,
+    Source,
+    SourceError,
+    cache_home,
+    filled_whole,
+    first_of,
+    locked,
+    say,
+)
 
 MODULE = Path(__file__).parent
 VERSIONS = MODULE / "versions"
@@ -178,7 +186,7 @@ def build_kubernetes(packages: Sequence[str], into: Path, *, environ: Mapping[st
     major, minor, _ = version.removeprefix("v").split(".", 2)
     stamp = "k8s.io/component-base/version.git"
     ldflags = f"-s -w -X {stamp}Version={version} -X {stamp}Major={major} -X {stamp}Minor={minor}"
-    gobuild.build(_module(environ), into, packages=packages, ldflags=ldflags, environ=environ, progress=progress)
+    golang.build(_module(environ), into, packages=packages, ldflags=ldflags, environ=environ, progress=progress)
 
 
 def _version_of(kube_apiserver: Path) -> str:

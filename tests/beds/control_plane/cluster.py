@@ -4,19 +4,123 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tests.beds.control_plane import commands, probe
-from tests.beds.control_plane.access import User, administrator, write_kubeconfig, write_tokens
+from tests.beds.control_plane import access
+from tests.beds.control_plane.access import (
+    KubectlResult,
+    User,
+    administrator,
+    run_kubectl,
+    write_kubeconfig,
+    write_tokens,
+)
 from tests.beds.control_plane.binaries import Binaries
-from tests.beds.control_plane.folder import temporary_folder
-from tests.beds.control_plane.kubectl import KubectlResult, run_kubectl
-from tests.beds.control_plane.ports import free_port
-from tests.beds.control_plane.processes import Process
+from tests.beds.control_plane.processes import Process, free_port, temporary_folder
+
+Command = list[str | Path]
+LOOPBACK = "127.0.0.1"
+
+
+def etcd(binaries: Binaries, *, data: Path, client_port: int, peer_port: int) -> Command:
+    """One member that never waits for the disk: the data is thrown away with the folder."""
+    client, peer = f"http://{LOOPBACK}:{client_port}", f"http://{LOOPBACK}:{peer_port}"
+    flags = {
+        "name": "etcd",
+        "data-dir": str(data),
+        "listen-client-urls": client,
+        "advertise-client-urls": client,
+        "listen-peer-urls": peer,
+        "initial-advertise-peer-urls": peer,
+        "initial-cluster": f"etcd={peer}",
+        "log-level": "warn",
+    }
+    return [binaries.etcd, "--unsafe-no-fsync", *_flags(flags)]
+
+
+def kube_apiserver(
+    binaries: Binaries,
+    *,
+    etcd_port: int,
+    port: int,
+    certificates: Path,
+    tokens: Path,
+    taint_new_nodes: bool,
+    service_accounts: bool,
+) -> Command:
+    """It signs its own certificate into the folder `certificates`, whose key signs service account tokens too."""
+    plugins = {"ServiceAccount": service_accounts, "TaintNodesByCondition": taint_new_nodes}
+    flags = {
+        "etcd-servers": f"http://{LOOPBACK}:{etcd_port}",
+        "bind-address": LOOPBACK,
+        "advertise-address": LOOPBACK,  # otherwise it looks for a network card, and offline there is none
+        "secure-port": str(port),
+        "cert-dir": str(certificates),
+        "token-auth-file": str(tokens),
+        "authorization-mode": "RBAC",
+        "service-account-key-file": str(certificates / "apiserver.key"),
+        "service-account-signing-key-file": str(certificates / "apiserver.key"),
+        "service-account-issuer": "https://kubernetes.default.svc",
+        "service-cluster-ip-range": "10.96.0.0/16",
+        "disable-admission-plugins": ",".join(name for name, wanted in plugins.items() if not wanted),
+        "endpoint-reconciler-type": "none",
+        "allow-privileged": "true",
+        "profiling": "false",
+    }
+    return [binaries.kube_apiserver, *_flags(flags)]
+
+
+def audit_flags(policy: Path, log: Path) -> list[str]:
+    """Log one line of JSON for each finished request; writes the policy, which says so."""
+    document = {
+        "apiVersion": "audit.k8s.io/v1",
+        "kind": "Policy",
+        "omitStages": ["RequestReceived"],
+        "rules": [{"level": "Metadata"}],
+    }
+    policy.write_text(json.dumps(document))
+    rotate_never = {"audit-log-maxsize": "100000"}  # MiB
+    return _flags({"audit-policy-file": str(policy), "audit-log-path": str(log), **rotate_never})
+
+
+def kube_controller_manager(
+    binary: Path, *, kubeconfig: Path, port: int, controllers: Sequence[str], rate: tuple[float, int] | None
+) -> Command:
+    """Only the named controllers; `rate` is (requests a second, burst), None for its own default of 20 and 30."""
+    flags = {
+        "kubeconfig": str(kubeconfig),
+        "authentication-skip-lookup": "true",
+        "controllers": ",".join(controllers),
+        "leader-elect": "false",
+        "bind-address": LOOPBACK,
+        "secure-port": str(port),
+    }
+    if rate is not None:
+        flags |= {"kube-api-qps": f"{rate[0]:g}", "kube-api-burst": str(rate[1])}
+    return [binary, *_flags(flags)]
+
+
+def kube_scheduler(binary: Path, *, kubeconfig: Path, port: int, config: Path) -> Command:
+    """The default profile without a brake on its requests; writes the file `config`."""
+    document = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "leaderElection": {"leaderElect": False},
+        "clientConnection": {"kubeconfig": str(kubeconfig), "qps": 5000, "burst": 10000},
+    }
+    config.write_text(json.dumps(document))
+    flags = {"authentication-skip-lookup": "true", "bind-address": LOOPBACK, "secure-port": str(port)}
+    return [binary, f"--config={config}", *_flags(flags)]
+
+
+def _flags(values: dict[str, str]) -> list[str]:
+    return [f"--{name}={value}" for name, value in values.items()]
+
 
 DEFAULT_CONTROLLERS = (
     "clusterrole-aggregation-controller",  # without it the roles view, edit and admin are empty
@@ -92,7 +196,7 @@ class ControlPlane:
             undo.callback(self._kill_all)
             self._certificates = self.folder / "certificates"
             self._etcd_port, self._apiserver_port = free_port(), free_port()
-            self.url = f"https://{commands.LOOPBACK}:{self._apiserver_port}"
+            self.url = f"https://{LOOPBACK}:{self._apiserver_port}"
             self.kubeconfig = self.folder / "kubeconfig"
             write_tokens(self.folder / "tokens.csv", self._users)
             await self._start_etcd()
@@ -109,7 +213,7 @@ class ControlPlane:
 
     async def start_apiserver(self) -> None:
         """Start kube-apiserver on its port and its etcd, and wait until it is ready and has its namespaces."""
-        command = commands.kube_apiserver(
+        command = kube_apiserver(
             self.binaries,
             etcd_port=self._etcd_port,
             port=self._apiserver_port,
@@ -119,7 +223,7 @@ class ControlPlane:
             service_accounts=self._service_accounts,
         )
         if self._audit:
-            command += commands.audit_flags(self.folder / "audit-policy.json", self.audit_path)
+            command += audit_flags(self.folder / "audit-policy.json", self.audit_path)
         apiserver = self._start("kube-apiserver", [*command, *self._apiserver_flags])
         await apiserver.until(self.ready, what="ready", seconds=UNHURRIED)
         await apiserver.until(self._has_default_namespace, what="serving the default namespace", seconds=UNHURRIED)
@@ -151,7 +255,7 @@ class ControlPlane:
         """
         if self.binaries.kube_controller_manager is None:
             raise LookupError(f"{self.binaries.folder} holds no kube-controller-manager")
-        command = commands.kube_controller_manager(
+        command = kube_controller_manager(
             self.binaries.kube_controller_manager,
             kubeconfig=kubeconfig or self.kubeconfig,
             port=(port := free_port()),
@@ -188,12 +292,10 @@ class ControlPlane:
         )
 
     async def _start_etcd(self) -> None:
-        command = commands.etcd(
-            self.binaries, data=self.folder / "etcd", client_port=self._etcd_port, peer_port=free_port()
-        )
+        command = etcd(self.binaries, data=self.folder / "etcd", client_port=self._etcd_port, peer_port=free_port())
 
         async def serving() -> bool:
-            return (await probe.get(f"http://{commands.LOOPBACK}:{self._etcd_port}/health"))[0] == 200
+            return (await access.get(f"http://{LOOPBACK}:{self._etcd_port}/health"))[0] == 200
 
         await self._start("etcd", command).until(serving, what="healthy", seconds=UNHURRIED)
 
@@ -206,12 +308,12 @@ class ControlPlane:
 
     async def _start_scheduler(self, binary: Path) -> None:
         config, port = self.folder / "scheduler.json", free_port()
-        command = commands.kube_scheduler(binary, kubeconfig=self.kubeconfig, port=port, config=config)
+        command = kube_scheduler(binary, kubeconfig=self.kubeconfig, port=port, config=config)
         await self._healthy(self._start("kube-scheduler", command), port)
 
     async def _healthy(self, process: Process, port: int) -> None:
         async def healthy() -> bool:
-            return (await probe.get(f"https://{commands.LOOPBACK}:{port}/healthz"))[0] == 200
+            return (await access.get(f"https://{LOOPBACK}:{port}/healthz"))[0] == 200
 
         await process.until(healthy, what="healthy", seconds=UNHURRIED)
 
@@ -219,7 +321,7 @@ class ControlPlane:
         return (await self._get("/api/v1/namespaces/default"))[0] == 200
 
     async def _get(self, path: str) -> tuple[int, str]:
-        return await probe.get(self.url + path, token=self.token, certificates=self.ca_path)
+        return await access.get(self.url + path, token=self.token, certificates=self.ca_path)
 
     def _start(self, name: str, command: Sequence[str | Path]) -> Process:
         running = self._processes.get(name)

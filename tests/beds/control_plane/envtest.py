@@ -14,8 +14,7 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-from tests.beds.control_plane.cache import Progress
-from tests.beds.control_plane.sources import SourceError
+from tests.beds.control_plane.sources import Progress, SourceError
 
 INDEX = "https://raw.githubusercontent.com/kubernetes-sigs/controller-tools/HEAD/envtest-releases.yaml"
 PATIENCE = 5.0  # seconds for the index: a machine with no way out must not wait for what never comes

@@ -1,16 +1,104 @@
-"""Child processes that cannot outlive us: a log each, a process group each, ended by id."""
+"""Child processes that cannot outlive us: a log each, a process group each, ended by id. With loopback ports that
+stay free, and a temporary folder that the next run sweeps where the run that made it was killed."""
 
 from __future__ import annotations
 
 import asyncio
 import ctypes
+import fcntl
 import os
+import random
+import shutil
 import signal
+import socket
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+
+LOWEST = 20_000
+EPHEMERAL = Path("/proc/sys/net/ipv4/ip_local_port_range")
+
+_given: set[int] = set()
+_claims: list[int] = []
+"""The file of which this process has locked one byte for each of its ports. Closing it would let go of them all."""
+
+
+def free_port(draw: Callable[[int, int], int] = random.randrange, ephemeral: Path = EPHEMERAL) -> int:
+    """A TCP port of 127.0.0.1 that nobody listens on, and that is given out once only while this process lives.
+
+    Another run at the same time is given others: between this and the server's start, or while a server is down,
+    nothing else keeps a port. It lies below the range that the kernel hands to outgoing connections: while a
+    server is down, a client that keeps dialling a port of that range can be given the same port and end up
+    talking to itself. `ephemeral`: the file that names that range.
+    """
+    for _ in range(200):
+        port = draw(LOWEST, _first_ephemeral(ephemeral))
+        if port in _given or not _claimed(port):
+            continue
+        _given.add(port)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise OSError("no free port on 127.0.0.1")
+
+
+def _claimed(port: int) -> bool:
+    """Whether the port is this process's own now. The kernel lets go of it when the process ends, however it ends."""
+    if not _claims:
+        path = Path(tempfile.gettempdir(), f"kruise-ds-ports-{os.getuid()}")
+        _claims.append(os.open(path, os.O_WRONLY | os.O_CREAT, 0o666))
+    try:
+        fcntl.lockf(_claims[0], fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
+    except OSError:
+        return False
+    return True
+
+
+def _first_ephemeral(ephemeral: Path) -> int:
+    try:
+        first = int(ephemeral.read_text().split()[0])
+    except (OSError, ValueError):
+        return 32_768
+    return first if first > LOWEST + 1000 else 32_768
+
+
+PREFIX = "kruise-ds-control-plane-"
+
+
+@contextmanager
+def temporary_folder(within: Path | None = None) -> Iterator[Path]:
+    """Yield a new folder and remove it at the end, with those of runs that no longer live.
+
+    `within` is where all temporary files are, unless it says another place.
+    """
+    place = within or Path(tempfile.gettempdir())
+    _sweep(place)
+    unseen = Path(tempfile.mkdtemp(prefix=f".{PREFIX}", dir=place))
+    with open(unseen / "owner.lock", "w") as owner:
+        fcntl.flock(owner, fcntl.LOCK_EX)  # the kernel lets go of it when we end, however we end
+        folder = unseen.rename(unseen.with_name(unseen.name[1:]))  # no other run finds it before it has its lock
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _sweep(place: Path) -> None:
+    for lock in place.glob(f"{PREFIX}*/owner.lock"):
+        try:
+            with open(lock, "r+") as owner:
+                fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(lock.parent, ignore_errors=True)
+        except OSError:
+            continue  # its owner lives, or another run was faster
+
 
 PR_SET_PDEATHSIG = 1
 POLL = 0.03  # seconds between two looks at something that cannot be waited for

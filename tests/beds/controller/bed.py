@@ -13,7 +13,7 @@ from tests.beds.control_plane import ControlPlane
 from tests.beds.controller.journal import Counted, Journal
 from tests.beds.controller.running import Controller
 from tests.beds.nodes import Nodes
-from tests.beds.pods import condition, image_of, is_ready, node_of, stays
+from tests.beds.objects import condition, image_of, is_ready, node_of, stays
 from tests.beds.simulator.cluster import Cluster
 from tests.beds.simulator.transport import InProcess
 

@@ -14,8 +14,7 @@ from typing import Any
 from tests.beds.api import PODS, Object
 from tests.beds.controller.bed import Bed
 from tests.beds.nodes import Behaviour
-from tests.beds.objects import V2, daemonset, owner
-from tests.beds.pods import image_of, is_ready, node_of, stays
+from tests.beds.objects import V2, daemonset, image_of, is_ready, node_of, owner, stays
 
 HASH = "controller-revision-hash"
 

@@ -6,7 +6,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from tests.beds.control_plane.gotool import obtain_go_tool
+from tests.beds.control_plane.golang import obtain_go_tool
 
 
 def obtain_helm() -> Path:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from tests.beds.control_plane.gotool import GoToolUnavailable
+from tests.beds.control_plane.golang import GoToolUnavailable
 from tests.beds.helm import obtain_helm
 
 

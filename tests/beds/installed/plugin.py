@@ -1,4 +1,6 @@
-"""`kubectl kruise-ds` as people run it: the real kubectl finds the installed program on the path."""
+"""`kubectl kruise-ds` as people run it: the real kubectl finds the installed program on the path. Or one that waits
+for every answer, as it would get them at once on a machine that is not busy: for what the plugin only asks beside
+its work it has a second (`reads.HURRY`), and does without where no answer comes in time."""
 
 from __future__ import annotations
 
@@ -7,8 +9,9 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
-from tests.beds.control_plane.kubectl import run_to_end
+from tests.beds.control_plane.access import run_to_end
 
 PROGRAMS = Path(sys.executable).parent
 """Where `kubectl-kruise_ds` is installed."""
@@ -57,3 +60,21 @@ class Plugin:
         assert ran.code == 0, str(ran)
         assert "Traceback" not in ran.err, str(ran)
         return ran.out
+
+
+_CODE: Final = """
+from kubectl_plugin.cluster import reads
+from kubectl_plugin.main import main
+reads.HURRY = 60.0
+main()
+"""
+PROGRAM: Final = (sys.executable, "-c", _CODE)
+"""In place of `python -m kubectl_plugin`."""
+
+
+def programs_in(folder: Path) -> Path:
+    """Put it there under the name by which kubectl finds it; returns the folder."""
+    program = folder / "kubectl-kruise_ds"
+    program.write_text(f"#!{sys.executable}{_CODE}")
+    program.chmod(0o755)
+    return folder

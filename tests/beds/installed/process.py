@@ -15,9 +15,9 @@ from typing import Any
 import msgspec
 
 from tests.beds.control_plane import Process
-from tests.beds.control_plane.commands import LOOPBACK
-from tests.beds.control_plane.ports import free_port
-from tests.beds.control_plane.probe import get
+from tests.beds.control_plane.access import get
+from tests.beds.control_plane.cluster import LOOPBACK
+from tests.beds.control_plane.processes import free_port
 
 COMMAND = Path(sys.executable).with_name("kruise-ds-controller")
 POLL = 0.03

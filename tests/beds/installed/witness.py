@@ -9,7 +9,7 @@ from contextlib import aclosing, asynccontextmanager
 from typing import NamedTuple
 
 from tests.beds.api import PODS, Api, Object, Refusal, apply, closing
-from tests.beds.pods import is_live, node_of, serves
+from tests.beds.objects import is_live, node_of, serves
 
 
 class _Live(NamedTuple):

@@ -17,7 +17,7 @@ from tests.beds.api import DAEMONSETS, NAMESPACES, PODS, Api, Object, Refusal
 from tests.beds.control_plane import ControlPlane, KubectlResult
 from tests.beds.manifests import MANIFESTS, documents
 from tests.beds.nodes import Nodes
-from tests.beds.pods import is_live, node_of, serves
+from tests.beds.objects import is_live, node_of, serves
 
 _numbers = itertools.count(1)
 

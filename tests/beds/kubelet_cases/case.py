@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from tests.beds.api import Object
-from tests.beds.pods import condition, is_ready
+from tests.beds.objects import condition, is_ready
 from tests.beds.watched_pod import WatchedPod, state_of
 
 REPOSITORY = "registry.test/kubelet"

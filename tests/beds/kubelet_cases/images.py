@@ -18,7 +18,7 @@ from tests.beds.kubelet_cases.case import (
     since,
     waits_with,
 )
-from tests.beds.pods import condition, is_ready
+from tests.beds.objects import condition, is_ready
 from tests.beds.watched_pod import WatchedPod, state_of
 
 GRACE, TAKES = 2, 3

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.beds.kubelet_cases.case import another, image
-from tests.beds.pods import condition, is_ready
+from tests.beds.objects import condition, is_ready
 from tests.beds.watched_pod import WatchedPod
 
 

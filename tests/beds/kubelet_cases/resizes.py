@@ -9,7 +9,7 @@ import pytest
 
 from tests.beds.api import NODES, PODS, Object, Refusal
 from tests.beds.kubelet_cases.case import another, image, observed, since
-from tests.beds.pods import condition, node_of
+from tests.beds.objects import condition, node_of
 from tests.beds.quantities import quantity
 from tests.beds.watched_pod import WatchedPod, state_of
 

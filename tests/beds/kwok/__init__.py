@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.beds.control_plane.gotool import obtain_go_tool
+from tests.beds.control_plane.golang import obtain_go_tool
 from tests.beds.kwok.nodes import kwok_nodes
 
 __all__ = ["kwok_nodes", "obtain_kwok"]

@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from tests.beds.control_plane import ControlPlane, Process
-from tests.beds.control_plane.commands import LOOPBACK
-from tests.beds.control_plane.ports import free_port
-from tests.beds.control_plane.probe import get
+from tests.beds.control_plane.access import get
+from tests.beds.control_plane.cluster import LOOPBACK
+from tests.beds.control_plane.processes import free_port
 
 STAGES = Path(__file__).parent / "stages.yaml"
 

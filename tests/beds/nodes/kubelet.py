@@ -11,14 +11,11 @@ from dataclasses import dataclass, field
 from controller.api.objects import rfc3339
 from controller.runtime.clock import Clock
 from tests.beds.api import Api, Object, Refusal
-from tests.beds.nodes.behaviour import INSTANT, Behaviour
-from tests.beds.nodes.containers import entries, environment, lasting
-from tests.beds.nodes.events import Events
-from tests.beds.nodes.pod_worker import PodWorker
-from tests.beds.nodes.room import Room, requests
-from tests.beds.nodes.stages import Step, next_step, stage_of
-from tests.beds.nodes.surroundings import Interrupted, Surroundings
-from tests.beds.nodes.writer import RETRY_SECONDS, Gone, Writer
+from tests.beds.nodes.pod_worker import Interrupted, PodWorker, Surroundings
+from tests.beds.nodes.runtime import Room, requests
+from tests.beds.nodes.stages import INSTANT, Behaviour, Step, next_step, stage_of
+from tests.beds.nodes.statuses import entries, environment, lasting
+from tests.beds.nodes.writer import RETRY_SECONDS, Events, Gone, Writer
 
 RUNNING = ("changed", "crashed", "running", "gated", "ready")
 

@@ -5,11 +5,8 @@ from __future__ import annotations
 import zlib
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, TypeAlias
 
-from tests.beds.api import Api, Refusal, Resource
-
-Object: TypeAlias = dict[str, Any]
+from tests.beds.api import Api, Object, Refusal, Resource
 
 ALLOCATABLE = {"cpu": "16", "memory": "64Gi", "pods": "250", "ephemeral-storage": "100Gi"}
 LEASE_SECONDS = 40

@@ -11,15 +11,14 @@ from typing import Self, TypeAlias
 from controller.api.objects import rfc3339
 from controller.kube.requests import Transport
 from controller.runtime.clock import Clock, system_clock
-from tests.beds import pods
+from tests.beds import objects
 from tests.beds.api import LEASES, MERGE_PATCH, NODES, PODS, Api, Object, Refusal
 from tests.beds.nodes import statuses
-from tests.beds.nodes.behaviour import DEAD, INSTANT, Behaviour
 from tests.beds.nodes.kubelet import Kubelet
 from tests.beds.nodes.machine import heartbeat, lost_conditions, node_manifest, ready_conditions, unreachable_taints
 from tests.beds.nodes.mirror import Mirror
-from tests.beds.nodes.pod_garbage import PodGarbage
-from tests.beds.nodes.scheduler import Scheduler
+from tests.beds.nodes.scheduler import PodGarbage, Scheduler
+from tests.beds.nodes.stages import DEAD, INSTANT, Behaviour
 
 Status: TypeAlias = Callable[[Object, str], Object]
 
@@ -128,7 +127,7 @@ class Nodes:
             if refusal.reason != "AlreadyExists":
                 raise
         else:
-            if pods.condition(node, "Ready").get("status") == "True":
+            if objects.condition(node, "Ready").get("status") == "True":
                 return node
         return await self._api.patch(NODES, name, {"status": manifest["status"]}, sub="status")
 

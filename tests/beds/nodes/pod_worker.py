@@ -9,20 +9,146 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Any, TypeAlias
+from dataclasses import dataclass
+from typing import TypeAlias
 
 from controller.api.objects import rfc3339
+from controller.runtime.clock import Clock
+from tests.beds.api import Object
 from tests.beds.nodes import statuses
-from tests.beds.nodes.back_off import BackOff
-from tests.beds.nodes.behaviour import Behaviour
-from tests.beds.nodes.containers import bits, is_as_asked, lasting, started, terminated, waiting
-from tests.beds.nodes.puller import Puller
-from tests.beds.nodes.resizes import Resizes, needs_restart
-from tests.beds.nodes.runtime import Runtime
-from tests.beds.nodes.surroundings import Surroundings
+from tests.beds.nodes.runtime import Resizes, Room, Runtime, needs_restart
+from tests.beds.nodes.stages import Behaviour
+from tests.beds.nodes.statuses import bits, is_as_asked, is_there, lasting, started, terminated, waiting
 
-Object: TypeAlias = dict[str, Any]
+LONGEST = 300.0
+"""Seconds."""
+
+
+@dataclass
+class _Entry:
+    seconds: float
+    updated: float
+
+
+class BackOff:
+    """Times are seconds of the loop. What has been well for twice the longest wait is forgotten."""
+
+    def __init__(self, first: float) -> None:
+        self._first = first
+        self._entries: dict[str, _Entry] = {}
+
+    def until(self, key: str, since: float) -> float | None:
+        """When the wait that began at `since` ends; None when there is nothing to wait for."""
+        entry = self._entries.get(key)
+        return None if entry is None or self._is_old(entry, since) else since + entry.seconds
+
+    def until_after_update(self, key: str) -> float:
+        """The same for a wait that began with the last failure."""
+        entry = self._entries.get(key)
+        return entry.updated + entry.seconds if entry else 0.0
+
+    def next(self, key: str, since: float, now: float) -> None:
+        """Another try: the next wait is twice as long."""
+        entry = self._entries.get(key)
+        seconds = self._first if entry is None or self._is_old(entry, since) else min(2 * entry.seconds, LONGEST)
+        self._entries[key] = _Entry(seconds, now)
+
+    def forget(self) -> None:
+        """The kubelet was started anew."""
+        self._entries.clear()
+
+    @staticmethod
+    def _is_old(entry: _Entry, since: float) -> bool:
+        return since - entry.updated > 2 * LONGEST
+
+
+Tell: TypeAlias = Callable[[Object, str, str, str, str], Awaitable[None]]
+"""An event: pod, container, type, reason, message."""
+
+
+class Puller:
+    """For one pod, whose failures are its own: another one of the same image tries at once."""
+
+    def __init__(self, images: set[str], tell: Tell, back_off: float) -> None:
+        self._images, self._tell = images, tell
+        self._failed = BackOff(back_off)
+        self._words: dict[str, str] = {}
+        """What the registry has said, by image."""
+
+    def forget(self) -> None:
+        self._failed.forget()
+
+    async def get(
+        self, pod: Object, container: Object, behaviour: Behaviour, let_pass: Callable[[float], Awaitable[None]]
+    ) -> tuple[str, str] | None:
+        """Reason and message, when the image cannot be had."""
+        name, image = container["name"], container["image"]
+        if is_there(image, self._images):
+            words = f'Container image "{image}" already present on machine and can be accessed by the pod'
+            await self._tell(pod, name, "Normal", "Pulled", words)
+            return None
+        if _now() < self._failed.until_after_update(image):
+            await self._tell(pod, name, "Normal", "BackOff", f'Back-off pulling image "{image}"')
+            await self._tell(pod, name, "Warning", "Failed", "Error: ImagePullBackOff")
+            return "ImagePullBackOff", f'Back-off pulling image "{image}": ErrImagePull: {self._words[image]}'
+        await self._tell(pod, name, "Normal", "Pulling", f'Pulling image "{image}"')
+        seconds = behaviour.pull_seconds(image)
+        await let_pass(behaviour.pull if seconds is None else seconds)
+        if seconds is not None:
+            self._images.add(image)
+            await self._tell(pod, name, "Normal", "Pulled", f'Successfully pulled image "{image}" in {seconds:g}s')
+            return None
+        words = self._words[image] = _refusal(image, behaviour.registry)
+        self._failed.next(image, _now(), _now())
+        await self._tell(pod, name, "Warning", "Failed", f'Failed to pull image "{image}": {words}')
+        await self._tell(pod, name, "Warning", "Failed", "Error: ErrImagePull")
+        return "ErrImagePull", words
+
+
+def _refusal(image: str, registry: str) -> str:
+    """As containerd passes it on."""
+    code = "NotFound" if registry == "not found" else "Unknown"
+    pulling = f'failed to pull and unpack image "{image}"'
+    return f"rpc error: code = {code} desc = {pulling}: failed to resolve image: {image}: {registry}"
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+class Interrupted(Exception):
+    """The pod is to go, or the node does nothing any more."""
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """Functions, because all of it may change while the worker is at work."""
+
+    newest: Callable[[], Object]
+    """The pod as the watch shows it."""
+    news: asyncio.Event
+    """Set when that has changed, or the node's behaviour."""
+    behaviour: Callable[[], Behaviour | None]
+    images: set[str]
+    """Those that the node has."""
+    began: Callable[[Object, Object], None]
+    """A container of the pod was started: the pod as it was then, and the container."""
+    room: Callable[[], Room]
+    """What other pods leave on the node."""
+    write: Callable[[Object], Awaitable[None]]
+    """A status of the pod."""
+    tell: Tell
+    clock: Clock
+
+    def check(self) -> Behaviour:
+        """How the node behaves. Raises Interrupted."""
+        behaviour = self.behaviour()
+        if behaviour is None or behaviour.dead or self.newest()["metadata"].get("deletionTimestamp"):
+            raise Interrupted
+        return behaviour
+
 
 AGAIN = 10.0
 """Seconds after which a worker tries again what has failed."""
@@ -281,7 +407,3 @@ class PodWorker:
 
     def _moment(self) -> str:
         return rfc3339(self._around.clock())
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()

@@ -1,26 +1,159 @@
-"""What a kubelet writes into the status of a pod. Times are RFC 3339."""
+"""What a kubelet says of each container of a pod, and writes into the pod's status. Times are RFC 3339."""
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
-from typing import Any, TypeAlias
+from collections.abc import Collection, Iterable, Mapping
+from types import MappingProxyType
 
-from tests.beds.nodes.containers import (
-    NO_ALIASES,
-    containers,
-    entries,
-    initialized,
-    is_as_asked,
-    is_running,
-    lasting,
-    started,
-    terminated,
-    waiting,
-)
-from tests.beds.pods import condition
+from tests.beds.api import Object
+from tests.beds.objects import condition
 
-Object: TypeAlias = dict[str, Any]
+NO_ALIASES: Mapping[str, str] = MappingProxyType({})
+
+
+def containers(pod: Object) -> list[Object]:
+    found: list[Object] = pod["spec"].get("containers") or []
+    return found
+
+
+def sidecars(pod: Object) -> list[Object]:
+    """Init containers that run as long as the pod."""
+    return [one for one in pod["spec"].get("initContainers") or [] if one.get("restartPolicy") == "Always"]
+
+
+def lasting(pod: Object) -> list[Object]:
+    """All that is started again when it ends, in the order of their start."""
+    return [*sidecars(pod), *containers(pod)]
+
+
+def entries(pod: Object) -> dict[str, Object]:
+    """What the status says now, by the name of the container."""
+    status = pod.get("status") or {}
+    lists = (status.get("initContainerStatuses") or [], status.get("containerStatuses") or [])
+    return {entry["name"]: entry for found in lists for entry in found}
+
+
+def is_running(entry: Object) -> bool:
+    return "running" in (entry.get("state") or {})
+
+
+def is_as_asked(entry: Object, container: Object) -> bool:
+    """Whether the container was started with the image of the spec, to the letter: an alias is another one."""
+    return bool(entry.get("containerID", "").endswith(_mark(container["image"])))
+
+
+def started(
+    pod: Object, container: Object, old: Object, now: str, *, ready: bool, aliases: Mapping[str, str] = NO_ALIASES
+) -> Object:
+    """A new container, after an `old` one if there was any."""
+    restarts = old.get("restartCount", 0) + (1 if old.get("containerID") else 0)
+    bits = aliases.get(container["image"], container["image"])
+    return {
+        "name": container["name"],
+        "image": bits,
+        "imageID": image_id(bits),
+        "containerID": _container_id(pod, container, restarts),
+        "ready": ready,
+        "started": True,
+        "restartCount": restarts,
+        "state": {"running": {"startedAt": now}},
+        "lastState": _last_state(old, now),
+        **told_resources(container.get("resources") or {}),
+    }
+
+
+def told_resources(resources: Object) -> Object:
+    """What runs and what is reserved for it, both in one."""
+    reserved = {"allocatedResources": resources["requests"]} if resources.get("requests") else {}
+    return {"resources": resources, **reserved}
+
+
+def waiting(container: Object, old: Object, reason: str, message: str, now: str) -> Object:
+    """Not running: ContainerCreating, ErrImagePull … What the last container was stays to be seen."""
+    return {
+        "name": container["name"],
+        "image": old.get("image", container["image"]),
+        "imageID": old.get("imageID", ""),
+        "ready": False,
+        "started": False,
+        "restartCount": old.get("restartCount", 0),
+        "state": {"waiting": {"reason": reason, **({"message": message} if message else {})}},
+        "lastState": _last_state(old, now) if old.get("containerID") else {},
+        **({"containerID": old["containerID"]} if old.get("containerID") else {}),
+        **told_resources(container.get("resources") or {}),
+    }
+
+
+def terminated(entry: Object, code: int, now: str, *, reason: str = "") -> Object:
+    """The container has ended."""
+    words = reason or ("Completed" if code == 0 else "Error")
+    state = {"exitCode": code, "reason": words, "startedAt": _since(entry, now), "finishedAt": now}
+    if "containerID" in entry:
+        state["containerID"] = entry["containerID"]
+    return {**entry, "ready": False, "started": False, "state": {"terminated": state}}
+
+
+def initialized(pod: Object, container: Object, now: str) -> Object:
+    """An init container that has done its work. It is never run again, whatever becomes of its image."""
+    if (found := entries(pod).get(container["name"])) is not None:
+        return found
+    return terminated(started(pod, container, {}, now, ready=True), 0, now) | {"ready": True}
+
+
+def environment(pod: Object, container: Object) -> dict[str, str]:
+    """What a container that is started now reads in its environment: values, and labels and annotations."""
+    found = {}
+    for one in container.get("env") or []:
+        path = ((one.get("valueFrom") or {}).get("fieldRef") or {}).get("fieldPath", "")
+        field, _, key = path.removeprefix("metadata.").removesuffix("']").partition("['")
+        metadata = pod["metadata"].get(field) if path.startswith("metadata.") else None
+        value = (metadata or {}).get(key, "") if key else metadata
+        found[one["name"]] = str(one.get("value", "") if value is None else value)
+    return found
+
+
+def image_id(image: str) -> str:
+    """The same for the same image, different for another: what tells that a container has really changed."""
+    name, _, digest = image.partition("@")
+    path, colon, tag = name.rpartition(":")
+    repository = path if colon and "/" not in tag else name
+    return f"{repository}@{digest or f'sha256:{zlib.crc32(image.encode()):064x}'}"
+
+
+def is_there(image: str, there: Collection[str]) -> bool:
+    """Whether a node with these images has it, by its name or by its digest."""
+    return image in there or ("@" in image and image_id(image) in map(image_id, there))
+
+
+def bits(pod: Object, aliases: Mapping[str, str], there: Iterable[str]) -> dict[str, str]:
+    """The images of the pod that the status calls by another name: a digest by a tag, an alias by the other tag."""
+    tags = {image_id(one): one for one in (aliases.get(image, image) for image in sorted(there)) if "@" not in one}
+    wanted = {container["image"] for container in lasting(pod)}
+    digests = {image: tags[image_id(image)] for image in wanted if "@" in image and image_id(image) in tags}
+    return {**aliases, **digests}
+
+
+def _container_id(pod: Object, container: Object, restarts: int) -> str:
+    """Its end is a mark of the image, as containers carry a hash of what they were made from."""
+    whose = zlib.crc32(f"{pod['metadata']['uid']} {container['name']}".encode())
+    return f"stand-in://{whose:08x}{restarts:08x}{_mark(container['image'])}"
+
+
+def _mark(image: str) -> str:
+    return f"{zlib.crc32(image.encode()):08x}"
+
+
+def _last_state(old: Object, now: str) -> Object:
+    """How the one before has ended; one that was never seen to end was told to."""
+    state: Object = old.get("state") or {}
+    if "terminated" in state:
+        return state
+    return terminated(old, 0, now)["state"] if "running" in state else old.get("lastState") or {}
+
+
+def _since(entry: Object, now: str) -> str:
+    return str(((entry.get("state") or {}).get("running") or {}).get("startedAt") or now)
 
 
 def not_started(pod: Object, reason: str, message: str, now: str) -> Object:

@@ -13,9 +13,8 @@ import yaml
 
 from tests.beds.api import Object
 from tests.beds.control_plane.binaries import ControlPlaneUnavailable
-from tests.beds.control_plane.cache import Progress, cache_home, filled_whole, locked, say
 from tests.beds.control_plane.golang import find_go
-from tests.beds.control_plane.sources import SourceError
+from tests.beds.control_plane.sources import Progress, SourceError, cache_home, filled_whole, locked, say
 
 MODULE: Final = "github.com/openkruise/kruise"
 VERSION: Final = "v1.8.0"

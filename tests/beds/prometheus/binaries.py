@@ -10,9 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.beds.control_plane.cache import cache_home, filled_whole, locked
-from tests.beds.control_plane.debian import unpack
-from tests.beds.control_plane.sources import Source, SourceError, first_of
+from tests.beds.control_plane.sources import Source, SourceError, cache_home, filled_whole, first_of, locked, unpack
 
 PACKAGE = "prometheus"
 NAMES = ("prometheus", "promtool")

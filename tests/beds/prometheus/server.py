@@ -14,9 +14,9 @@ import msgspec
 import yaml
 
 from tests.beds.control_plane import Process
-from tests.beds.control_plane.commands import LOOPBACK
-from tests.beds.control_plane.ports import free_port
-from tests.beds.control_plane.probe import get
+from tests.beds.control_plane.access import get
+from tests.beds.control_plane.cluster import LOOPBACK
+from tests.beds.control_plane.processes import free_port
 from tests.beds.manifests import MANIFESTS
 from tests.beds.prometheus.binaries import Binaries
 

@@ -3,15 +3,13 @@
 Nothing else tells what a container does. A node takes a core's attention for some seconds and 130 MiB, so three are
 many; how a rollout looks on a thousand is a question for `beds.nodes` and `beds.kwok`.
 
-    requirements  whether this machine can have them       binaries   kubelet, containerd, runc, CNI: built, unpacked
-    cluster       control plane, registry, nodes, Ready     node       one of them, and its faults as methods
-    boot          a node's first process                    documents  what kubelet and containerd are told
-    cgroups       made, frozen, and removed in any case     wire       the only way in and out of a node's network
-    images        made from one program                    registry   serves them, slowly or not at all
-    agent         the program that is in those images       reach      HTTP to a pod
-    workloads     pods and DaemonSets of the agent          clients    one on each node, who asks its ready pod
-    neighbours    the same, who ask the pod's address       silence    how long they have no answer
-    installation  our controller as a Deployment            patience   how long is waited for all this
+    binaries   whether this machine can have them; kubelet, containerd, runc, CNI: built, unpacked
+    cluster    control plane, registry, nodes, Ready      node       one of them, its faults as methods, HTTP to a pod
+    boot       a node's first process                     documents  what kubelet and containerd are told
+    cgroups    made, frozen, and removed in any case      wire       the only way in and out of a node's network
+    registry   images made from one program, and served, slowly or not at all
+    agent      the program that is in those images        workloads  pods and DaemonSets of it, our own Deployment
+    clients    one on each node, who asks its ready pod or the pod's address: how long they have no answer
 
 A node is a tree of processes below `unshare`, with its own network, mounts, processes and host name; to it, the
 machine's files are read-only. Its /var lasts, its /run does not, and the end of its first process is a power cut. It

@@ -11,12 +11,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.beds.control_plane import ControlPlaneUnavailable, ProcessError, obtain
-from tests.beds.control_plane.cache import say
+from tests.beds.control_plane.sources import say
 from tests.beds.oci import write_archive
-from tests.beds.real_node.binaries import NodeUnavailable, obtain_agent, obtain_node
+from tests.beds.real_node.binaries import NodeUnavailable, missing, obtain_agent, obtain_node
 from tests.beds.real_node.cluster import real_cluster
-from tests.beds.real_node.images import HOST, Images
-from tests.beds.real_node.requirements import missing
+from tests.beds.real_node.registry import HOST, Images
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,22 +1,53 @@
-"""Where a node's programs come from: the cache, else the Go build and Debian's packages."""
+"""Whether this machine can have real nodes, made out before anything is built; and where a node's programs come from:
+the cache, else the Go build and Debian's packages.
+
+A machine that cannot is no fault of a run: its tests are skipped under `CI=true` too.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import os
+import platform
 import re
 import shutil
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.beds.control_plane import gobuild
+from tests.beds.control_plane import golang
 from tests.beds.control_plane.binaries import KUBERNETES, build_kubernetes, wanted_version
-from tests.beds.control_plane.cache import Progress, cache_home, filled_whole, locked, say
-from tests.beds.control_plane.debian import unpack
-from tests.beds.control_plane.sources import SourceError
+from tests.beds.control_plane.sources import Progress, SourceError, cache_home, filled_whole, locked, say, unpack
+from tests.beds.real_node.cgroups import FREEZER
+
+PROGRAMS = ("unshare", "nsenter", "mount", "ip", "sleep")
+
+
+def missing() -> list[str]:
+    """Why it cannot; empty when it can."""
+    if not sys.platform.startswith("linux") or platform.machine() != "x86_64":
+        return [f"it needs Linux on x86_64, not {sys.platform} on {platform.machine()}"]
+    if os.geteuid() != 0:
+        return ["it needs root"]
+    found = [f"no program {name}" for name in PROGRAMS if shutil.which(name) is None]
+    if not FREEZER.is_dir():
+        found.append(f"no cgroups of version 1: there is no {FREEZER}")
+    if "overlay" not in Path("/proc/filesystems").read_text():
+        found.append("no overlay file system")
+    return found or _refused()
+
+
+def _refused() -> list[str]:
+    """Rights that root may lack are seen by trying: a network with a card, and a mount."""
+    attempt = "ip link add eth0 type veth peer name wire0 && mount -t tmpfs tmpfs /tmp"
+    command = ["unshare", "--net", "--mount", "--pid", "--uts", "--ipc", "--fork", "sh", "-ec", attempt]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    return [] if done.returncode == 0 else [f"root may not do enough: {done.stderr.strip()}"]
+
 
 CONTAINERD = Path(__file__).parent / "containerd"
 AGENT = Path(__file__).parent / "agent"
@@ -62,7 +93,7 @@ def obtain_agent(*, environ: Mapping[str, str] = os.environ, progress: Progress 
     try:
         with _missing(folder, progress) as into:
             if into:
-                gobuild.build(AGENT, into, packages=["."], ldflags="-s -w", environ=environ, progress=progress)
+                golang.build(AGENT, into, packages=["."], ldflags="-s -w", environ=environ, progress=progress)
     except SourceError as error:
         raise NodeUnavailable(f"the agent cannot be built: {error}") from error
     return folder / "agent"
@@ -89,7 +120,7 @@ def _missing(folder: Path, progress: Progress) -> Iterator[Path | None]:
 def _fill(into: Path, environ: Mapping[str, str], progress: Progress) -> None:
     progress(f"building kubelet and containerd {containerd_version()}: once, about 6 minutes on two cores")
     build_kubernetes([f"{KUBERNETES}/kubelet"], into, environ=environ, progress=progress)
-    gobuild.build(CONTAINERD, into, ldflags="-s -w", environ=environ, progress=progress)
+    golang.build(CONTAINERD, into, ldflags="-s -w", environ=environ, progress=progress)
     with tempfile.TemporaryDirectory(prefix="kruise-ds-node-") as unpacked:
         unpack(list(PACKED), Path(unpacked), progress)
         for paths in PACKED.values():

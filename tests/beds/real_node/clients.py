@@ -1,4 +1,9 @@
-"""Clients of a daemon: one on each node, which asks the ready pod of its own node all the time."""
+"""Clients of a daemon, one on each node, and for how long they had no answer.
+
+`asking`: each asks the ready pod of its own node all the time. `asking_pods`: each asks whatever runs there; they
+stand for those that look at no EndpointSlice: by a host port, over a socket on the node, or with a pod's address
+in their hands. Whether a pod is ready is nothing to them.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +16,40 @@ from contextlib import aclosing, asynccontextmanager
 
 import msgspec
 
-from tests.beds.api import Api, Object, Resource, apply, closing
+from tests.beds.api import PODS, Api, Object, Resource, apply, closing
+from tests.beds.objects import node_of
 from tests.beds.real_node.cluster import RealCluster
-from tests.beds.real_node.patience import LONG
-from tests.beds.real_node.silence import Silence
+from tests.beds.real_node.node import LONG
 from tests.beds.real_node.workloads import PORT
+
+
+class Silence:
+    """Seconds by node: from the first question in vain until the next answer. A node that has several who may answer
+    is silent once the last question to each was in vain."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self.waited: defaultdict[str, float] = defaultdict(float)
+        self._since: dict[str, float] = {}
+        self._answering: defaultdict[str, set[str]] = defaultdict(set)
+
+    def broken(self, node: str, by: str = "") -> None:
+        """An answer has come."""
+        self._answering[node].add(by)
+        if (since := self._since.pop(node, None)) is not None:
+            self.waited[node] += self._clock() - since
+
+    def kept(self, node: str, asked: float, by: str = "") -> None:
+        """None came to what was asked at this moment (of the clock)."""
+        self._answering[node].discard(by)
+        if not self._answering[node]:
+            self._since.setdefault(node, asked)
+
+    def end(self) -> None:
+        """Nobody asks any more: a silence that lasts counts as far as it has come."""
+        for node in [*self._since]:
+            self.broken(node)
+
 
 SERVICES = Resource("/api/v1", "services", "Service")
 SLICES = Resource("/apis/discovery.k8s.io/v1", "endpointslices", "EndpointSlice")
@@ -132,3 +166,56 @@ async def asking(cluster: RealCluster, api: Api, app: str) -> AsyncIterator[Clie
             for task in tasks:
                 task.cancel()
             clients.stop()
+
+
+@asynccontextmanager
+async def asking_pods(cluster: RealCluster, api: Api) -> AsyncIterator[Silence]:
+    """While the block runs; where a node has several pods, an answer of any of them is one."""
+    silence = Silence()
+    async with asyncio.TaskGroup() as group:
+        following = group.create_task(_follow(cluster, api, silence))
+        try:
+            yield silence
+        finally:
+            following.cancel()
+    silence.end()
+
+
+async def _follow(cluster: RealCluster, api: Api, silence: Silence) -> None:
+    """A client for each pod from the moment it has an address until it is gone; ends when it is cancelled."""
+    page = await api.page(PODS)
+    found: dict[str, Object] = {one["metadata"]["uid"]: one for one in page["items"] or []}
+    asked: dict[str, asyncio.Task[None]] = {}
+    async with asyncio.TaskGroup() as group:
+
+        def look(pods: Iterable[Object]) -> None:
+            addressed = {pod["metadata"]["uid"]: pod for pod in pods if pod["status"].get("podIP")}
+            for uid in asked.keys() - addressed.keys():
+                asked.pop(uid).cancel()
+            for uid in addressed.keys() - asked.keys():
+                asked[uid] = group.create_task(_ask(cluster, addressed[uid], silence))
+
+        look(found.values())
+        version = page["metadata"]["resourceVersion"]
+        while True:
+            watch = api.watch(PODS, resourceVersion=version, silence=600.0)
+            async with aclosing(closing(watch)) as events:
+                async for event in events:
+                    apply(found, event)
+                    version = event.object["metadata"]["resourceVersion"]
+                    look(found.values())
+
+
+async def _ask(cluster: RealCluster, pod: Object, silence: Silence) -> None:
+    node, uid, begun = node_of(pod), pod["metadata"]["uid"], time.monotonic()
+    try:
+        while True:
+            begun = time.monotonic()
+            status, _ = await cluster.nodes[node].fetch(pod["status"]["podIP"], PORT, seconds=PATIENCE)
+            if status == 200:
+                silence.broken(node, uid)
+            else:
+                silence.kept(node, begun, uid)
+            await asyncio.sleep(PAUSE)
+    finally:
+        silence.kept(node, begun, uid)

@@ -15,14 +15,12 @@ from controller.kube.transport import open_transport
 from tests.beds.api import NODES, Api, Object
 from tests.beds.control_plane import DEFAULT_CONTROLLERS, Binaries, ControlPlane, Process, User
 from tests.beds.control_plane.cluster import NODE_LIFECYCLE
-from tests.beds.control_plane.folder import temporary_folder
-from tests.beds.pods import is_ready, node_of
+from tests.beds.control_plane.processes import temporary_folder
+from tests.beds.objects import is_ready, node_of
 from tests.beds.real_node import cgroups
 from tests.beds.real_node.binaries import NodeBinaries
-from tests.beds.real_node.images import Images
-from tests.beds.real_node.node import HERE, RealNode, Surroundings
-from tests.beds.real_node.patience import LONG
-from tests.beds.real_node.registry import Registry
+from tests.beds.real_node.node import HERE, LONG, RealNode, Surroundings
+from tests.beds.real_node.registry import Images, Registry
 from tests.beds.real_node.workloads import PORT
 
 CONTROLLERS = (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -12,10 +14,28 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.beds.control_plane import Process
-from tests.beds.control_plane.kubectl import run_to_end
+from tests.beds.control_plane.access import answer_to, run_to_end
 from tests.beds.real_node import cgroups, documents
-from tests.beds.real_node.patience import LONG
-from tests.beds.real_node.reach import fetch
+
+LONG = 180.0
+"""Seconds. Nobody promises how fast a machine is: a wait ends with what it waits for, and this one only the rest."""
+
+
+async def fetch(
+    wire: Path, host: str, port: int, path: str = "/", *, method: str = "GET", seconds: float = LONG
+) -> tuple[int, str]:
+    """Status and body; (0, reason) when there is no HTTP answer within `seconds`."""
+    request = f"{method} {path} HTTP/1.0\r\nHost: {host}\r\nContent-Length: 0\r\n\r\n"
+    try:
+        async with asyncio.timeout(seconds):
+            reader, writer = await asyncio.open_unix_connection(wire)
+            with contextlib.closing(writer):
+                writer.write(f"CONNECT {host}:{port} HTTP/1.1\r\n\r\n".encode())
+                await reader.readuntil(b"\r\n\r\n")
+                return await answer_to(request, reader, writer)
+    except (OSError, TimeoutError, asyncio.IncompleteReadError) as error:
+        return 0, str(error) or type(error).__name__
+
 
 HERE = Path(__file__).parent
 POD_APISERVER = "10.96.0.1:443"

@@ -1,4 +1,4 @@
-"""A registry that containerd pulls from, and that can be slow or broken, image by image."""
+"""The images of the tests, and a registry that containerd pulls them from, slow or broken, image by image."""
 
 from __future__ import annotations
 
@@ -6,14 +6,47 @@ import asyncio
 import base64
 from collections import Counter
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from aiohttp import web
 
-from tests.beds.control_plane.commands import LOOPBACK
-from tests.beds.control_plane.ports import free_port
-from tests.beds.oci import MANIFEST, Image
+from tests.beds.control_plane.cluster import LOOPBACK
+from tests.beds.control_plane.processes import free_port
+from tests.beds.oci import MANIFEST, Image, image, layer, write_archive
+from tests.beds.real_node.documents import PAUSE
+
+HOST = "registry.test"
+
+
+class Images:
+    """Made of one program, read once."""
+
+    def __init__(self, agent: Path) -> None:
+        self._layer = layer({"agent": agent.read_bytes()})
+
+    def agent(self, version: str, *layers: bytes, **environment: str) -> Image:
+        """Serves its version and environment on port 8080, and /ready; agent/main.go has what can be asked of it.
+
+        `layers` are more of them, for an image that takes long to pull.
+        """
+        variables = {"VERSION": version, **environment}
+        return image(
+            [self._layer, *layers],
+            Entrypoint=["/agent"],
+            Env=[f"{name}={value}" for name, value in variables.items()],
+            User="65532:65532",
+        )
+
+    def versions(self) -> dict[str, Image]:
+        """What tests roll out, by name in the registry."""
+        return {f"agent:{version}": self.agent(version) for version in ("v1", "v2", "v3")}
+
+    def pause(self, folder: Path) -> Path:
+        """The archive that every node needs before its first pod."""
+        return write_archive(folder / "pause.tar", {PAUSE: image([self._layer], Entrypoint=["/agent", "pause"])})
+
 
 PIECE = 16 * 1024
 LOG_IN = {"WWW-Authenticate": 'Basic realm="tests"'}

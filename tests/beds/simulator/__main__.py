@@ -11,8 +11,7 @@ from controller.runtime.clock import system_clock
 from tests.beds.nodes import INSTANT, LIFELIKE, Nodes
 from tests.beds.nodes.fleet import add_workers
 from tests.beds.simulator.cluster import Cluster
-from tests.beds.simulator.kubeconfig import write_kubeconfig
-from tests.beds.simulator.server import serving
+from tests.beds.simulator.server import serving, write_kubeconfig
 from tests.beds.simulator.transport import InProcess
 
 

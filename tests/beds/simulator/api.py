@@ -7,23 +7,67 @@ from typing import Any
 
 import msgspec
 
-from controller.api.objects import OURS
+from controller.api.objects import OURS, rfc3339
 from controller.kube.requests import Request, Response
-from tests.beds.simulator import patching, pod_verbs, refusal
-from tests.beds.simulator.applying import APPLY_PATCH, applied, updated
+from tests.beds.simulator import patching, refusal
 from tests.beds.simulator.cluster import Cluster
 from tests.beds.simulator.deletion import DeleteOptions
 from tests.beds.simulator.discovery import discover
-from tests.beds.simulator.fields import daemonset_shape, drop_unknown, pod_shape
+from tests.beds.simulator.fields import daemonset_shape, drop_unknown, is_as_written_by_go, pod_shape
 from tests.beds.simulator.kinds import DAEMONSETS, PODS, REVISIONS
 from tests.beds.simulator.objects import Kind, Object, Stored
+from tests.beds.simulator.patching import APPLY_PATCH, applied, updated
 from tests.beds.simulator.reading import Asked, list_document, list_objects, open_watch
 from tests.beds.simulator.refusal import Refused
-from tests.beds.simulator.revision_data import is_as_written_by_go
 from tests.beds.simulator.route import Route, route
 from tests.beds.simulator.selection import selector
+from tests.beds.simulator.store import Watch
 from tests.beds.simulator.updates import UpdateRequest
-from tests.beds.simulator.watching import Watch
+
+SUBRESOURCES = {"pods": ("binding", "eviction", "resize"), "namespaces": ("finalize",)}
+
+_SUCCESS = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+
+
+def post(cluster: Cluster, where: Route, request: Request) -> Response:
+    """Bind a pod to a node, or evict it."""
+    body: Object = msgspec.json.decode(request.body)
+    if where.subresource == "binding":
+        _bind(cluster, where, body)
+    else:
+        options = body.get("deleteOptions") or {}
+        uid = (options.get("preconditions") or {}).get("uid") or ""
+        grace = options.get("gracePeriodSeconds")
+        cluster.delete(PODS, where.namespace, where.name, DeleteOptions(uid=uid, grace=grace))
+    return Response(status=201, body=msgspec.json.encode(_SUCCESS))
+
+
+def _bind(cluster: Cluster, where: Route, binding: Object) -> None:
+    node = binding["target"]["name"]
+
+    def bind(pod: Object) -> Object:
+        if pod["metadata"].get("deletionTimestamp"):
+            raise _cannot_bind(where.name, f"pod {where.name} is being deleted, cannot be assigned to a host")
+        if assigned := pod["spec"].get("nodeName"):
+            raise _cannot_bind(where.name, f'pod {where.name} is already assigned to node "{assigned}"')
+        pod["spec"]["nodeName"] = node
+        conditions = [c for c in pod["status"].get("conditions") or [] if c["type"] != "PodScheduled"]
+        scheduled = {
+            "type": "PodScheduled",
+            "status": "True",
+            "lastProbeTime": None,
+            "lastTransitionTime": rfc3339(cluster.clock()),
+        }
+        pod["status"]["conditions"] = [*conditions, scheduled]
+        return pod
+
+    cluster.update(PODS, where.namespace, where.name, UpdateRequest(bind, subresource="binding"))
+
+
+def _cannot_bind(name: str, why: str) -> Refused:
+    message = f'Operation cannot be fulfilled on pods/binding "{name}": {why}'
+    return Refused(409, "Conflict", message, refusal.details(PODS, name, "pods/binding"))
+
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -91,7 +135,7 @@ def _has_subresource(cluster: Cluster, kind: Kind, where: Route) -> bool:
         return kind.status
     if where.subresource == "resize" and not cluster.resize:
         return False
-    return where.subresource in pod_verbs.SUBRESOURCES.get(kind.plural, ())
+    return where.subresource in SUBRESOURCES.get(kind.plural, ())
 
 
 def _answer(status: int, stored: Stored, where: Route) -> Response:
@@ -120,7 +164,7 @@ def _body(request: Request, kind: Kind) -> Object:
 
 def _create(cluster: Cluster, kind: Kind, where: Route, request: Request, *, dry_run: bool) -> Response:
     if where.subresource in ("binding", "eviction"):
-        return pod_verbs.post(cluster, where, request)
+        return post(cluster, where, request)
     if where.name:
         raise refusal.method_not_allowed()
     new = _body(request, kind)

@@ -15,15 +15,12 @@ import msgspec
 from controller.api.objects import rfc3339
 from controller.runtime.clock import Clock
 from tests.beds.simulator import refusal
-from tests.beds.simulator.deletion import DeleteOptions, Deletion, deletion, ends_with
-from tests.beds.simulator.garbage import GarbageCollector
-from tests.beds.simulator.kinds import KINDS, NAMESPACES, NODES
-from tests.beds.simulator.objects import Cause, Kind, Name, Object, Stored
-from tests.beds.simulator.refusal import Refused
-from tests.beds.simulator.resizing import too_big
+from tests.beds.simulator.deletion import DeleteOptions, Deletion, GarbageCollector, deletion, ends_with
+from tests.beds.simulator.kinds import KINDS, NAMESPACES, NODES, PODS, SERVICE_ACCOUNTS
+from tests.beds.simulator.objects import Cause, Kind, Name, Object, Stored, immutable, name_causes
+from tests.beds.simulator.refusal import Refused, forbidden
 from tests.beds.simulator.store import Store
-from tests.beds.simulator.syntax import immutable, name_causes
-from tests.beds.simulator.updates import UpdateRequest, count_spec, settle
+from tests.beds.simulator.updates import UpdateRequest, count_spec, settle, too_big
 
 START_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 
@@ -213,3 +210,22 @@ class Cluster:
             why = f"unable to create new content in namespace {namespace} because it is being terminated"
             words = f"namespace {namespace} is being terminated"
             raise refusal.forbidden(kind, name, why, [Cause("metadata.namespace", "NamespaceTerminating", words)])
+
+
+def service_accounts(cluster: Cluster) -> Admission:
+    """For `Cluster.admission`. It mounts no tokens, which nobody here could use."""
+
+    def admit(attempt: Attempt) -> None:
+        if attempt.kind is not PODS or attempt.verb != "create":
+            return
+        spec = attempt.object["spec"]
+        name = spec.get("serviceAccountName") or "default"
+        spec["serviceAccountName"] = spec["serviceAccount"] = name
+        account = cluster.store.get(SERVICE_ACCOUNTS, (attempt.namespace, name))
+        if account is None:
+            where = f"error looking up service account {attempt.namespace}/{name}"
+            raise forbidden(PODS, attempt.name, f'{where}: serviceaccount "{name}" not found')
+        if not spec.get("imagePullSecrets") and (secrets := account.object.get("imagePullSecrets")):
+            spec["imagePullSecrets"] = secrets
+
+    return admit

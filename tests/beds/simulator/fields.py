@@ -9,6 +9,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from tests.beds.manifests import schema
 from tests.beds.simulator.objects import Object
 
@@ -66,3 +68,16 @@ def drop_unknown(found: Object, shape: Shape, path: str = "") -> Iterator[str]:
                 for index, item in enumerate(value):
                     if isinstance(item, dict):
                         yield from drop_unknown(item, inner, f"{where}[{index}]")
+
+
+ESCAPED_BY_GO = (b"<", b">", b"&", "\u2028".encode(), "\u2029".encode())
+
+
+class _Sent(msgspec.Struct):
+    data: msgspec.Raw = msgspec.Raw(b"")
+
+
+def is_as_written_by_go(body: bytes) -> bool:
+    """Whether `data` in the body of a POST is what Go's encoding/json would write for it (key order is kept)."""
+    data = bytes(msgspec.json.decode(body, type=_Sent).data)
+    return data == msgspec.json.format(data, indent=-1) and not any(letter in data for letter in ESCAPED_BY_GO)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from tests.beds.simulator.objects import Cause, Kind, Object
-from tests.beds.simulator.pod_defaults import complete_pod, fill_pod
-from tests.beds.simulator.pod_rules import pod_rules
-from tests.beds.simulator.syntax import immutable, label_causes, required
+from tests.beds.simulator.objects import Cause, Kind, Object, immutable, label_causes, required
+from tests.beds.simulator.pods import complete_pod, fill_pod, pod_rules
 
 
 def _complete_daemonset(daemonset: Object) -> None:

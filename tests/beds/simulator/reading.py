@@ -13,7 +13,7 @@ from tests.beds.simulator.cluster import Cluster
 from tests.beds.simulator.objects import Cause, Kind, Name, Stored
 from tests.beds.simulator.refusal import Refused
 from tests.beds.simulator.selection import selector
-from tests.beds.simulator.watching import Watch
+from tests.beds.simulator.store import Watch
 
 TRUE = ("1", "true", "True")
 

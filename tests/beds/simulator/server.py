@@ -1,10 +1,12 @@
-"""HTTP before any `Transport`: here, before a simulated cluster."""
+"""HTTP before any `Transport`, here before a simulated cluster; and a kubeconfig, as it asks nobody who they are."""
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 from aiohttp import web
 from multidict import CIMultiDict
@@ -68,3 +70,17 @@ class _Front:
 
 def _headers(retry_after: float | None) -> dict[str, str]:
     return {} if retry_after is None else {"Retry-After": str(math.ceil(retry_after))}
+
+
+def write_kubeconfig(path: Path, url: str) -> None:
+    """Write it as JSON, which is YAML too."""
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "simulator", "cluster": {"server": url}}],
+        "users": [{"name": "anybody", "user": {}}],
+        "contexts": [{"name": "simulator", "context": {"cluster": "simulator", "user": "anybody"}}],
+        "current-context": "simulator",
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(config, indent=2) + "\n")

@@ -8,8 +8,8 @@ import pytest
 
 from tests.beds.api import DAEMONSETS, Api
 from tests.beds.control_plane import ControlPlane
-from tests.beds.control_plane.kubectl import run_to_end
-from tests.beds.installed.unhurried import PROGRAM
+from tests.beds.control_plane.access import run_to_end
+from tests.beds.installed.plugin import PROGRAM
 from tests.beds.objects import daemonset
 from tests.e2e.test_deep_objects import deep
 from tests.plugin.cluster.test_real_server import Place, place

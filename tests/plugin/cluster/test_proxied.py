@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.beds.control_plane import Binaries
-from tests.beds.control_plane.commands import LOOPBACK
+from tests.beds.control_plane.cluster import LOOPBACK
 from tests.unit.kubectl_plugin.cluster.test_proxies import API, NO_PROXY, OTHER, PROXY, VARIABLES
 
 

@@ -18,8 +18,8 @@ from aiohttp.test_utils import TestServer
 
 from tests.beds.api import DAEMONSETS, EVENTS, MERGE_PATCH, Api, Object
 from tests.beds.control_plane import ControlPlane
-from tests.beds.control_plane.commands import LOOPBACK
-from tests.beds.installed.unhurried import PROGRAM
+from tests.beds.control_plane.cluster import LOOPBACK
+from tests.beds.installed.plugin import PROGRAM
 from tests.beds.objects import demo
 from tests.plugin.in_process import Ran, call
 

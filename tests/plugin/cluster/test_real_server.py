@@ -26,7 +26,7 @@ from kubectl_plugin.errors import CommandError
 from tests.beds.api import Api
 from tests.beds.api import Resource as Kind
 from tests.beds.control_plane import ControlPlane
-from tests.beds.control_plane.ports import free_port
+from tests.beds.control_plane.processes import free_port
 from tests.plugin.cluster.conftest import ALONE
 
 pytestmark = pytest.mark.real

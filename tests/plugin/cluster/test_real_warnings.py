@@ -10,7 +10,7 @@ import pytest
 
 from tests.beds.api import DAEMONSETS, Api, Object, Resource
 from tests.beds.control_plane import ControlPlane
-from tests.beds.installed.unhurried import PROGRAM
+from tests.beds.installed.plugin import PROGRAM
 from tests.beds.objects import demo
 
 pytestmark = pytest.mark.real

@@ -15,7 +15,7 @@ import pytest
 
 from tests.beds.api import DAEMONSETS, Object
 from tests.beds.control_plane import ControlPlane
-from tests.beds.control_plane.kubectl import run_to_end
+from tests.beds.control_plane.access import run_to_end
 from tests.beds.objects import demo
 from tests.plugin.cluster.test_real_acting import Place, place
 from tests.plugin.cluster.wire import Fault, Wire, faulty_wire

@@ -24,7 +24,7 @@ from kubectl_plugin.cluster.reads import name_of
 from kubectl_plugin.cluster.session import open_session, session_over
 from kubectl_plugin.errors import UsageError
 from kubectl_plugin.host import Host
-from tests.beds.control_plane.ports import free_port
+from tests.beds.control_plane.processes import free_port
 from tests.beds.scripted import Script, Slow, ok
 from tests.beds.virtual_time import now, virtual_time_from
 from tests.plugin.cluster.conftest import ALONE, Simulated

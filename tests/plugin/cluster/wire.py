@@ -12,7 +12,7 @@ from aiohttp import ClientResponse, ClientSession, ClientTimeout, web
 
 from controller.kube.connection import tls_context
 from tests.beds.control_plane import ControlPlane
-from tests.beds.control_plane.commands import LOOPBACK
+from tests.beds.control_plane.cluster import LOOPBACK
 
 PASSED_ON = ("Content-Type", "Accept", "Impersonate-User", "Impersonate-Group")
 WRITE = "PATCH */daemonsets/agent[?]field*"

@@ -12,7 +12,7 @@ import pytest
 
 from tests.beds.api import DAEMONSETS, Object
 from tests.beds.control_plane import ControlPlane
-from tests.beds.control_plane.kubectl import run_to_end
+from tests.beds.control_plane.access import run_to_end
 from tests.beds.controller.bed import Bed
 from tests.beds.objects import daemonset
 

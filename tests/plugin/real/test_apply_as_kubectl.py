@@ -15,7 +15,7 @@ import yaml
 
 from tests.beds.api import Object
 from tests.beds.control_plane import ControlPlane
-from tests.beds.control_plane.kubectl import run_to_end
+from tests.beds.control_plane.access import run_to_end
 
 pytestmark = pytest.mark.real
 

@@ -22,8 +22,7 @@ from tests.beds.controller.bed import Bed
 from tests.beds.controller.opening import connection_to
 from tests.beds.installed.witness import witnessing
 from tests.beds.native import NATIVE, native_controller, native_status
-from tests.beds.objects import V2, daemonset
-from tests.beds.pods import controller_of, is_live, node_of
+from tests.beds.objects import V2, controller_of, daemonset, is_live, node_of
 
 pytestmark = pytest.mark.real
 

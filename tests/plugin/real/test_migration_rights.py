@@ -18,13 +18,13 @@ from kubectl_plugin.migrate.state import FINALIZER
 from kubectl_plugin.options import MigrateOptions
 from kubectl_plugin.terminal import Terminal
 from tests.beds.api import DAEMONSETS, MERGE_PATCH, PODS
+from tests.beds.audit import Right
 from tests.beds.control_plane import Binaries, ControlPlane
 from tests.beds.controller.bed import Bed
 from tests.beds.controller.opening import connection_to
 from tests.beds.manifests import MANIFESTS
 from tests.beds.native import NATIVE, native_controller, native_status
 from tests.beds.objects import daemonset, owner
-from tests.beds.rights import Right
 from tests.beds.simulator.route import Route, route
 
 pytestmark = pytest.mark.real

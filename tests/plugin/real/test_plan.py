@@ -15,11 +15,10 @@ import pytest
 
 from tests.beds.api import PODS, Object, closing
 from tests.beds.control_plane import ControlPlane
-from tests.beds.control_plane.kubectl import run_to_end
+from tests.beds.control_plane.access import run_to_end
 from tests.beds.controller.bed import Bed
 from tests.beds.controller.waves import UNREADY, all_ready
-from tests.beds.objects import V2, daemonset
-from tests.beds.pods import node_of
+from tests.beds.objects import V2, daemonset, node_of
 
 pytestmark = pytest.mark.real
 

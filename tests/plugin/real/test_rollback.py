@@ -9,12 +9,11 @@ import pytest
 
 from tests.beds.api import DAEMONSETS, PODS, REVISIONS, Object
 from tests.beds.control_plane import ControlPlane
-from tests.beds.control_plane.kubectl import run_to_end
+from tests.beds.control_plane.access import run_to_end
 from tests.beds.controller.bed import Bed
-from tests.beds.installed.unhurried import PROGRAM
+from tests.beds.installed.plugin import PROGRAM
 from tests.beds.nodes import Behaviour
-from tests.beds.objects import V1, V2, V3, daemonset
-from tests.beds.pods import node_of
+from tests.beds.objects import V1, V2, V3, daemonset, node_of
 from tests.plugin.in_process import Ran
 
 pytestmark = pytest.mark.real

@@ -6,8 +6,7 @@ import asyncio
 
 from tests.beds.api import DAEMONSETS, MERGE_PATCH, PODS, REVISIONS, Object, Refusal
 from tests.beds.native import NATIVE
-from tests.beds.objects import owner
-from tests.beds.pods import controller_of, is_live
+from tests.beds.objects import controller_of, is_live, owner
 from tests.plugin.kept import story
 from tests.plugin.playing import Scene
 from tests.plugin.scene import daemonset_named, join

@@ -14,7 +14,7 @@ from controller.settings import FeatureGates
 from kubectl_plugin.forecast.moves import How
 from tests.beds.api import DAEMONSETS, PODS, Object
 from tests.beds.nodes import Behaviour
-from tests.beds.pods import image_of, node_of
+from tests.beds.objects import image_of, node_of
 from tests.beds.simulator.cluster import Attempt
 from tests.beds.simulator.faults import Answer, Effect, Hang, Rule
 from tests.plugin.kept import story

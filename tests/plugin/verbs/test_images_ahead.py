@@ -15,7 +15,7 @@ from controller.kube.requests import Request
 from controller.settings import FeatureGates
 from tests.beds.api import DAEMONSETS, Object
 from tests.beds.api import NODES as KUBERNETES_NODES
-from tests.beds.nodes.behaviour import INSTANT
+from tests.beds.nodes.stages import INSTANT
 from tests.beds.simulator.faults import Answer, Hang, Rule
 from tests.plugin.kept import story
 from tests.plugin.scene import NAME, Scene, rolling, template

@@ -13,7 +13,7 @@ import yaml
 
 from controller.settings import FeatureGates
 from tests.beds.api import IMAGE_PULL_JOBS, Object
-from tests.beds.nodes.behaviour import Behaviour
+from tests.beds.nodes.stages import Behaviour
 from tests.beds.simulator.cluster import Attempt
 from tests.beds.simulator.faults import Answer, Hang, Rule
 from tests.beds.simulator.refusal import Refused

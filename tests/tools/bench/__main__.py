@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TypeAlias
 
 from tests.beds.control_plane import Binaries, ControlPlaneUnavailable, obtain
-from tests.beds.control_plane.gotool import GoToolUnavailable
+from tests.beds.control_plane.golang import GoToolUnavailable
 from tests.beds.kwok import obtain_kwok
 from tests.beds.real_node import NodeUnavailable, obtain_node
-from tests.beds.real_node.requirements import missing
+from tests.beds.real_node.binaries import missing
 from tests.tools.bench import figures
 from tests.tools.bench.bed import bed
 from tests.tools.bench.clients import clients

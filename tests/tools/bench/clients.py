@@ -24,12 +24,11 @@ from tests.beds.control_plane import Binaries, service_account
 from tests.beds.installed.process import running
 from tests.beds.installed.workspace import built
 from tests.beds.manifests import MANIFESTS
-from tests.beds.pods import image_of, serves
+from tests.beds.objects import image_of, serves
 from tests.beds.real_node import Manners, NodeBinaries, RealCluster, real_cluster
-from tests.beds.real_node.clients import asking
-from tests.beds.real_node.images import HOST
-from tests.beds.real_node.neighbours import asking_pods
-from tests.beds.real_node.patience import LONG
+from tests.beds.real_node.clients import asking, asking_pods
+from tests.beds.real_node.node import LONG
+from tests.beds.real_node.registry import HOST
 from tests.beds.real_node.workloads import NATIVE, agent_pod, agent_set
 
 ACCOUNT = service_account("kruise-ds-system", "kruise-ds-controller")

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 import msgspec
 
 from controller.kube.requests import Request, Response
-from tests.beds.loop_turns import answered, aside
+from tests.beds.virtual_time import answered, aside
 from tests.tools.bench import manifests, wire
 from tests.tools.bench.api import JSON
 

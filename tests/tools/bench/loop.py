@@ -13,8 +13,7 @@ from controller import app
 from controller.observe.metrics import exposing
 from controller.settings import Settings
 from controller.wiring import Parts
-from tests.beds.loop_turns import TimedLoop
-from tests.beds.virtual_time import clock
+from tests.beds.virtual_time import TimedLoop, clock
 from tests.tools.bench import manifests
 from tests.tools.bench.figures import Report, layout
 from tests.tools.bench.fleet_server import FleetServer

@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from tests.beds.control_plane import ControlPlane, Process
-from tests.beds.control_plane.commands import LOOPBACK
-from tests.beds.control_plane.ports import free_port
-from tests.beds.control_plane.probe import get
+from tests.beds.control_plane.access import get
+from tests.beds.control_plane.cluster import LOOPBACK
+from tests.beds.control_plane.processes import free_port
 from tests.tools.bench.bed import NAMESPACE, NATIVE, OURS, ROOT
 
 

@@ -15,14 +15,13 @@ from tempfile import TemporaryDirectory
 from controller.runtime.clock import system_clock
 from tests.beds.api import IMAGE_PULL_JOBS, NAMESPACES, NODES, Api
 from tests.beds.control_plane import Process
-from tests.beds.control_plane.commands import LOOPBACK
-from tests.beds.control_plane.ports import free_port
-from tests.beds.control_plane.probe import get
+from tests.beds.control_plane.access import get
+from tests.beds.control_plane.cluster import LOOPBACK
+from tests.beds.control_plane.processes import free_port
 from tests.beds.nodes import Behaviour, Nodes
 from tests.beds.nodes.fleet import add_workers
 from tests.beds.simulator.cluster import Cluster
-from tests.beds.simulator.kubeconfig import write_kubeconfig
-from tests.beds.simulator.server import serving
+from tests.beds.simulator.server import serving, write_kubeconfig
 from tests.beds.simulator.transport import InProcess
 from tests.tools.bench import proc, wire
 from tests.tools.bench.bed import ROOT

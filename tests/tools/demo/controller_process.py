@@ -10,10 +10,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from tests.beds.control_plane import Process
-from tests.beds.control_plane.commands import LOOPBACK
-from tests.beds.control_plane.ports import free_port
-from tests.beds.control_plane.probe import get
-from tests.beds.control_plane.processes import ProcessError
+from tests.beds.control_plane.access import get
+from tests.beds.control_plane.cluster import LOOPBACK
+from tests.beds.control_plane.processes import ProcessError, free_port
 from tests.tools.demo.bed import DemoCluster
 
 CHECKOUT = Path(__file__).resolve().parents[3]

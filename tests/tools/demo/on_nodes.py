@@ -14,13 +14,12 @@ from tests.beds.api import PODS, Api, Object
 from tests.beds.control_plane import Binaries, ControlPlaneUnavailable, obtain
 from tests.beds.control_plane.sources import SourceError
 from tests.beds.installed.plugin import Plugin
-from tests.beds.pods import image_of, node_of, serves
+from tests.beds.objects import image_of, node_of, serves
 from tests.beds.real_node import NodeBinaries, NodeUnavailable, RealCluster, obtain_node, real_cluster
+from tests.beds.real_node.binaries import missing
 from tests.beds.real_node.clients import Clients, asking
-from tests.beds.real_node.installation import Installation, installed
-from tests.beds.real_node.patience import LONG
-from tests.beds.real_node.requirements import missing
-from tests.beds.real_node.workloads import agent_set
+from tests.beds.real_node.node import LONG
+from tests.beds.real_node.workloads import Installation, agent_set, installed
 from tests.tools.image.archive import NoImage, write
 
 NODES = ("node-1", "node-2", "node-3")

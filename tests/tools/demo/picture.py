@@ -9,7 +9,7 @@ from controller.api.names import HASH_LABEL
 from controller.api.objects import Value
 from tests.beds.api import Object
 from tests.beds.nodes.fleet import ZONE_LABEL
-from tests.beds.pods import node_of
+from tests.beds.objects import node_of
 from tests.tools.demo.journal import Line
 
 

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 from tests.beds.control_plane import Binaries, ControlPlane, Process
-from tests.beds.control_plane.commands import LOOPBACK
-from tests.beds.control_plane.ports import free_port
+from tests.beds.control_plane.cluster import LOOPBACK
+from tests.beds.control_plane.processes import free_port
 from tests.beds.nodes import Nodes
 from tests.tools.demo import fleet
 from tests.tools.demo.controller_process import DRAIN_SECONDS, command_line, start

@@ -6,10 +6,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from controller.runtime.clock import system_clock
-from tests.beds.control_plane.folder import temporary_folder
+from tests.beds.control_plane.processes import temporary_folder
 from tests.beds.simulator.cluster import Cluster
-from tests.beds.simulator.kubeconfig import write_kubeconfig
-from tests.beds.simulator.server import serving
+from tests.beds.simulator.server import serving, write_kubeconfig
 from tests.beds.simulator.transport import InProcess
 from tests.tools.demo.bed import DemoCluster, Writes
 

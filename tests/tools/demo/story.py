@@ -11,7 +11,7 @@ from pathlib import Path
 import yaml
 
 from tests.beds.api import DAEMONSETS, NODES, PODS, Api, Object
-from tests.beds.pods import condition
+from tests.beds.objects import condition
 from tests.tools.demo.bed import DemoCluster, Writes
 from tests.tools.demo.fleet import LABEL, NAMES
 from tests.tools.demo.journal import COMMAND, FACT, STEP, Journal

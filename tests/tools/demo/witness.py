@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from string import ascii_uppercase
 
-from tests.beds import pods
+from tests.beds import objects
 from tests.beds.api import DAEMONSETS, NODES, PODS, Api, Object
 from tests.beds.nodes.mirror import Mirror
 from tests.tools.demo import picture
@@ -103,11 +103,11 @@ class Witness:
         if uid not in self._known:
             self._known.add(uid)
             self.pods_created += 1
-            self.born[pods.node_of(pod)] = self._journal.now
+            self.born[objects.node_of(pod)] = self._journal.now
         self._look(pod)
 
     def _pod_lost(self, pod: Object) -> None:
-        self.gone[pods.node_of(pod)] = self._journal.now
+        self.gone[objects.node_of(pod)] = self._journal.now
         self._look(pod)
 
     def _look(self, _: Object) -> None:

@@ -9,8 +9,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tests.beds.control_plane.cache import Progress
-from tests.beds.control_plane.sources import SourceError
+from tests.beds.control_plane.sources import Progress, SourceError
 from tests.tools.image.archive import NAME, NoImage, revision, version, write
 from tests.tools.image.containerfile import ROOT
 

@@ -8,7 +8,7 @@ import tempfile
 import tomllib
 from pathlib import Path
 
-from tests.beds.control_plane.cache import Progress
+from tests.beds.control_plane.sources import Progress
 from tests.beds.oci import Image, image, layer_of, write_archive
 from tests.tools.image import base, programs
 from tests.tools.image.containerfile import ROOT, config_of, stages

@@ -6,8 +6,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.beds.control_plane.cache import Progress
-from tests.beds.control_plane.debian import unpack
+from tests.beds.control_plane.sources import Progress, unpack
 
 PACKAGES = (
     "python3.11-minimal",

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 
-from tests.beds.control_plane.cache import cache_home, locked
+from tests.beds.control_plane.sources import cache_home, locked
 
 ROOT = Path(__file__).resolve().parents[3]
 LOCK = ROOT / "requirements-runtime.lock"

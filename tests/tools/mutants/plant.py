@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
 
-from tests.beds.control_plane.folder import temporary_folder
+from tests.beds.control_plane.processes import temporary_folder
 from tests.tools.mutants.faults import ROOT, Fault
 
 PATIENCE = 600.0

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tests.beds.control_plane.gotool import GoToolUnavailable, obtain_go_tool
+from tests.beds.control_plane.golang import GoToolUnavailable, obtain_go_tool
 from tests.tools.workflows.rules import ROOT, WORKFLOWS, broken_rules
 
 

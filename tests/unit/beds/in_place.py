@@ -9,8 +9,7 @@ from typing import Any
 
 from tests.beds.api import EVENTS, PODS, STRATEGIC_MERGE_PATCH, Api, Object, closing
 from tests.beds.nodes import INSTANT, Behaviour, Nodes
-from tests.beds.objects import pod
-from tests.beds.pods import condition, is_ready
+from tests.beds.objects import condition, is_ready, pod
 from tests.beds.simulator import Cluster, InProcess
 from tests.beds.virtual_time import clock, now
 

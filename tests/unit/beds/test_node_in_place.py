@@ -8,7 +8,7 @@ import pytest
 
 from tests.beds.api import PODS
 from tests.beds.nodes import DEAD, INSTANT, MANUAL, Behaviour
-from tests.beds.pods import condition, is_ready
+from tests.beds.objects import condition, is_ready
 from tests.beds.virtual_time import virtual_time
 from tests.unit.beds.in_place import NODE, running, since, state_of
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.beds.nodes.machine import node_manifest
-from tests.beds.nodes.placement import place
+from tests.beds.nodes.scheduler import place
 from tests.beds.objects import pod
 
 HARD = {"key": "dedicated", "value": "db", "effect": "NoSchedule"}

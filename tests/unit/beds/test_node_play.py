@@ -9,9 +9,8 @@ from contextlib import asynccontextmanager
 from tests.beds.api import NODES, PODS, Api, Object
 from tests.beds.nodes import INSTANT, Behaviour, Nodes
 from tests.beds.nodes.fleet import ZONE_LABEL, add_workers
-from tests.beds.nodes.pod_garbage import QUARANTINE_SECONDS
-from tests.beds.objects import pod
-from tests.beds.pods import is_ready
+from tests.beds.nodes.scheduler import QUARANTINE_SECONDS
+from tests.beds.objects import is_ready, pod
 from tests.beds.simulator import Cluster, InProcess
 from tests.beds.virtual_time import clock, virtual_time
 

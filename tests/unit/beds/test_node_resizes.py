@@ -6,8 +6,8 @@ import asyncio
 
 from tests.beds.api import PODS, Object
 from tests.beds.nodes import INSTANT, Behaviour
+from tests.beds.objects import condition, is_ready
 from tests.beds.objects import pod as pod_manifest
-from tests.beds.pods import condition, is_ready
 from tests.beds.simulator.faults import NoConnection, Rule
 from tests.beds.virtual_time import virtual_time
 from tests.unit.beds.in_place import NODE, Pod, running, since, state_of

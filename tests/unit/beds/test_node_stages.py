@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.beds import pods
+from tests.beds import objects
 from tests.beds.nodes import DEAD, INSTANT, LIFELIKE, MANUAL, Behaviour, statuses
 from tests.beds.nodes.stages import next_step, stage_of
 from tests.beds.objects import pod
@@ -83,5 +83,5 @@ def test_images_may_take_their_own_time() -> None:
 def test_the_time_of_a_condition_is_that_of_its_change() -> None:
     later = "2026-11-21T12:00:05Z"
     ready = RUNNING | {"status": statuses.running(RUNNING, later, ready=True)}
-    assert pods.condition(ready, "Ready")["lastTransitionTime"] == later
-    assert pods.condition(ready, "Initialized")["lastTransitionTime"] == NOW
+    assert objects.condition(ready, "Ready")["lastTransitionTime"] == later
+    assert objects.condition(ready, "Initialized")["lastTransitionTime"] == NOW

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from tests.beds.real_node.silence import Silence
+from tests.beds.real_node.clients import Silence
 from tests.beds.virtual_time import START, VirtualLoop, clock, run, virtual_time
 
 

@@ -12,7 +12,7 @@ from controller.observe.metrics import Metrics, encoded
 from controller.runtime.store import Store
 from controller.runtime.watch import Init
 from controller.runtime.workqueue import WorkQueue
-from tests.beds.queues import taken_from
+from tests.beds.stores import taken_from
 from tests.beds.virtual_time import virtual_time_from
 from tests.beds.worlds import everywhere
 

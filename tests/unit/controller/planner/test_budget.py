@@ -8,9 +8,8 @@ from msgspec.structs import replace
 from controller.api.daemonset import RollingUpdate, UpdateStrategy
 from controller.api.formats import IntOrPercent
 from controller.planner.rollout_state import budget_of
-from tests.beds.picture import check
 from tests.beds.toy_cluster import ToyCluster
-from tests.beds.worlds import NOW, ds, everywhere, failed, node, pod, served, taint, world
+from tests.beds.worlds import NOW, check, ds, everywhere, failed, node, pod, served, taint, world
 
 UNREACHABLE = taint("node.kubernetes.io/unreachable", "NoExecute")
 

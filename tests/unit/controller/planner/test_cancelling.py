@@ -14,9 +14,20 @@ from controller.api.readiness_gates import ReadinessGate
 from controller.inplace.change import InPlaceChange
 from controller.planner.actions import OpenGates, PrepareDelete
 from controller.planner.world import BackoffKey
-from tests.beds.dry_runs import refusing
-from tests.beds.picture import check
-from tests.beds.worlds import NOW, ds, everywhere, failed, node, pod, prepared, revision, taint, world
+from tests.beds.worlds import (
+    NOW,
+    check,
+    ds,
+    everywhere,
+    failed,
+    node,
+    pod,
+    prepared,
+    refusing,
+    revision,
+    taint,
+    world,
+)
 
 HELD = {"drain": "wait"}
 HOOK = LifecycleHook(labels_handler=HELD)

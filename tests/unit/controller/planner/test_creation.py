@@ -12,10 +12,8 @@ from controller.api.names import PROGRESSIVE_ANNOTATION
 from controller.planner.actions import CreatePod
 from controller.planner.plan import plan
 from controller.planner.world import World
-from tests.beds.dry_runs import refusing
-from tests.beds.picture import check
 from tests.beds.toy_cluster import ToyCluster
-from tests.beds.worlds import NOW, before, ds, everywhere, node, pod, revision, served, world
+from tests.beds.worlds import NOW, before, check, ds, everywhere, node, pod, refusing, revision, served, world
 
 CANARY = {"track": "canary"}
 TWO = [revision("v1"), revision("v2")]

@@ -15,8 +15,7 @@ from controller.planner.explanation import Explainer
 from controller.planner.plan import plan
 from controller.planner.rollout_state import rollout_state
 from controller.planner.world import POD_QUOTA, BackoffKey, FormerPod, Predecessor, World
-from tests.beds.picture import check
-from tests.beds.worlds import NOW, ago, ds, everywhere, pod, revision, served, template, world
+from tests.beds.worlds import NOW, ago, check, ds, everywhere, pod, revision, served, template, world
 
 UNTIL = NOW + 60
 

@@ -8,9 +8,8 @@ from controller.planner.plan import plan, settle_history
 from controller.planner.revisions import current_revision
 from controller.planner.rollout_state import rollout_state
 from controller.planner.world import World
-from tests.beds.picture import check
 from tests.beds.toy_cluster import ToyCluster
-from tests.beds.worlds import before, ds, everywhere, node, numbered, pod, revision, served, template, world
+from tests.beds.worlds import before, check, ds, everywhere, node, numbered, pod, revision, served, template, world
 
 
 def stored(*revs: str) -> list[Revision]:

@@ -16,9 +16,23 @@ from controller.planner.explanation import Explainer
 from controller.planner.plan import plan
 from controller.planner.rollout_state import rollout_state
 from controller.planner.world import BeingPulled, Unpullable, World, unpulled
-from tests.beds.in_place_worlds import DEFERRED, REFUSED, RESTARTING, WANTED, changing, gated, in_place
-from tests.beds.picture import check
-from tests.beds.worlds import ago, ds, everywhere, node, pod, taint, world
+from tests.beds.worlds import (
+    DEFERRED,
+    REFUSED,
+    RESTARTING,
+    WANTED,
+    ago,
+    changing,
+    check,
+    ds,
+    everywhere,
+    gated,
+    in_place,
+    node,
+    pod,
+    taint,
+    world,
+)
 from tests.unit.controller.planner.written import looked_at, words
 
 

@@ -18,11 +18,20 @@ from controller.planner.plan import plan
 from controller.planner.world import BackoffKey, World
 from controller.reconcile.status_writer import OwnStatus, due_status
 from tests.beds.api import Object
-from tests.beds.argo_cd import DEGRADED, HEALTHY, PROGRESSING, SUSPENDED, shipped
-from tests.beds.dry_runs import refusing
-from tests.beds.kstatus import FAILED, IN_PROGRESS, READ_AS, kstatus, waited_for
+from tests.beds.kstatus import (
+    DEGRADED,
+    FAILED,
+    HEALTHY,
+    IN_PROGRESS,
+    PROGRESSING,
+    READ_AS,
+    SUSPENDED,
+    kstatus,
+    shipped,
+    waited_for,
+)
 from tests.beds.manifests import MANIFESTS
-from tests.beds.worlds import ds, everywhere, node, pod, served, taint, world
+from tests.beds.worlds import ds, everywhere, node, pod, refusing, served, taint, world
 from tests.unit.controller.planner.written import BETWEEN, IN_PHASE, conditions, looked_at, shown, words
 
 

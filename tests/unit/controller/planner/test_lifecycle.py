@@ -15,9 +15,7 @@ from controller.api.readiness_gates import ReadinessGate
 from controller.planner.actions import PrepareDelete
 from controller.planner.blockers import handlers
 from controller.planner.plan import plan
-from tests.beds.dry_runs import refusing
-from tests.beds.picture import check
-from tests.beds.worlds import NOW, ago, ds, everywhere, failed, node, pod, prepared, world
+from tests.beds.worlds import NOW, ago, check, ds, everywhere, failed, node, pod, prepared, refusing, world
 
 NOT_WINDOWS = {
     "nodeSelectorTerms": [{"matchExpressions": [{"key": "os", "operator": "NotIn", "values": ["windows"]}]}]

@@ -14,12 +14,12 @@ from controller.planner.node_fit import Rules
 from controller.planner.plan import plan
 from controller.planner.rollout_state import rollout_state
 from controller.planner.world import FormerPod, Predecessor, World
-from tests.beds.picture import check
 from tests.beds.toy_cluster import ToyCluster
 from tests.beds.worlds import (
     NOW,
     ago,
     before,
+    check,
     ds,
     everywhere,
     failed,

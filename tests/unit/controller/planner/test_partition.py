@@ -8,9 +8,8 @@ from controller.api.formats import IntOrPercent
 from controller.api.node import Node
 from controller.planner.rollout_state import rollout_state
 from controller.planner.world import World
-from tests.beds.picture import check
 from tests.beds.toy_cluster import ToyCluster
-from tests.beds.worlds import ds, everywhere, node, pod, revision, served, world
+from tests.beds.worlds import check, ds, everywhere, node, pod, revision, served, world
 
 CANARY = {"track": "canary"}
 

@@ -14,9 +14,8 @@ from controller.planner.plan import plan
 from controller.planner.progress import Standing, phase_of, standing_of
 from controller.planner.rollout_state import rollout_state
 from controller.planner.world import World
-from tests.beds.dry_runs import refusing
 from tests.beds.kstatus import CURRENT, kstatus
-from tests.beds.worlds import NOW, ds, everywhere, node, pod, revision, served, taint, world
+from tests.beds.worlds import NOW, ds, everywhere, node, pod, refusing, revision, served, taint, world
 from tests.unit.controller.planner.test_partition import CANARY
 from tests.unit.controller.planner.written import BETWEEN, IN_PHASE, late, looked_at, shown, words
 

@@ -11,9 +11,22 @@ from controller.api.pod import Pod
 from controller.api.selector import LabelSelector
 from controller.planner.actions import CreatePod, DeletePod, DeleteReason
 from controller.planner.plan import plan
-from tests.beds.picture import check
 from tests.beds.toy_cluster import ToyCluster
-from tests.beds.worlds import NOW, ago, before, ds, everywhere, failed, node, pending, pod, served, taint, world
+from tests.beds.worlds import (
+    NOW,
+    ago,
+    before,
+    check,
+    ds,
+    everywhere,
+    failed,
+    node,
+    pending,
+    pod,
+    served,
+    taint,
+    world,
+)
 
 BLUE = {"color": "blue"}
 

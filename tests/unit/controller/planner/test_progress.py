@@ -17,9 +17,8 @@ from controller.api.pod import Pod
 from controller.planner.plan import plan
 from controller.planner.progress import Standing, advance, halted
 from controller.planner.world import BackoffKey, World
-from tests.beds.dry_runs import refusing
 from tests.beds.toy_cluster import ToyCluster
-from tests.beds.worlds import NOW, ago, ds, everywhere, node, numbered, pending, pod, served, taint, world
+from tests.beds.worlds import NOW, ago, ds, everywhere, node, numbered, pending, pod, refusing, served, taint, world
 from tests.unit.controller.planner.test_partition import CANARY
 from tests.unit.controller.planner.written import looked_at, words
 

@@ -11,10 +11,23 @@ import pytest
 from controller.api.names import TEMPLATE_REFUSED
 from controller.planner.plan import plan
 from controller.planner.world import BackoffKey
-from tests.beds.dry_runs import refusing
-from tests.beds.picture import check
 from tests.beds.toy_cluster import ToyCluster
-from tests.beds.worlds import NOW, ago, ds, everywhere, failed, node, pending, pod, revision, served, taint, world
+from tests.beds.worlds import (
+    NOW,
+    ago,
+    check,
+    ds,
+    everywhere,
+    failed,
+    node,
+    pending,
+    pod,
+    refusing,
+    revision,
+    served,
+    taint,
+    world,
+)
 
 
 def rolling(count: int, ready: float | None = ago(3600)) -> ToyCluster:

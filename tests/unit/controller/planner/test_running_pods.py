@@ -12,22 +12,31 @@ from controller.inplace.change import NotPossible
 from controller.planner.actions import ContinueInPlace
 from controller.planner.plan import plan
 from controller.planner.world import BackoffKey, Unpullable
-from tests.beds.dry_runs import refusing
-from tests.beds.in_place_worlds import (
+from tests.beds.worlds import (
     BY_LABEL,
     CONTINUES,
     DEFERRED,
+    LONG,
+    NOW,
     REFUSED,
     RESIZING,
     RESTARTING,
     REVERTED,
     WANTED,
+    ago,
     changing,
+    check,
+    ds,
+    failed,
     gated,
     in_place,
+    node,
+    pending,
+    pod,
+    refusing,
+    taint,
+    world,
 )
-from tests.beds.picture import check
-from tests.beds.worlds import LONG, NOW, ago, ds, failed, node, pending, pod, taint, world
 
 FALLBACK = {"kruise-ds/resize-fallback": "Recreate"}
 UID = "uid-node-0-v2"

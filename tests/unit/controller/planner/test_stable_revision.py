@@ -13,9 +13,22 @@ from controller.api.names import RESTARTED_AT
 from controller.api.template_identity import identity
 from controller.planner.plan import plan
 from controller.planner.world import World
-from tests.beds.picture import check
 from tests.beds.toy_cluster import ToyCluster
-from tests.beds.worlds import NOW, ago, ds, everywhere, node, numbered, pod, revision, served, taint, template, world
+from tests.beds.worlds import (
+    NOW,
+    ago,
+    check,
+    ds,
+    everywhere,
+    node,
+    numbered,
+    pod,
+    revision,
+    served,
+    taint,
+    template,
+    world,
+)
 
 Recorded: TypeAlias = tuple[str | None, str | None]
 

@@ -13,8 +13,6 @@ from controller.api.objects import rfc3339
 from controller.planner.plan import Plan, plan
 from controller.planner.status import Status, columns_of
 from controller.planner.world import BackoffKey, World
-from tests.beds.dry_runs import refusing
-from tests.beds.picture import picture
 from tests.beds.worlds import (
     NOW,
     ago,
@@ -23,8 +21,10 @@ from tests.beds.worlds import (
     failed,
     node,
     pending,
+    picture,
     pod,
     prepared,
+    refusing,
     revision,
     served,
     taint,

@@ -13,7 +13,6 @@ from controller.api.node import Node
 from controller.planner.plan import plan
 from controller.planner.summary import Summary
 from controller.planner.world import BackoffKey, World
-from tests.beds.dry_runs import refusing
 from tests.beds.worlds import (
     NOW,
     ago,
@@ -25,6 +24,7 @@ from tests.beds.worlds import (
     pending,
     pod,
     prepared,
+    refusing,
     revision,
     served,
     taint,

@@ -11,9 +11,8 @@ from controller.api.daemonset import LifecycleHook, Phase
 from controller.api.names import LIFECYCLE_STATE_LABEL, PREPARING_DELETE
 from controller.planner.actions import DeletePod, DeleteReason
 from controller.planner.world import BackoffKey
-from tests.beds.picture import check
 from tests.beds.toy_cluster import PREPARED, ToyCluster
-from tests.beds.worlds import NOW, ago, ds, everywhere, failed, node, pending, pod, served, taint, world
+from tests.beds.worlds import NOW, ago, check, ds, everywhere, failed, node, pending, pod, served, taint, world
 
 UNREACHABLE = taint("node.kubernetes.io/unreachable", "NoExecute")
 

@@ -14,15 +14,16 @@ from controller.api.pod import Pod
 from controller.planner.actions import AdoptPod
 from controller.planner.plan import plan
 from controller.planner.world import BackoffKey
-from tests.beds.in_place_worlds import RESTARTING, gated
-from tests.beds.picture import check
 from tests.beds.toy_cluster import ToyCluster
 from tests.beds.worlds import (
     NOW,
     OURS,
+    RESTARTING,
+    check,
     ds,
     everywhere,
     failed,
+    gated,
     pending,
     pod,
     prepared,

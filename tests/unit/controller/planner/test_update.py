@@ -12,9 +12,27 @@ from controller.inplace.change import InPlaceChange, NotPossible
 from controller.planner.actions import UpdateInPlace
 from controller.planner.plan import plan
 from controller.planner.world import BackoffKey
-from tests.beds.in_place_worlds import BY_IMAGE, BY_LABEL, BY_RESIZE, RESTARTING, changing, gate, gated, in_place
-from tests.beds.picture import check
-from tests.beds.worlds import LABELS, NOW, ago, ds, everywhere, node, pending, pod, taint, world
+from tests.beds.worlds import (
+    BY_IMAGE,
+    BY_LABEL,
+    BY_RESIZE,
+    LABELS,
+    NOW,
+    RESTARTING,
+    ago,
+    changing,
+    check,
+    ds,
+    everywhere,
+    gate,
+    gated,
+    in_place,
+    node,
+    pending,
+    pod,
+    taint,
+    world,
+)
 
 UNREACHABLE = taint("node.kubernetes.io/unreachable", "NoExecute")
 REREADS = InPlaceChange(labels={"a": "b"}, rereads=("main",))

@@ -13,8 +13,7 @@ from controller.api.names import INVALID_SPEC, PROGRESSIVE_ANNOTATION
 from controller.api.selector import LabelSelector
 from controller.planner.plan import plan
 from controller.planner.validation import problems
-from tests.beds.picture import check
-from tests.beds.worlds import ds, everywhere, matching, where, world
+from tests.beds.worlds import check, ds, everywhere, matching, where, world
 
 HOW_MANY = "is neither a whole number nor a percentage such as 30%"
 

@@ -36,9 +36,8 @@ from controller.reconcile.backoff import FIRST_DELAY
 from controller.reconcile.state import SLOW_START_CREATES, TERMINATING_SECONDS
 from controller.runtime.expectations import OF_PODS, CacheProgress
 from tests.beds.dependencies import Acting, refusal, stored
-from tests.beds.dry_runs import refusing
 from tests.beds.scripted import Answer, Script, ok
-from tests.beds.worlds import NOW, OURS, pod, revision
+from tests.beds.worlds import NOW, OURS, pod, refusing, revision
 
 QUOTA = refusal(403, "Forbidden", 'pods "demo-0" is forbidden: exceeded quota: pods, requested: pods=1, limited: 4')
 DENIED = refusal(403, "Forbidden", "not on this node")

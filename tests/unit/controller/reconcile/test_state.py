@@ -22,8 +22,7 @@ from controller.reconcile.write_outcomes import (
     WriteFailure,
 )
 from controller.runtime.expectations import CacheProgress
-from tests.beds.dry_runs import refusing
-from tests.beds.worlds import NOW, ds, node, pod, revision, template
+from tests.beds.worlds import NOW, ds, node, pod, refusing, revision, template
 
 REFUSED = Answer(
     action=ProbeTemplate(node="node-0", name="demo-dry", revision=revision("v2")),

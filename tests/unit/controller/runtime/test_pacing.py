@@ -6,7 +6,7 @@ import pytest
 
 from controller.runtime.pacing import PacedQueue, Pacer, StatusPacer
 from controller.runtime.workqueue import Backoff
-from tests.beds.queues import taken_from
+from tests.beds.stores import taken_from
 from tests.beds.virtual_time import now, virtual_time_from
 
 

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from controller.runtime.workqueue import MAX_REASONS, QueueShutDown, WorkQueue
-from tests.beds.queues import taken_from
+from tests.beds.stores import taken_from
 from tests.beds.virtual_time import now, virtual_time_from
 
 

@@ -12,18 +12,20 @@ from controller.api.daemonset import LifecycleHook, Phase
 from controller.planner.blocker_texts import Blocker
 from kubectl_plugin.forecast.forecast import Forecast, forecast
 from kubectl_plugin.forecast.moves import AT_ONCE
-from tests.beds.dry_runs import refusing
-from tests.beds.in_place_worlds import changing, gated, in_place
 from tests.beds.worlds import (
     NOW,
     ago,
+    changing,
     ds,
     everywhere,
     failed,
+    gated,
+    in_place,
     node,
     numbered,
     pending,
     pod,
+    refusing,
     revision,
     served,
     taint,

@@ -13,8 +13,7 @@ from controller.planner.plan import Plan, plan
 from controller.planner.world import World
 from kubectl_plugin.forecast import forecast as module
 from kubectl_plugin.forecast.forecast import Forecast, forecast, repeated
-from tests.beds.in_place_worlds import changing, gated, in_place
-from tests.beds.worlds import ago, ds, everywhere, node, pod, revision, taint, world
+from tests.beds.worlds import ago, changing, ds, everywhere, gated, in_place, node, pod, revision, taint, world
 from tests.unit.kubectl_plugin.rollout.foretold import old
 
 

@@ -1,0 +1,90 @@
+"""What takes programs that are no Python packages, as pytest fixtures; `tests/conftest.py` names this file.
+
+Where they cannot be had, the tests that ask for them are skipped, with the reason (under `CI=true` they fail).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import NoReturn
+
+import pytest
+
+from tests.beds import prometheus
+from tests.beds.control_plane import Binaries, ControlPlane, ControlPlaneUnavailable, obtain
+from tests.beds.control_plane.golang import GoToolUnavailable
+from tests.beds.helm import obtain_helm, run_helm
+from tests.beds.real_node.binaries import NodeBinaries, NodeUnavailable, missing, obtain_node
+
+
+def not_to_be_had(reason: Exception) -> NoReturn:
+    """Skip the test with `reason`; under `CI=true` fail it, where a skipped test would be taken for a good one."""
+    if os.environ.get("CI", "").lower() in ("true", "1"):
+        pytest.fail(str(reason), pytrace=False)
+    pytest.skip(str(reason))
+
+
+@pytest.fixture(scope="session")
+def control_plane_binaries() -> Binaries:
+    """The binaries, perhaps without controllers; `python -m tests.beds.control_plane fetch` gets them beforehand."""
+    try:
+        return obtain()
+    except ControlPlaneUnavailable as reason:
+        not_to_be_had(reason)
+
+
+@pytest.fixture(scope="session")
+def complete_binaries(control_plane_binaries: Binaries) -> Binaries:
+    """The binaries with controllers and scheduler; skips, with the reason, where they are the published three."""
+    if control_plane_binaries.kube_controller_manager is None or control_plane_binaries.kube_scheduler is None:
+        pytest.skip(f"{control_plane_binaries.folder} holds no kube-controller-manager or no kube-scheduler")
+    return control_plane_binaries
+
+
+@pytest.fixture(scope="session")
+def control_plane(control_plane_binaries: Binaries) -> Iterator[ControlPlane]:
+    """One control plane for the whole run, without scheduler: a test takes a namespace of its own in it.
+
+    A test that breaks its control plane, or counts nodes that others also add, starts its own.
+    """
+    plane = ControlPlane(control_plane_binaries, audit=True)  # it belongs to no loop: those of tests differ
+    asyncio.run(plane.__aenter__())
+    yield plane
+    asyncio.run(plane.__aexit__(None, None, None))
+
+
+Helm = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="session")
+def helm(tmp_path_factory: pytest.TempPathFactory) -> Helm:
+    """`run_helm` with a home of its own; where helm cannot be had, the test is skipped (under `CI=true` it fails)."""
+    try:
+        program = obtain_helm()
+    except GoToolUnavailable as reason:
+        not_to_be_had(reason)
+    return partial(run_helm, program, home=tmp_path_factory.mktemp("helm"))
+
+
+@pytest.fixture(scope="session")
+def prometheus_binaries() -> prometheus.Binaries:
+    """prometheus and promtool; `python -m tests.beds.prometheus` gets them beforehand."""
+    try:
+        return prometheus.obtain()
+    except prometheus.PrometheusUnavailable as reason:
+        not_to_be_had(reason)
+
+
+@pytest.fixture(scope="session")
+def node_binaries() -> NodeBinaries:
+    """What a node runs; `python -m tests.beds.real_node fetch` gets it beforehand."""
+    if reasons := missing():
+        pytest.skip(f"this machine can have no real nodes: {'; '.join(reasons)}")
+    try:
+        return obtain_node()
+    except NodeUnavailable as reason:
+        not_to_be_had(reason)
