@@ -31,22 +31,93 @@ def until(pod: ChangingPod) -> float | None:
     return pod.in_progress.until if pod.in_progress is not None else None
 
 
-def test_the_old_container_still_runs_after_the_kubelet_saw_the_spec() -> None:
-    pod = edited("v2")
-    pod.looks()
-    assert until(pod) == inf
-    assert not pod.record.ready, "it would be called ready while its program is gone"
+def play(pod: ChangingPod, step: str) -> None:
+    """One step of a story. A container starts with its id, its image and, after a slash, the bits of that."""
+    match step.split():
+        case ["edit", tag]:
+            pod.edit(tag, template(container(tag)))
+        case ["looks"]:
+            pod.looks()
+        case ["waits", reason]:
+            pod.waits(reason=reason)
+        case ["ends", code]:
+            pod.tells(state={"terminated": {"exitCode": int(code), "containerID": pod.entry()["containerID"]}})
+        case ["uncounted", *start]:
+            pod.tells(restartCount=0)
+            play(pod, " ".join(start))
+        case [id_, shown]:
+            name, _, bits = shown.partition("/")
+            pod.starts(id_=id_, shown=name, bits=bits)
+
+
+Story = tuple[str, *tuple[tuple[str, float | None], ...]]
+MAY_BE_LATE = NOW + OVERLAP_SECONDS
+STORIES: dict[str, Story] = {
+    "the old container still runs": ("v2", ("looks", inf)),
+    "the image asked for": ("v2", ("c2 v2", None)),
+    "the old one crashed": ("v2", ("c2 v1/v1", SETTLED)),
+    "imageID has changed its form": ("v2", ("c2 v1/another-form-of-v1", None)),
+    "an alias of other bits": ("v2", ("c2 v9/v2", None)),
+    "an image that cannot be pulled keeps the ids": ("v2", ("looks", inf), ("waits ErrImagePull", inf)),
+    "so in back-off": ("v2", ("looks", inf), ("waits ImagePullBackOff", inf)),
+    "so in a crash loop": ("v2", ("looks", inf), ("waits CrashLoopBackOff", inf)),
+    "a new container that crashes runs no more": ("v2", ("c2 v2", None), ("ends 3", inf)),
+    "the first edit's container is not the second's": ("v2 v3", ("c2 v2", inf), ("c3 v3", None)),
+    "nor one of three": ("v2 v3 v4", ("uncounted c2 v2", inf), ("uncounted c3 v3", inf), ("c4 v4", None)),
+    "the third edit comes when the first's container runs": (
+        "v2 v3",
+        ("c2 v2", inf),
+        ("edit v4", inf),
+        ("c3 v3", inf),
+        ("c4 v4", None),
+    ),
+    "images of the same bits": ("v2 v3", ("c2 v2/v2", inf), ("c3 v2/v2", SETTLED)),
+    "an unknown container may be the first edit's": ("v2 v3", ("c2 alias/v2", MAY_BE_LATE), ("c3 alias/v2", SETTLED)),
+    "a revert after the kubelet has begun": (
+        "v2",
+        ("c2 v2", None),
+        ("edit v1", inf),
+        ("looks", inf),
+        ("c3 v1", None),
+    ),
+    "back, and what runs came up late under an alias": (
+        "v2 v3",
+        ("c2 alias/v2", MAY_BE_LATE),
+        ("edit v1", inf),
+        ("looks", inf),
+    ),
+}
+
+
+@pytest.mark.parametrize("story", STORIES.values(), ids=STORIES)
+def test_until_when_an_update_goes_on(story: Story) -> None:
+    tags, *steps = story
+    pod = edited(*tags.split())
+    for step, over in steps:
+        play(pod, step)
+        assert until(pod) == over, step
+        assert over != inf or not pod.record.ready, "it would be called ready while its program is gone"
 
 
 @pytest.mark.parametrize(
-    ("shown", "bits", "over"),
-    [("v2", "v2", None), ("v1", "v1", SETTLED), ("v1", "another form of v1", None), ("v9", "v2", None)],
-    ids=["the image asked for", "the old one crashed", "imageID has changed its form", "an alias of other bits"],
+    ("told", "runs", "asked", "is_pending"),
+    [
+        (NOW, True, NOW - 9, True),
+        (NOW, True, NOW, True),
+        (NOW, True, SETTLED, False),
+        (NOW + 86_400, True, NOW, False),
+        (NOW + 86_400, False, NOW, True),
+        (NOW + 86_400, False, NOW + 10**9, True),
+    ],
+    ids=["by a clock behind", "at first", "settled", "a future is not believed", "nothing runs", "for how long ever"],
 )
-def test_what_another_container_says(shown: str, bits: str, over: float | None) -> None:
-    pod = edited("v2")
-    pod.starts(id_="c2", shown=shown, bits=bits)
-    assert until(pod) == over
+def test_with_only_another_name_to_go_by_time_tells(told: float, runs: bool, asked: float, is_pending: bool) -> None:
+    pod = ChangingPod(V1)
+    pod.edit("v2", V2, at=told)
+    if runs:
+        pod.starts(id_="c2", shown="v1", bits="v1")
+    assert pod.in_progress is not None
+    assert pod.in_progress.is_pending(asked) is is_pending
 
 
 @pytest.mark.parametrize(
@@ -88,49 +159,14 @@ def test_a_digest_is_proved_by_the_id_of_the_image(wanted: str) -> None:
     assert until(pod) is None
 
 
-@pytest.mark.parametrize("reason", ["ErrImagePull", "ImagePullBackOff", "CrashLoopBackOff"])
-def test_an_image_that_cannot_be_pulled_keeps_the_ids_of_the_dead_one(reason: str) -> None:
+def test_a_container_is_waited_for_if_the_spec_has_it_whatever_the_status_shows() -> None:
     pod = edited("v2")
-    pod.looks()
-    pod.waits(reason=reason)
+    pod.object["status"]["containerStatuses"] = []
     assert until(pod) == inf
-
-
-def test_a_new_container_that_crashes_runs_no_more() -> None:
-    pod = edited("v2")
-    pod.starts(id_="c2", shown="v2")
-    pod.tells(state={"terminated": {"exitCode": 3, "containerID": "containerd://c2"}})
+    pod.object["status"]["containerStatuses"] = None
     assert until(pod) == inf
-
-
-@pytest.mark.parametrize("statuses", [[], None])
-def test_a_container_that_the_status_does_not_tell_of_is_none(statuses: Any) -> None:
-    pod = edited("v2")
-    pod.object["status"]["containerStatuses"] = statuses
-    assert until(pod) == inf
-
-
-def test_a_container_that_the_spec_does_not_have_is_not_waited_for() -> None:
-    pod = edited("v2")
     pod.object["spec"]["containers"][0]["name"] = "another"
     assert until(pod) is None
-
-
-def test_a_moment_far_in_the_future_is_not_believed() -> None:
-    pod = ChangingPod(V1)
-    pod.edit("v2", V2, at=NOW + 86_400)
-    pod.starts(id_="c2", shown="v1", bits="v1")
-    in_progress = pod.in_progress
-    assert in_progress is not None
-    assert not in_progress.is_pending(NOW)
-
-
-def test_what_nothing_new_runs_for_lasts_by_any_clock() -> None:
-    pod = ChangingPod(V1)
-    pod.edit("v2", V2, at=NOW + 86_400)
-    assert pod.in_progress is not None
-    assert pod.in_progress.is_pending(NOW)
-    assert pod.in_progress.is_pending(NOW + 10**9)
 
 
 @pytest.mark.parametrize(
@@ -203,43 +239,6 @@ def test_what_is_no_container_of_the_pod_need_not_be_ready() -> None:
 # edits that overlap
 
 
-def test_the_first_edits_container_does_not_finish_the_second() -> None:
-    pod = edited("v2", "v3")
-    pod.starts(id_="c2", shown="v2")
-    assert until(pod) == inf
-    pod.starts(id_="c3", shown="v3")
-    assert until(pod) is None
-
-
-def test_of_three_in_a_row_neither_of_the_first_two_does() -> None:
-    pod = edited("v2", "v3", "v4")
-    for number, shown in enumerate(("v2", "v3"), start=2):
-        pod.object["status"]["containerStatuses"][0]["restartCount"] = 0
-        pod.starts(id_=f"c{number}", shown=shown)
-        assert until(pod) == inf
-    pod.starts(id_="c4", shown="v4")
-    assert until(pod) is None
-
-
-def test_the_third_comes_when_the_first_ones_container_runs() -> None:
-    pod = edited("v2", "v3")
-    pod.starts(id_="c2", shown="v2")
-    pod.edit("v4", template(container("v4")))
-    assert until(pod) == inf
-    pod.starts(id_="c3", shown="v3")
-    assert until(pod) == inf
-    pod.starts(id_="c4", shown="v4")
-    assert until(pod) is None
-
-
-def test_images_of_the_same_bits_are_told_apart_by_the_restarts_or_by_time() -> None:
-    pod = edited("v2", "v3")
-    pod.starts(id_="c2", shown="v2", bits="v2")
-    assert until(pod) == inf
-    pod.starts(id_="c3", shown="v2", bits="v2")
-    assert until(pod) == SETTLED
-
-
 def test_a_digest_tells_the_first_edits_container_under_any_name() -> None:
     pod = ChangingPod(V1)
     for tag in ("two", "three"):
@@ -249,17 +248,6 @@ def test_a_digest_tells_the_first_edits_container_under_any_name() -> None:
         assert until(pod) == inf
     pod.starts(id_="c4", shown="v3", bits="three")
     assert until(pod) is None
-
-
-def test_an_unknown_container_after_two_edits_may_be_the_first_ones() -> None:
-    pod = edited("v2", "v3")
-    pod.starts(id_="c2", shown="alias", bits="v2")
-    assert until(pod) == NOW + OVERLAP_SECONDS
-    in_progress = pod.in_progress
-    assert in_progress is not None
-    assert in_progress.is_pending(NOW + 300)
-    pod.starts(id_="c3", shown="alias", bits="v2")
-    assert until(pod) == SETTLED
 
 
 def test_what_was_not_finished_is_not_remembered_without_end() -> None:
@@ -272,12 +260,15 @@ def test_what_was_not_finished_is_not_remembered_without_end() -> None:
 
 @pytest.mark.parametrize(("observed", "over"), [(True, None), (False, inf), (None, SETTLED)])
 @pytest.mark.parametrize("shown", ["v1", "alias"])
-def test_a_quick_revert_ends_without_a_restart(shown: str, observed: bool | None, over: float | None) -> None:
+@pytest.mark.parametrize("way", [["v2"], ["v2", "v3"]])
+def test_a_quick_revert_ends_without_a_restart(
+    way: list[str], shown: str, observed: bool | None, over: float | None
+) -> None:
     """Also where the node knows the image by another name than the spec."""
     pod = ChangingPod(V1)
     pod.tells(image=image(shown))
-    pod.edit("v2", V2)
-    pod.edit("v1", V1)
+    for tag in (*way, "v1"):
+        play(pod, f"edit {tag}")
     if observed is None:
         del pod.object["status"]["observedGeneration"]  # an older kubelet
     elif observed:
@@ -285,79 +276,36 @@ def test_a_quick_revert_ends_without_a_restart(shown: str, observed: bool | None
     assert until(pod) == over
 
 
-def test_a_revert_by_way_of_a_third_image_too() -> None:
-    pod = ChangingPod(V1)
-    pod.tells(image=image("alias"))
-    for hash_, new in (("v2", V2), ("v3", V3), ("v1", V1)):
-        pod.edit(hash_, new)
-    pod.looks()
-    assert until(pod) is None
-
-
-def test_a_revert_after_the_kubelet_has_begun_takes_another_container() -> None:
-    pod = edited("v2")
-    pod.starts(id_="c2", shown="v2")
-    pod.edit("v1", V1)
-    pod.looks()
-    assert until(pod) == inf
-    pod.starts(id_="c3", shown="v1")
-    assert until(pod) is None
-
-
-def test_what_came_up_late_is_not_taken_for_what_ran_at_first() -> None:
-    """v1 to v2 and at once to v3; v2 comes up under another name; back to v1, which does not run any more."""
-    pod = edited("v2", "v3")
-    pod.starts(id_="c2", shown="alias", bits="v2")
-    pod.edit("v1", V1)
-    pod.looks()
-    assert until(pod) == inf
-
-
-# clocks
-
-
-@pytest.mark.parametrize("behind", [0.0, 1.0, 9.0])
-def test_with_only_another_name_to_go_by_time_tells(behind: float) -> None:
-    """`behind`: the clock of who asks, to that of who wrote."""
-    pod = edited("v2")
-    pod.starts(id_="c2", shown="v1", bits="v1")
-    in_progress = pod.in_progress
-    assert in_progress is not None
-    assert in_progress.is_pending(NOW - behind)
-    assert not in_progress.is_pending(SETTLED)
-
-
 # of OpenKruise's controller, which writes no containerID
 
 
-def foreign(bits: str = "v1", key: str = IN_PLACE_STATE_ANNOTATION, **more: Any) -> ChangingPod:
+def foreign(key: str) -> ChangingPod:
     pod = ChangingPod(V1)
-    before = {"main": {"imageID": f"registry.example/agent@sha256:{bits}"}}
-    pod.write(revision="v2", updateTimestamp=rfc3339(NOW), lastContainerStatuses=before, **more)
+    before = {"main": {"imageID": "registry.example/agent@sha256:v1"}}
+    pod.write(revision="v2", updateTimestamp=rfc3339(NOW), lastContainerStatuses=before)
     annotations = pod.object["metadata"]["annotations"]
     annotations[key] = annotations.pop(IN_PLACE_STATE_ANNOTATION)
     pod.object["spec"]["containers"][0]["image"] = image("v2")
     return pod
 
 
-@pytest.mark.parametrize("key", [IN_PLACE_STATE_ANNOTATION, IN_PLACE_STATE_LEGACY])
-def test_a_pod_that_openkruise_left_in_the_middle_ends(key: str) -> None:
-    pod = foreign(key=key)
+@pytest.mark.parametrize(
+    ("key", "shown", "bits", "started", "over"),
+    [
+        (IN_PLACE_STATE_ANNOTATION, "v2", "", NOW + 1, None),
+        (IN_PLACE_STATE_LEGACY, "v2", "", NOW + 1, None),
+        (IN_PLACE_STATE_ANNOTATION, "v1", "v1", NOW + 2, SETTLED),
+        (IN_PLACE_STATE_ANNOTATION, "v2", "v1", NOW - 60, SETTLED),
+    ],
+    ids=["new bits", "in the old annotation", "the same bits, by its start", "the node's clock is behind"],
+)
+def test_a_pod_that_openkruise_left_in_the_middle_ends(
+    key: str, shown: str, bits: str, started: float, over: float | None
+) -> None:
+    pod = foreign(key)
     assert until(pod) == inf
-    pod.starts(id_="c2", shown="v2")
-    assert until(pod) is None
-
-
-def test_of_the_same_bits_it_ends_by_the_start_of_the_container() -> None:
-    pod = foreign()
-    pod.starts(id_="c2", shown="v1", bits="v1", at=NOW + 2)
-    assert until(pod) == SETTLED
-
-
-def test_and_also_where_the_clock_of_the_node_is_behind() -> None:
-    pod = foreign()
-    pod.starts(id_="c2", shown="v2", bits="v1", at=NOW - 60)
-    assert until(pod) == SETTLED
+    pod.starts(id_="c2", shown=shown, bits=bits, at=started)
+    assert until(pod) == over
 
 
 def resized(was: Any, will: Any, *, written: bool = True) -> ChangingPod:
@@ -386,30 +334,28 @@ def test_a_resize_is_wanted_then_underway_then_over() -> None:
 
 
 @pytest.mark.parametrize(
-    ("type_", "reason", "status", "found"),
+    ("type_", "reason", "status", "looks", "found"),
     [
-        ("PodResizePending", "Deferred", "True", Resize.DEFERRED),
-        ("PodResizePending", "Infeasible", "True", Resize.INFEASIBLE),
-        ("PodResizeInProgress", "Error", "True", Resize.INFEASIBLE),
-        ("PodResizeInProgress", "", "True", Resize.IN_PROGRESS),
-        ("PodResizePending", "Infeasible", "False", Resize.IN_PROGRESS),
-        ("Ready", "Infeasible", "True", Resize.IN_PROGRESS),
+        ("PodResizePending", "Deferred", "True", True, Resize.DEFERRED),
+        ("PodResizePending", "Infeasible", "True", True, Resize.INFEASIBLE),
+        ("PodResizeInProgress", "Error", "True", True, Resize.INFEASIBLE),
+        ("PodResizeInProgress", "", "True", True, Resize.IN_PROGRESS),
+        ("PodResizePending", "Infeasible", "False", True, Resize.IN_PROGRESS),
+        ("Ready", "Infeasible", "True", True, Resize.IN_PROGRESS),
+        ("PodResizePending", "Infeasible", "True", False, Resize.IN_PROGRESS),
     ],
 )
-def test_what_the_kubelet_says_of_a_resize(type_: str, reason: str, status: str, found: Resize) -> None:
+def test_what_the_kubelet_says_of_a_resize_that_it_has_seen(
+    type_: str, reason: str, status: str, looks: bool, found: Resize
+) -> None:
     pod = resized(asks(), asks(cpu="200m"))
-    pod.looks()
+    if looks:
+        pod.looks()
     words = {"type": type_, "status": status, "reason": reason, "message": "its words" * 1000}
     pod.object["status"]["conditions"] = [words]
     assert resize_of(pod) is found
     assert pod.in_progress is not None
     assert len(pod.in_progress.problem) < 1000
-
-
-def test_an_earlier_resizes_condition_says_nothing_of_this_one() -> None:
-    pod = resized(asks(), asks(cpu="200m"))
-    pod.object["status"]["conditions"] = [{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}]
-    assert resize_of(pod) is Resize.IN_PROGRESS
 
 
 def test_who_resizes_a_pod_later_is_left_alone() -> None:

@@ -28,17 +28,12 @@ from controller.api.patch import add, encode, guarded_by_uid, guarded_by_version
         ("2024-02-29T23:59:59Z", 1709251199.0),
         ("2026-11-21T10:12:13.250000Z", 1795255933.25),
         ("2026-11-21T12:12:13+02:00", 1795255933.0),
+        *((one, None) for one in ("yesterday", "2026-11-21T10:12:1xZ", "2026-13-21", "2026-11-21", "9" * 5000)),
+        ("2026-11-21T10:12:13", None),
     ],
 )
 def test_epoch(stamp: str | None, moment: float | None) -> None:
     assert epoch(stamp) == moment
-
-
-@pytest.mark.parametrize(
-    "stamp", ["yesterday", "2026-11-21T10:12:1xZ", "2026-13-21", "2026-11-21", "2026-11-21T10:12:13", "9" * 5000]
-)
-def test_what_is_no_time_is_none(stamp: str) -> None:
-    assert epoch(stamp) is None
 
 
 @pytest.mark.parametrize("offset", ["Z", "+23:59", "-23:59"])
@@ -61,39 +56,34 @@ def test_a_key_reads_as_kubectl_writes_it() -> None:
     assert str(Ref(namespace="", name="node-0", uid="u")) == "node-0"
 
 
-@pytest.mark.parametrize(("version", "group"), [("apps.kruise.io/v1alpha1", "apps.kruise.io"), ("v1", ""), ("", "")])
-def test_the_group_is_what_precedes_the_version(version: str, group: str) -> None:
-    assert OwnerReference(api_version=version).group == group
-
-
 def owner(api_version: str, kind: str, *, controller: bool = True) -> OwnerReference:
     return OwnerReference(api_version=api_version, kind=kind, name="agent", uid="uid-1", controller=controller)
 
 
-@pytest.mark.parametrize("version", ["v1alpha1", "v1beta1", "v9"])
-def test_the_version_does_not_matter(version: str) -> None:
-    meta = ObjectMeta(owner_references=(owner(f"apps.kruise.io/{version}", "DaemonSet"),))
-    assert ownership_of(meta) == Ownership(uid="uid-1", index=0)
+OURS, PLAIN = owner("apps.kruise.io/v1beta1", "DaemonSet"), owner("v1", "Node", controller=False)
 
 
-@pytest.mark.parametrize(("version", "kind"), [("apps/v1", "DaemonSet"), ("apps.kruise.io/v1beta1", "CloneSet")])
-def test_another_kind_of_controller_is_none_of_our_business(version: str, kind: str) -> None:
-    assert ownership_of(ObjectMeta(owner_references=(owner(version, kind),))) is None
-
-
-def test_the_controller_is_the_owner_that_says_so_and_its_place_is_kept() -> None:
-    plain, ours = owner("v1", "Node", controller=False), owner("apps.kruise.io/v1beta1", "DaemonSet")
-    assert ownership_of(ObjectMeta(owner_references=(plain, ours))) == Ownership(uid="uid-1", index=1)
-    assert ownership_of(ObjectMeta(owner_references=(plain,))) == Ownership(uid="", index=1)
-    assert ownership_of(ObjectMeta()) == Ownership(uid="", index=0)
-
-
-def test_what_fits_stays_as_it_is() -> None:
-    assert truncated("a" * 10, 10) == "a" * 10
+@pytest.mark.parametrize(
+    ("owners", "ownership"),
+    [
+        ((OURS,), Ownership(uid="uid-1", index=0)),
+        ((owner("apps.kruise.io/v9", "DaemonSet"),), Ownership(uid="uid-1", index=0)),
+        ((PLAIN, OURS), Ownership(uid="uid-1", index=1)),
+        ((PLAIN,), Ownership(uid="", index=1)),
+        ((), Ownership(uid="", index=0)),
+        *(((owner(version, "DaemonSet"),), None) for version in ("apps/v1", "v1", "kruise.io/v1")),
+        ((owner("apps.kruise.io/v1beta1", "CloneSet"),), None),
+    ],
+)
+def test_the_owner_is_the_controller_if_it_is_of_our_kind_in_any_version(
+    owners: tuple[OwnerReference, ...], ownership: Ownership | None
+) -> None:
+    assert ownership_of(ObjectMeta(owner_references=owners)) == ownership
 
 
 @pytest.mark.parametrize("length", [31, 1_000_000])
 def test_what_does_not_fit_is_cut_off_and_its_length_told(length: int) -> None:
+    assert truncated("a" * length, length) == "a" * length
     found = truncated("a" * length, 30)
     assert len(found) == 30
     assert found.startswith("aa")
@@ -105,9 +95,6 @@ def test_of_many_the_first_few_are_listed_and_the_others_counted() -> None:
     assert listed(f"p{number}" for number in range(30_000)) == "p0; p1; p2; p3; p4; and 29,995 more"
     assert listed(["a", "b"], separator=", ") == "a, b"
     assert listed([]) == ""
-
-
-def test_no_listed_item_is_long() -> None:
     assert len(listed(["x" * 1_000_000] * 10)) <= MOST_ITEMS * (LONGEST_ITEM + 2) + len("and 5 more")
 
 
@@ -154,6 +141,8 @@ def test_a_guard_is_never_a_test_operation() -> None:
     ],
 )
 def test_scaling(value: IntOrPercent | None, total: int, up: int, down: int) -> None:
+    assert value is None or is_well_formed(value)
+    assert not is_well_formed(-1)
     assert scaled(value, total, round_up=True) == up
     assert scaled(value, total, round_up=False) == down
 
@@ -163,11 +152,6 @@ def test_any_other_string_is_malformed_and_refused_when_scaled(value: str) -> No
     assert not is_well_formed(value)
     with pytest.raises(ValueError, match="neither a whole number nor a percentage"):
         scaled(value, 10, round_up=True)
-
-
-def test_what_is_well_formed() -> None:
-    assert [is_well_formed(value) for value in (0, 5, "0%", "100%", "150%")] == [True] * 5
-    assert not is_well_formed(-1)
 
 
 @pytest.mark.parametrize(
@@ -183,26 +167,11 @@ def test_what_is_well_formed() -> None:
         (("1Ei",), "1152921504606846976"),
         (("5n",), "0.000000005"),
         (("-2", "-2000m"), "-2"),
+        (("1" * 40 + "1Ki",), str(int("1" * 40 + "1") * 1024)),
+        *(((text,), text) for text in ("", "one", "1 Gi", "1gi", "m", "1e", "1e999999999", "0x10")),
+        *(((text,), text) for text in ("1" * 1_000_000, "1" * 1_000_000 + "x", "0." + "0" * 1_000_000 + "1Gi")),
     ],
+    ids=lambda value: str(value)[:20],
 )
-def test_one_spelling_per_amount(spellings: tuple[str | float, ...], canonical: str) -> None:
+def test_an_amount_has_one_spelling_and_other_text_stays(spellings: tuple[str | float, ...], canonical: str) -> None:
     assert {canonical_quantity(one) for one in spellings} == {canonical}
-
-
-def test_giga_and_gibi_are_not_the_same() -> None:
-    assert canonical_quantity("1G") != canonical_quantity("1Gi")
-
-
-@pytest.mark.parametrize("text", ["", "one", "1 Gi", "1gi", "m", "1e", "1e999999999", "0x10"])
-def test_what_is_no_quantity_comes_back_as_it_was(text: str) -> None:
-    assert canonical_quantity(text) == text
-
-
-@pytest.mark.parametrize("text", ["1" * 1_000_000, "1" * 1_000_000 + "x", "0." + "0" * 1_000_000 + "1Gi"])
-def test_what_is_too_long_for_a_quantity_comes_back_as_it_was(text: str) -> None:
-    """Arithmetic on it overflows, and a pattern that tries every way to split its digits does not end."""
-    assert canonical_quantity(text) == text
-
-
-def test_amounts_that_differ_in_their_last_digit_are_not_the_same() -> None:
-    assert canonical_quantity("1" * 40 + "1Ki") != canonical_quantity("1" * 40 + "2Ki")

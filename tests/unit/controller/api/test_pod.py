@@ -11,18 +11,7 @@ from controller.api import pod as pods
 from controller.api.containers import PodProblem
 from controller.api.names import LIFECYCLE_STATE_LABEL, PREPARING_DELETE
 from controller.api.objects import Key
-from controller.api.pod import Pod, PodView, target_node
-from controller.api.readiness_gates import (
-    PodCondition,
-    ReadinessGate,
-    ReadinessGateView,
-    gates_of,
-    message_of,
-    with_our_entry,
-    without_our_entry,
-    writers,
-)
-from tests.beds.worlds import pod as built
+from controller.api.pod import Pod, PodView
 
 
 def owner(**fields: Any) -> dict[str, Any]:
@@ -40,40 +29,6 @@ def record(metadata: dict[str, Any] | None = None, spec: Any = None, status: Any
     found = decoded(metadata, spec, status)
     assert found is not None
     return found
-
-
-@pytest.mark.parametrize("version", ["v1beta1", "v1alpha1", "v9"])
-def test_an_owner_of_any_served_version_is_us(version: str) -> None:
-    found = record({"ownerReferences": [owner(apiVersion=f"apps.kruise.io/{version}")]})
-    assert (found.owner_uid, found.owner_index) == ("uid-ads", 0)
-
-
-@pytest.mark.parametrize(
-    "foreign",
-    [
-        owner(apiVersion="apps/v1"),
-        owner(kind="StatefulSet"),
-        owner(apiVersion="v1"),
-        owner(apiVersion="kruise.io/v1"),
-    ],
-)
-def test_a_pod_of_another_controller_is_dropped(foreign: dict[str, Any]) -> None:
-    assert decoded({"ownerReferences": [foreign]}) is None
-
-
-def test_an_owner_of_the_same_name_and_another_uid_is_another() -> None:
-    assert record({"ownerReferences": [owner(uid="uid-successor")]}).owner_uid == "uid-successor"
-
-
-def test_an_orphan_remembers_how_many_owners_it_has() -> None:
-    assert (record().owner_uid, record().owner_index) == ("", 0)
-    plain = [owner(controller=False), owner(apiVersion="v1", kind="Node", controller=None)]
-    assert (record({"ownerReferences": plain}).owner_uid, record({"ownerReferences": plain}).owner_index) == ("", 2)
-
-
-def test_the_place_of_our_reference_is_remembered() -> None:
-    owners = [owner(apiVersion="v1", kind="Node", controller=False), owner()]
-    assert record({"ownerReferences": owners}).owner_index == 1
 
 
 def aim(*terms: dict[str, Any]) -> dict[str, Any]:
@@ -102,12 +57,8 @@ def by_name(*names: str, operator: str = "In", key: str = "metadata.name") -> di
     ],
 )
 def test_the_target_node(spec: dict[str, Any], node: str) -> None:
-    assert target_node(msgspec.convert({"metadata": {}, "spec": spec}, PodView).spec) == node
-
-
-def test_an_aimed_pod_is_not_bound() -> None:
-    assert not record(spec=aim(by_name("b"))).bound
-    assert record(spec={"nodeName": "b"}).bound
+    found = record(spec=spec)
+    assert (found.node, found.bound) == (node, "nodeName" in spec)
 
 
 def test_readiness_is_a_condition_and_its_time() -> None:
@@ -138,51 +89,40 @@ def test_the_last_restart_that_no_probe_vouches_for() -> None:
     assert restarted(a, started("b", 30, restarts=0)) == 1795255205.0
 
 
-def test_whether_a_pod_was_updated_in_place_is_told_by_its_state() -> None:
-    state = '{"revision":"v2","lastContainerStatuses":{"a":{"imageID":"x"}}}'
-    assert record({"annotations": {"apps.kruise.io/inplace-update-state": state}}).updated_in_place
-    assert not record({}).updated_in_place
+def test_a_pod_of_another_controller_is_dropped() -> None:
+    assert decoded({"ownerReferences": [owner(kind="StatefulSet")]}) is None
 
 
 def test_what_else_is_kept() -> None:
     found = record(
         {
-            "labels": {"controller-revision-hash": "v1"},
+            "ownerReferences": [owner(apiVersion="v1", kind="Node", controller=False), owner()],
+            "labels": {"controller-revision-hash": "v1", LIFECYCLE_STATE_LABEL: PREPARING_DELETE},
+            "annotations": {"apps.kruise.io/inplace-update-state": '{"revision":"v2"}'},
             "finalizers": ["demo.io/hold"],
             "creationTimestamp": "2026-11-21T10:00:00Z",
             "deletionTimestamp": "2026-11-21T10:01:00Z",
         }
     )
-    assert found.hash == "v1"
+    assert (found.owner_uid, found.owner_index) == ("uid-ads", 1)
+    assert (found.hash, found.held_by_hook, found.updated_in_place) == ("v1", True, True)
     assert found.finalizers == ("demo.io/hold",)
     assert found.created == 1795255200.0
     assert found.terminating
     assert found.key == Key("default", "demo-x")
     assert (found.ref.uid, found.ref.version) == ("u", "7")
-
-
-def test_a_pod_without_anything_is_a_pod() -> None:
     bare = record()
     assert (bare.hash, bare.created, bare.terminating, bare.ready, bare.node) == ("", 0.0, False, False, "")
+    assert (bare.owner_uid, bare.held_by_hook, bare.updated_in_place) == ("", False, False)
 
 
-def test_label_sets_are_shared_between_pods() -> None:
-    one, other = record({"labels": {"a": "1", "b": "2"}}), record({"labels": {"b": "2", "a": "1"}})
-    assert one.labels is other.labels
-    assert record({"labels": {"a": "1"}}).labels is not one.labels
-
-
-def test_the_pool_of_label_sets_does_not_grow_for_ever() -> None:
+def test_label_sets_are_shared_between_pods_in_a_pool_of_bounded_size() -> None:
     kept = record({"labels": {"n": "first"}})
+    assert record({"labels": {"n": "first"}}).labels is kept.labels
     for number in range(20_001):
         pods.project(msgspec.convert({"metadata": {"labels": {"n": str(number)}}}, PodView))
     assert kept.labels == {"n": "first"}
     assert record({"labels": {"n": "first"}}).labels is not kept.labels
-
-
-def test_a_pod_is_held_while_a_hook_was_asked() -> None:
-    assert built("a", labels={LIFECYCLE_STATE_LABEL: PREPARING_DELETE}).held_by_hook
-    assert not built("a", labels={LIFECYCLE_STATE_LABEL: "Normal"}).held_by_hook
 
 
 def waiting(reason: str) -> dict[str, Any]:
@@ -263,121 +203,3 @@ def test_what_is_told_of_a_container_that_does_not_start_again(status: dict[str,
     annotations, spec = {"apps.kruise.io/inplace-update-state": state}, {"containers": [{"name": "a", "image": "x"}]}
     found = record({"annotations": annotations}, spec, {"containerStatuses": [{"name": "a", **status}]})
     assert found.failure_message == (f"container a: {words}" if words else "")
-
-
-STAMP = "2026-11-22T10:00:00Z"
-EARLIER = "2026-11-22T09:00:00Z"
-OURS = '[{"userAgent":"Lifecycle","key":"preDeleteHook"}]'
-THEIRS = '[{"userAgent":"ContainerRecreateRequest","key":"default/crr"}]'
-BOTH = (
-    '[{"userAgent":"ContainerRecreateRequest","key":"default/crr"},{"userAgent":"Lifecycle","key":"preDeleteHook"}]'
-)
-PATH = "/status/conditions"
-
-
-def condition(status: str, message: str = "", type_: str = "KruisePodReady") -> PodCondition:
-    return PodCondition(type=type_, status=status, message=message, last_transition_time=EARLIER)
-
-
-def gate(*conditions: PodCondition) -> ReadinessGate:
-    return gates_of([ReadinessGateView(condition_type="KruisePodReady")], conditions)[0]
-
-
-def of(status: str, message: str = "", since: str = STAMP) -> dict[str, Any]:
-    found = {"type": "KruisePodReady", "status": status, "lastTransitionTime": since}
-    return {**found, "message": message} if message else found
-
-
-def test_the_message_is_that_of_openkruise() -> None:
-    assert message_of((), ours=True) == OURS
-    assert message_of(writers(THEIRS) or (), ours=True) == BOTH
-    assert message_of(writers(BOTH) or (), ours=True) == BOTH
-    assert message_of(writers(BOTH) or (), ours=False) == THEIRS
-    assert message_of(writers(OURS) or (), ours=False) == ""
-
-
-@pytest.mark.parametrize("message", ["not a list", "{}", '["a"]', '[{"key":1}]', "[" * 5000])
-def test_a_message_that_is_no_such_list_belongs_to_somebody_else(message: str) -> None:
-    assert writers(message) is None
-    assert not gate(condition("False", message)).to_open
-
-
-@pytest.mark.parametrize(
-    ("status", "message", "due", "ours", "others"),
-    [
-        ("False", OURS, False, True, False),
-        ("False", THEIRS, False, False, True),
-        ("False", BOTH, False, True, True),
-        ("False", "[]", True, False, False),
-        ("", "", True, False, False),
-        ("", OURS, False, True, False),
-        ("True", BOTH, False, False, False),
-    ],
-)
-def test_a_gate_is_due_to_be_opened_where_nobody_is_left(
-    status: str, message: str, due: bool, ours: bool, others: bool
-) -> None:
-    found = gate(condition(status, message))
-    assert (found.to_open, found.marked_not_ready, found.held_by_others) == (due, ours, others)
-
-
-def test_only_kruise_pod_ready_has_such_a_list() -> None:
-    closed = PodCondition(type="InPlaceUpdateReady", status="False", message="words")
-    (found,) = gates_of([ReadinessGateView(condition_type="InPlaceUpdateReady")], [closed])
-    assert found.to_open
-
-
-def test_a_gate_that_nobody_has_set_is_due() -> None:
-    assert gate(condition("True", type_="Ready")).to_open
-
-
-@pytest.mark.parametrize(
-    ("before", "wanted"),
-    [
-        ((), [{"op": "add", "path": PATH, "value": [of("False", OURS)]}]),
-        ((condition("False", type_="Ready"),), [{"op": "add", "path": f"{PATH}/-", "value": of("False", OURS)}]),
-        ((condition("True", THEIRS),), [{"op": "replace", "path": f"{PATH}/0", "value": of("False", OURS)}]),
-        (
-            (condition("False", THEIRS),),
-            [{"op": "replace", "path": f"{PATH}/0", "value": of("False", BOTH, EARLIER)}],
-        ),
-        ((condition("", ""),), [{"op": "replace", "path": f"{PATH}/0", "value": of("False", OURS)}]),
-        ((condition("False", BOTH),), []),
-    ],
-    ids=["no conditions", "missing", "open", "closed by somebody else", "without a status", "closed by us"],
-)
-def test_our_entry_is_written_beside_those_of_others(
-    before: tuple[PodCondition, ...], wanted: list[dict[str, Any]]
-) -> None:
-    assert list(with_our_entry(before, STAMP)) == wanted
-
-
-def test_with_it_the_pod_is_not_ready_at_once() -> None:
-    """Also where an earlier attempt has come half of the way."""
-    ready = condition("True", type_="Ready")
-    for before in ((condition("True"), ready), (condition("False", OURS), ready)):
-        written = {one["path"]: one["value"] for one in with_our_entry(before, STAMP)}
-        assert written[f"{PATH}/1/status"] == "False"
-        assert written[f"{PATH}/1/reason"] == "ReadinessGatesNotReady"
-    assert with_our_entry((condition("False", OURS), condition("False", type_="Ready")), STAMP) == ()
-
-
-@pytest.mark.parametrize(
-    ("before", "wanted"),
-    [
-        ((condition("False", OURS),), [{"op": "replace", "path": f"{PATH}/0", "value": of("True")}]),
-        (
-            (condition("False", BOTH),),
-            [{"op": "replace", "path": f"{PATH}/0", "value": of("False", THEIRS, EARLIER)}],
-        ),
-        ((condition("False", THEIRS),), []),
-        ((condition("False", "words"),), []),
-        ((condition("True"),), []),
-        ((), []),
-    ],
-    ids=["ours alone", "another one's too", "another one's", "words", "open", "missing"],
-)
-def test_only_our_entry_is_taken_away_and_it_is_true_when_none_is_left(
-    before: tuple[PodCondition, ...], wanted: list[dict[str, Any]]
-) -> None:
-    assert list(without_our_entry(before, STAMP)) == wanted

@@ -85,9 +85,6 @@ def test_an_orphan_revision_is_kept_and_one_of_another_workload_dropped() -> Non
     assert (orphan.owner_uid, orphan.owner_index, orphan.hash) == ("", 0, "demo-abc")
     native = {"apiVersion": "apps/v1", "kind": "StatefulSet", "uid": "s", "controller": True}
     assert projected(ownerReferences=[native]) is None
-
-
-def test_a_revision_with_a_foreign_payload_is_dropped() -> None:
     assert projected(data={"spec": {"replicas": 3}}) is None
 
 
@@ -96,9 +93,6 @@ def test_hashes_are_the_same_in_every_process_and_in_kubernetes_alphabet() -> No
     assert new_hash("identity", 1) != new_hash("identity", 0)
     assert set(short_hash("a", "b", length=200)) <= set("bcdfghjklmnpqrstvwxz2456789")
     assert len(short_hash("a", length=8)) == 8
-
-
-def test_the_parts_of_a_hash_do_not_run_into_each_other() -> None:
     assert short_hash("ab", "c", length=10) != short_hash("a", "bc", length=10)
 
 
@@ -142,6 +136,18 @@ def test_all_parts_must_match() -> None:
 
 
 @pytest.mark.parametrize(
+    ("selector", "words"),
+    [
+        (where("cores", "Gt", "1"), "belongs to node affinity only"),
+        (LabelSelector(match_labels={"no key": "x"}), "'no key' is not a label key"),
+    ],
+)
+def test_what_no_label_selector_may_have_is_named(selector: LabelSelector, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        parse(selector)
+
+
+@pytest.mark.parametrize(
     ("operator", "bound", "value", "expected"),
     [
         ("Gt", "8", "9", True),
@@ -182,25 +188,6 @@ def test_numbers_are_compared_as_numbers(operator: str, bound: str, value: str, 
 def test_what_the_server_would_refuse_is_named(broken: Requirement, words: str) -> None:
     with pytest.raises(ValueError, match=words.replace("(", r"\(")):
         requirement(broken)
-
-
-def test_all_requirements_have_to_hold() -> None:
-    both = (Requirement(key="color", operator="Exists"), Requirement(key="old", operator="DoesNotExist"))
-    matches = parse(LabelSelector(match_labels={"app": "demo"}, match_expressions=both))
-    assert matches({"app": "demo", "color": "blue"})
-    assert not matches({"app": "demo", "color": "blue", "old": ""})
-    assert not matches({"app": "demo"})
-    assert not matches({"color": "blue"})
-
-
-def test_gt_belongs_to_node_affinity_only() -> None:
-    with pytest.raises(ValueError, match="belongs to node affinity only"):
-        parse(where("cores", "Gt", "1"))
-
-
-def test_keys_of_match_labels_are_checked_too() -> None:
-    with pytest.raises(ValueError, match="'no key' is not a label key"):
-        parse(LabelSelector(match_labels={"no key": "x"}))
 
 
 @pytest.mark.parametrize(

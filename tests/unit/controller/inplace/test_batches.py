@@ -98,31 +98,23 @@ def test_who_reads_a_label_that_changes_keeps_its_turn_and_starts_with_it() -> N
     assert waits_for(pod) is None
 
 
-def test_an_abandoned_image_that_comes_late_ends_no_later_batch() -> None:
+@pytest.mark.parametrize("third", [False, True], ids=["by the next batch", "by a third edit"])
+def test_an_abandoned_image_that_comes_late_ends_no_later_batch(third: bool) -> None:
     """The kubelet still pulls it when its container's turn comes."""
-    pod = ChangingPod(of("v1", "v1"))
+    pod, last = ChangingPod(of("v1", "v1")), "v4" if third else "v3"
     pod.edit("v2", of("v1", "v2"))
     pod.edit("v3", of("v2", "v3"))
     pod.starts("c1", id_="n1", shown="v2")
-    pod.go_on()
-    assert images(pod) == {"c1": "v2", "c2": "v3"}
+    if third:
+        pod.edit("v4", of("v2", "v4"))
+    else:
+        pod.go_on()
+    assert images(pod) == {"c1": "v2", "c2": last}
     pod.starts("c2", id_="n2", shown="v2")
     assert waits_for(pod) == (("c2",), False)
     assert not pod.record.ready
-    pod.starts("c2", id_="n3", shown="v3")
+    pod.starts("c2", id_="n3", shown=last)
     assert waits_for(pod) is None
-
-
-def test_it_does_not_end_a_third_edit_before_its_containers_turn() -> None:
-    pod = ChangingPod(of("v1", "v1"))
-    pod.edit("v2", of("v1", "v2"))
-    pod.edit("v3", of("v2", "v3"))
-    pod.starts("c1", id_="n1", shown="v2")
-    pod.edit("v4", of("v2", "v4"))
-    assert images(pod) == {"c1": "v2", "c2": "v4"}
-    pod.starts("c2", id_="n2", shown="v2")
-    assert waits_for(pod) == (("c2",), False)
-    assert not pod.record.ready
 
 
 def test_who_resizes_a_pod_between_two_batches_is_left_alone() -> None:
@@ -222,38 +214,30 @@ def test_without_a_state_there_is_no_next_batch() -> None:
 FOUR = [*(with_priority(*one) for one in (("c1", "p_20"), ("c2", "p_10"), ("c3", "p_0"))), with_priority("c4", "p_0")]
 
 
+BARE = [container(name="a"), container(name="b")]
+LATE = [with_priority("late", "p_-5"), FOUR[2]]
+
+
 @pytest.mark.parametrize(
-    ("changed", "batches"),
+    ("containers", "changed", "batches"),
     [
-        (("c1", "c2"), (("c1",), ("c2",))),
-        (("c1", "c2", "c4"), (("c1",), ("c2",), ("c4",))),
-        (("c4", "c3", "c1"), (("c1",), ("c3", "c4"))),
-        (("c4",), (("c4",),)),
-        ((), ()),
+        (FOUR, ("c1", "c2"), (("c1",), ("c2",))),
+        (FOUR, ("c1", "c2", "c4"), (("c1",), ("c2",), ("c4",))),
+        (FOUR, ("c4", "c3", "c1"), (("c1",), ("c3", "c4"))),
+        (FOUR, ("c4",), (("c4",),)),
+        (FOUR, (), ()),
+        (FOUR, ("ghost", "c1", "c2"), (("c1", "ghost"), ("c2",))),
+        ([*FOUR, container(name="free")], ("c2", "c3", "free"), (("c2", "free"), ("c3",))),
+        (BARE, ("b", "a"), (("a", "b"),)),
+        (LATE, ("late", "c3"), (("c3",), ("late",))),
     ],
 )
-def test_the_highest_first_and_equals_together(
-    changed: tuple[str, ...], batches: tuple[tuple[str, ...], ...]
+def test_the_highest_priority_first_with_what_has_none(
+    containers: list[Json], changed: tuple[str, ...], batches: tuple[tuple[str, ...], ...]
 ) -> None:
-    assert batches_of(FOUR, changed) == batches
-
-
-def test_without_priorities_there_is_one_batch() -> None:
-    assert batches_of([container(name="a"), container(name="b")], ("b", "a")) == (("a", "b"),)
-
-
-def test_one_without_a_priority_is_in_the_first() -> None:
-    assert batches_of([*FOUR, container(name="free")], ("c2", "c3", "free")) == (("c2", "free"), ("c3",))
+    assert batches_of(containers, changed) == batches
 
 
 @pytest.mark.parametrize("key", ["p_", "p_x", "20", "p_--5", "p_1.5", "p_" + "9" * 40, "", None, ["p_1"]])
 def test_what_is_no_priority_is_none(key: Any) -> None:
     assert batches_of([FOUR[0], with_priority("odd", key)], ("c1", "odd"))[0] in (("c1", "odd"), ("odd",))
-
-
-def test_a_negative_one_comes_last() -> None:
-    assert batches_of([with_priority("late", "p_-5"), FOUR[2]], ("late", "c3")) == (("c3",), ("late",))
-
-
-def test_a_name_of_no_container_is_in_the_first_and_harms_nobody() -> None:
-    assert batches_of(FOUR, ("ghost", "c1", "c2")) == (("c1", "ghost"), ("c2",))

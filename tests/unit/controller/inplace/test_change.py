@@ -6,8 +6,16 @@ from typing import Any
 
 import pytest
 
-from controller.api.objects import fields_of
-from controller.inplace.change import InPlaceChange, NotPossible, change_between
+from controller.api.names import RESTARTED_AT, InPlaceRefusal
+from controller.api.objects import JSONObject, fields_of
+from controller.inplace.change import (
+    InPlaceChange,
+    NotPossible,
+    Resizing,
+    change_between,
+    quality_of_service,
+    resizing_of,
+)
 from tests.beds.changing_pod import Json, asks, container, template
 
 V1 = template(container("v1"))
@@ -38,35 +46,44 @@ def test_an_image_is_taken_and_restarts_its_container_alone() -> None:
     assert found.restarts == ("side",)
 
 
-@pytest.mark.parametrize(
-    ("new", "why"),
-    [
-        (container("v2", imagePullPolicy="Always"), "spec.containers[main].imagePullPolicy added"),
-        (container("v2", env=[{"name": "A", "value": "b"}]), "spec.containers[main].env added"),
-        (container("v2", args=["-v"]), "spec.containers[main].args added"),
-        (container("v2", ports=[{"containerPort": 80}]), "spec.containers[main].ports added"),
-        (container("v2", resizePolicy=[{"resourceName": "cpu"}]), "spec.containers[main].resizePolicy added"),
-        (container("v2", "other"), "spec.containers[other] added"),
-    ],
-)
-def test_what_a_running_container_cannot_take_is_named(new: Json, why: str) -> None:
-    assert why_not(V1, template(new)) == why
+def with_spec(**fields: Any) -> Any:
+    return {"spec": {"containers": [container("v2")], **fields}}
+
+
+def sized(*resources: Any) -> Any:
+    return template(*(container("v2", name=f"c{n}", resources=one) for n, one in enumerate(resources)))
+
+
+SIDE = container(name="side")
+GPU, DISK, C0 = "nvidia.com/gpu", "ephemeral-storage", "spec.containers[c0].resources"
 
 
 @pytest.mark.parametrize(
-    ("field", "value", "why"),
+    ("old", "new", "why"),
     [
-        ("hostNetwork", True, "spec.hostNetwork added"),
-        ("nodeSelector", {"a": "b"}, "spec.nodeSelector added"),
-        ("initContainers", [{"name": "init", "image": "x"}], "spec.initContainers added"),
-        ("tolerations", [{"operator": "Exists"}], "spec.tolerations added"),
+        (V1, template(container("v2", imagePullPolicy="Always")), "spec.containers[main].imagePullPolicy added"),
+        (V1, template(container("v2", env=[{"name": "A", "value": "b"}])), "spec.containers[main].env added"),
+        (V1, template(container("v2", args=["-v"])), "spec.containers[main].args added"),
+        (V1, template(container("v2", ports=[{"containerPort": 80}])), "spec.containers[main].ports added"),
+        (V1, template(container("v2", resizePolicy=[{"a": "b"}])), "spec.containers[main].resizePolicy added"),
+        (V1, template(container("v2", "other")), "spec.containers[other] added"),
+        (template(container("v1"), SIDE), V1, "spec.containers[side] removed"),
+        (template(container(), SIDE), template(SIDE, container()), "spec.containers in another order"),
+        (with_spec(), with_spec(hostNetwork=True), "spec.hostNetwork added"),
+        (with_spec(nodeSelector={"a": "b"}), with_spec(), "spec.nodeSelector removed"),
+        (with_spec(tolerations=[{"a": "b"}]), with_spec(tolerations=[{"a": "c"}]), "spec.tolerations changed"),
+        (with_spec(initContainers=[V1]), with_spec(initContainers=[SIDE]), "spec.initContainers changed"),
+        (V1, template(container(), name="x"), "metadata.name added"),
+        (sized(asks()), sized({"requests": {"cpu": "100m"}}), f"{C0}.requests.memory removed"),
+        (sized({"requests": {"cpu": "1"}}), sized(asks()), f"{C0}.requests.memory added"),
+        (sized(asks()), sized(asks() | {"limits": {"cpu": "1"}}), f"{C0}.limits.cpu added"),
+        (sized({"limits": {GPU: "1"}}), sized({"limits": {GPU: "2"}}), f"{C0}.limits.{GPU} changed"),
+        (sized({"requests": {DISK: "1"}}), sized({"requests": {DISK: "2"}}), f"{C0}.requests.{DISK} changed"),
+        (sized({"claims": [{"name": "a"}]}), sized({"claims": [{"name": "b"}]}), f"{C0}.claims changed"),
     ],
 )
-def test_nor_can_the_rest_of_its_spec(field: str, value: Any, why: str) -> None:
-    new: Any = template(container("v2"))
-    new["spec"][field] = value
-    assert why_not(V1, new) == why
-    assert why_not(new, V1) == why.replace("added", "removed")
+def test_what_a_running_pod_cannot_take_is_named(old: Any, new: Any, why: str) -> None:
+    assert why_not(old, new) == why
 
 
 def test_a_pull_policy_that_the_image_implies_is_one() -> None:
@@ -76,23 +93,8 @@ def test_a_pull_policy_that_the_image_implies_is_one() -> None:
     assert why_not(template(container("latest")), V1) == why
     always, latest = template(container("v1", imagePullPolicy="Always")), template(container("latest"))
     assert between(always, latest).restarts == between(latest, always).restarts == ("main",)
-
-
-def test_an_init_container_that_has_ended_is_not_run_again_by_its_image() -> None:
-    old, new = ({"spec": {"initContainers": [{"name": "init", "image": tag}]}} for tag in ("a", "b"))
-    assert why_not(old, new) == "spec.initContainers changed"
-
-
-def test_containers_in_another_order() -> None:
-    one, two = container(), container(name="side")
-    assert why_not(template(one, two), template(two, one)) == "spec.containers in another order"
-
-
-def test_a_default_that_is_written_out_is_no_difference() -> None:
-    written_out = template(
-        container("v1", imagePullPolicy="IfNotPresent", terminationMessagePath="/dev/termination-log")
-    )
-    assert between(V1, written_out) == InPlaceChange()
+    defaults = {"imagePullPolicy": "IfNotPresent", "terminationMessagePath": "/dev/termination-log"}
+    assert between(V1, template(container("v1", **defaults))) == InPlaceChange(), "defaults that are written out"
 
 
 def test_metadata_that_come_change_and_go_restart_nothing() -> None:
@@ -104,10 +106,6 @@ def test_metadata_that_come_change_and_go_restart_nothing() -> None:
     assert found.annotations == {"change": "2", "come": "1", "go": None}
     assert (found.added_finalizers, found.removed_finalizers) == (("a/come",), ("a/go",))
     assert found.restarts == ()
-
-
-def test_metadata_of_another_kind_are_none_that_a_pod_can_take() -> None:
-    assert why_not(V1, template(container(), name="x")) == "metadata.name added"
 
 
 @pytest.mark.parametrize(
@@ -189,25 +187,6 @@ def test_cpu_and_memory(old: Json, new: Json, found: InPlaceChange) -> None:
     assert between(template(container(resources=old)), template(container(resources=new))) == found
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "why"),
-    [
-        (asks(), {"requests": {"cpu": "100m"}}, "requests.memory removed"),
-        ({"requests": {"cpu": "100m"}}, asks(), "requests.memory added"),
-        (asks(), {**asks(), "limits": {"cpu": "1"}}, "limits.cpu added"),
-        ({"limits": {"nvidia.com/gpu": "1"}}, {"limits": {"nvidia.com/gpu": "2"}}, "limits.nvidia.com/gpu changed"),
-        (
-            {"requests": {"ephemeral-storage": "1Gi"}},
-            {"requests": {"ephemeral-storage": "2Gi"}},
-            "requests.ephemeral-storage changed",
-        ),
-        ({"claims": [{"name": "a"}]}, {"claims": [{"name": "b"}]}, "claims changed"),
-    ],
-)
-def test_what_of_resources_takes_a_new_pod(old: Json, new: Json, why: str) -> None:
-    assert why_not(template(container(resources=old)), template(container(resources=new))).endswith(why)
-
-
 def test_without_the_gate_no_amount_changes_in_place_but_a_spelling_does() -> None:
     old, new, same = (template(container("v2", resources=asks(cpu=cpu))) for cpu in ("100m", "200m", "0.1"))
     assert why_not(old, new, resizable=False) == "spec.containers[main].resources changed"
@@ -220,3 +199,112 @@ def test_odd_resources_are_compared_and_nothing_more(odd: Any) -> None:
     for strange in (template(container(resources=odd)), template(container(resources={"requests": odd}))):
         change_between(plain, strange, resizable=True)
         change_between(strange, plain, resizable=True)
+
+
+# the restart annotation, which would restart nothing in a running pod
+
+
+EARLY, LATE, ELSEWHERE = "2026-11-22T10:00:00Z", "2026-11-22T11:00:00Z", "2026-11-22T13:30:00+02:00"
+
+
+def stamped(stamp: str | None, image: str = "agent:v1") -> JSONObject:
+    annotations: JSONObject = {"team": "agents"} if stamp is None else {"team": "agents", RESTARTED_AT: stamp}
+    return {"metadata": {"annotations": annotations}, "spec": {"containers": [{"name": "c", "image": image}]}}
+
+
+@pytest.mark.parametrize(
+    ("was", "will"),
+    [(None, EARLY), (EARLY, LATE), (LATE, ELSEWHERE), (EARLY, "at noon"), ("at noon", EARLY), (EARLY, "")],
+)
+@pytest.mark.parametrize("image", ["agent:v1", "agent:v2"])
+def test_a_newer_stamp_takes_new_pods_whatever_else_changes(was: str | None, will: str, image: str) -> None:
+    found = change_between(stamped(was), stamped(will, image), resizable=False)
+    why = f"metadata.annotations[{RESTARTED_AT}] asks for a restart"
+    assert found == NotPossible(why=why, refusal=InPlaceRefusal.RESTART)
+
+
+@pytest.mark.parametrize(("was", "will"), [(EARLY, None), (LATE, EARLY), (EARLY, EARLY)])
+def test_going_back_to_before_a_restart_is_none(was: str, will: str | None) -> None:
+    found = change_between(stamped(was), stamped(will, "agent:v2"), resizable=False)
+    assert isinstance(found, InPlaceChange)
+    assert found.restarts == ("c",)
+    assert found.annotations == ({} if was == will else {RESTARTED_AT: will})
+
+
+# which resizes Kubernetes takes, and which restart a container
+
+
+FULL = {"cpu": "2", "memory": "4Gi"}
+HALF = {"cpu": "1", "memory": "2Gi"}
+
+
+def spec(*resources: Any, **fields: Any) -> Json:
+    return {"containers": [container(name=f"c{n}", resources=one) for n, one in enumerate(resources)], **fields}
+
+
+def resized(old: Json, new: Json) -> Resizing:
+    found = resizing_of(old, new)
+    assert isinstance(found, Resizing), found
+    return found
+
+
+LOW, HIGH = {"limits": FULL, "requests": HALF}, {"limits": FULL, "requests": FULL}
+ZERO, SOME = ({"requests": {"cpu": cpu}} for cpu in ("0", "100m"))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "change"),
+    [
+        ((LOW, LOW), (HIGH, HIGH), "Burstable to Guaranteed"),
+        ((HIGH, HIGH), (LOW, LOW), "Guaranteed to Burstable"),
+        ((ZERO,), (SOME,), "BestEffort to Burstable"),
+    ],
+)
+def test_a_resize_that_would_change_the_class_is_not_possible(old: Any, new: Any, change: str) -> None:
+    words = f"spec.containers[].resources: the QoS class would change from {change}"
+    assert resizing_of(spec(*old), spec(*new)) == words
+    assert resized(spec(LOW, LOW), spec(HIGH, LOW)).resources == {"c0": {"requests": FULL}}, "one of two may"
+
+
+@pytest.mark.parametrize(
+    ("resources", "quality"),
+    [
+        ((None,), "BestEffort"),
+        (({},), "BestEffort"),
+        (({"limits": {"example.com/gpu": "1"}},), "BestEffort"),
+        (({"requests": {"cpu": "0", "memory": "0"}},), "BestEffort"),
+        (({"requests": {"cpu": "1m"}},), "Burstable"),
+        (({"limits": {"cpu": "1"}},), "Burstable"),
+        (({"limits": FULL},), "Guaranteed"),
+        (({"limits": FULL, "requests": {"cpu": "2000m", "memory": "4096Mi"}},), "Guaranteed"),
+        ((LOW,), "Burstable"),
+        (({"limits": {"cpu": "0", "memory": "4Gi"}},), "Burstable"),
+        (({"limits": FULL}, None), "Burstable"),
+        (({"limits": FULL}, {"limits": HALF}), "Guaranteed"),
+    ],
+)
+def test_the_class_of_a_pod(resources: tuple[Any, ...], quality: str) -> None:
+    assert quality_of_service(spec(*resources)) == quality
+    bare_init = spec(*resources, initContainers=[{"name": "init"}])
+    assert quality_of_service(bare_init) == quality.replace("Guaranteed", "Burstable")
+
+
+@pytest.mark.parametrize(
+    ("policies", "new", "restarts"),
+    [
+        ({}, asks(cpu="200m"), False),
+        ({"cpu": "NotRequired"}, asks(cpu="200m"), False),
+        ({"cpu": "RestartContainer"}, asks(cpu="200m"), True),
+        ({"cpu": "RestartContainer"}, asks(memory="128Mi"), False),
+        ({"memory": "RestartContainer"}, asks(memory="128Mi"), True),
+        ({"memory": "RestartContainer"}, asks(cpu="200m", memory="128Mi"), True),
+        ({"cpu": "RestartContainer", "memory": "NotRequired"}, asks(memory="64Mi"), False),
+    ],
+)
+def test_a_restart_is_what_the_policy_of_the_very_resource_says(policies: Json, new: Json, restarts: bool) -> None:
+    listed = [{"resourceName": name, "restartPolicy": policy} for name, policy in policies.items()]
+    for policy_of in (0, 1):
+        old, changed = spec(asks(), asks()), spec(new, asks())
+        for one in (old, changed):
+            one["containers"][policy_of]["resizePolicy"] = listed
+        assert resized(old, changed).by_restart == (("c0",) if restarts and policy_of == 0 else ())

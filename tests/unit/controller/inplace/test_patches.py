@@ -62,11 +62,10 @@ def test_labels_alone_leave_the_containers_alone() -> None:
     assert pod.record.ready
 
 
-@pytest.mark.parametrize("key", ["controller-revision-hash"])
-def test_whatever_the_templates_say_the_hash_is_ours(key: str) -> None:
+def test_whatever_the_templates_say_the_hash_is_ours() -> None:
     """Such labels come with a template that was exported from a pod."""
-    pod = ChangingPod(template(container("v1"), labels={"app": "demo", key: "a"}))
-    pod.edit("v2", template(container("v2"), labels={"app": "demo", key: "b"}))
+    pod = ChangingPod(template(container("v1"), labels={"app": "demo", HASH_LABEL: "a"}))
+    pod.edit("v2", template(container("v2"), labels={"app": "demo", HASH_LABEL: "b"}))
     assert pod.record.hash == "v2"
     pod.edit("v3", template(container("v3"), labels={"app": "demo"}))
     assert pod.record.hash == "v3"
@@ -81,20 +80,14 @@ def test_what_somebody_has_taken_away_or_put_there_meanwhile() -> None:
     assert pod.object["metadata"]["finalizers"] == ["a/come"]
 
 
-def test_a_container_that_a_webhook_put_in_front_keeps_its_image() -> None:
-    pod = ChangingPod(template(container("v1"), container("v1", "side")))
+def test_a_container_that_a_webhook_put_in_front_stays_as_it_is() -> None:
+    pod = ChangingPod(template(container("v1"), container("v1", "side", resources=asks())))
     pod.object["spec"]["containers"].insert(0, container("injected", "mesh"))
-    pod.edit("v2", template(container("v1"), container("v2", "side")))
-    assert images(pod) == {"mesh": "injected", "main": "v1", "side": "v2"}
-
-
-def test_resources_go_to_the_right_one_too() -> None:
-    pod = ChangingPod(template(container(resources=asks())))
-    pod.object["spec"]["containers"].insert(0, container("injected", "mesh"))
-    pod.edit("v2", template(container(resources=asks(cpu="200m"))))
+    pod.edit("v2", template(container("v1"), container("v2", "side", resources=asks(cpu="200m"))))
     pod.resize()
+    assert images(pod) == {"mesh": "injected", "main": "v1", "side": "v2"}
     assert "resources" not in pod.object["spec"]["containers"][0]
-    assert has(pod, asks(cpu="200m"), index=1)
+    assert has(pod, asks(cpu="200m"), index=2)
 
 
 # resources of edits that overlap
@@ -109,19 +102,30 @@ def edited(*amounts: Json) -> ChangingPod:
     return pod
 
 
-def test_what_only_the_first_edit_asked_for_is_not_lost() -> None:
-    pod = edited(asks("100m", "64Mi"), asks("200m", "128Mi"), asks("300m", "128Mi"))
-    pod.resize()
-    assert has(pod, asks("300m", "128Mi"))
+LOW = {"limits": {"memory": "1Gi"}, "requests": {"memory": "64Mi"}}
+MORE = {"limits": {"memory": "2Gi"}, "requests": {"memory": "64Mi"}}
+MOST = {"limits": {"memory": "2Gi"}, "requests": {"memory": "128Mi"}}
 
 
-def test_nor_that_of_limits_beside_requests() -> None:
-    low = {"limits": {"memory": "1Gi"}, "requests": {"memory": "64Mi"}}
-    pod = edited(
-        low, {**low, "limits": {"memory": "2Gi"}}, {"limits": {"memory": "2Gi"}, "requests": {"memory": "128Mi"}}
-    )
+@pytest.mark.parametrize(
+    "amounts",
+    [(asks("100m", "64Mi"), asks("200m", "128Mi"), asks("300m", "128Mi")), (LOW, MORE, MOST)],
+    ids=["requests", "limits beside requests"],
+)
+def test_what_only_the_first_edit_asked_for_is_not_lost(amounts: tuple[Json, ...]) -> None:
+    pod = edited(*amounts)
     pod.resize()
-    assert has(pod, {"limits": {"memory": "2Gi"}, "requests": {"memory": "128Mi"}})
+    assert has(pod, amounts[-1])
+
+
+@pytest.mark.parametrize(
+    ("was", "will", "gets"), [(asks(), asks("200m"), {"requests": {"cpu": "200m"}}), (LOW, MOST, MOST)]
+)
+def test_a_pod_without_resources_of_its_own_gets_them(was: Json, will: Json, gets: Json) -> None:
+    pod = edited(was, will)
+    del pod.object["spec"]["containers"][0]["resources"]
+    pod.resize()
+    assert has(pod, gets)
 
 
 def test_back_to_the_first_nothing_is_left_to_be_resized() -> None:
@@ -136,21 +140,6 @@ def test_an_edit_of_the_image_alone_keeps_what_was_asked_for() -> None:
     pod.edit("v3", template(container("v3", resources=asks("200m"))))
     pod.resize()
     assert has(pod, asks("200m"))
-
-
-def test_a_pod_without_resources_of_its_own_gets_them() -> None:
-    pod = edited(asks(), asks("200m"))
-    del pod.object["spec"]["containers"][0]["resources"]
-    pod.resize()
-    assert has(pod, {"requests": {"cpu": "200m"}})
-
-
-def test_it_gets_limits_beside_requests() -> None:
-    both = [{"limits": {"cpu": limit}, "requests": {"cpu": request}} for limit, request in (("1", "1m"), ("2", "2m"))]
-    pod = edited(*both)
-    del pod.object["spec"]["containers"][0]["resources"]
-    pod.resize()
-    assert has(pod, both[1])
 
 
 # not ready
@@ -189,18 +178,12 @@ def test_a_pod_whose_former_image_is_back_is_of_its_former_revision() -> None:
     pod = ChangingPod(template(container("v1")))
     pod.edit("v2", template(container("v2")))
     assert not taken_back(pod)
+    puts_back(pod, "main", "mirror-v2")  # as a webhook may, with all images
+    assert not taken_back(pod)
     puts_back(pod, "main", "v1")
     assert taken_back(pod) == "v1"
     pod.object["metadata"]["labels"][HASH_LABEL] = "v1"
     assert not taken_back(pod), "it says so itself"
-
-
-def test_another_image_than_was_asked_for_is_not_put_back() -> None:
-    """A webhook may send all images to a mirror."""
-    pod = ChangingPod(template(container("v1")))
-    pod.edit("v2", template(container("v2")))
-    puts_back(pod, "main", "mirror-v2")
-    assert not taken_back(pod)
 
 
 def test_going_back_to_an_earlier_image_is_not_putting_it_back() -> None:

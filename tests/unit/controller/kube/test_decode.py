@@ -18,20 +18,28 @@ decoder = Decoder(THINGS)
 A = Key("default", "a")
 
 
-@pytest.mark.parametrize("kind", ["ADDED", "MODIFIED"])
-def test_an_object_of_ours_arrives_as_its_record(kind: str) -> None:
-    seen = decoder.line(line(kind, thing("a", 7, color="red")))
-    assert seen == Seen(key=A, version="7", obj=Thing(name="a", uid="uid-a", version="7", size=1, color="red"))
+RED = Seen(key=A, version="7", obj=Thing(name="a", uid="uid-a", version="7", size=1, color="red"))
+GONE = Seen[Thing](key=A, version="8", obj=None)
+SPACED = b"""{ "object": { "metadata": {"resourceVersion": "9", "name": "", "namespace": null},
+ "spec": {"size": "x"} }, "type": "BOOKMARK" }"""
 
 
-def test_a_foreign_object_is_dropped_and_its_version_still_told() -> None:
-    assert decoder.line(line("MODIFIED", thing("a", 7, size=0))) == Seen(key=A, version="7", obj=None)
-
-
-def test_a_deleted_object_is_gone_even_when_it_cannot_be_read() -> None:
-    gone = Seen[Thing](key=A, version="8", obj=None)
-    assert decoder.line(line("DELETED", thing("a", 8))) == gone
-    assert decoder.line(line("DELETED", thing("a", 8, size="big"))) == gone
+@pytest.mark.parametrize(
+    ("raw", "event"),
+    [
+        (line("ADDED", thing("a", 7, color="red")), RED),
+        (line("MODIFIED", thing("a", 7, color="red")), RED),
+        (line("MODIFIED", thing("a", 8, size=0)), GONE),
+        (line("DELETED", thing("a", 8)), GONE),
+        (line("DELETED", thing("a", 8, size="big")), GONE),
+        (bookmark(274), Bookmark(version="274")),
+        (bookmark(274, end=True), Bookmark(version="274", initial_end=True)),
+        (SPACED, Bookmark(version="9")),
+    ],
+    ids=["new", "changed", "not ours", "gone", "gone, unreadable", "bookmark", "end", "other order and spaces"],
+)
+def test_a_line_is_one_event(raw: bytes, event: object) -> None:
+    assert decoder.line(raw) == event
 
 
 @pytest.mark.parametrize(
@@ -51,16 +59,6 @@ def test_an_object_without_readable_metadata_is_malformed_without_a_name() -> No
     assert event.key == Key("", "")
 
 
-def test_a_bookmark_is_no_object_whatever_zero_values_come_with_it() -> None:
-    assert decoder.line(bookmark(274)) == Bookmark(version="274")
-    assert decoder.line(bookmark(274, end=True)) == Bookmark(version="274", initial_end=True)
-
-
-def test_control_lines_are_known_in_any_order_of_fields_and_with_spaces() -> None:
-    meta = b'{ "metadata": {"resourceVersion": "9", "name": "", "namespace": null}, "spec": {"size": "x"} }'
-    assert decoder.line(b'{ "object": ' + meta + b', "type": "BOOKMARK" }') == Bookmark(version="9")
-
-
 def test_an_error_line_keeps_the_code_and_the_status() -> None:
     event = decoder.line(error_line(410, "Expired"))
     assert isinstance(event, ErrorEvent)
@@ -72,34 +70,19 @@ def test_an_event_of_a_later_kubernetes_is_malformed_not_fatal() -> None:
     assert isinstance(decoder.line(line("TELEPORTED", thing("a", 7))), Malformed)
 
 
-def test_half_a_line_raises() -> None:
+def test_what_is_no_document_raises_and_a_page_may_be_null() -> None:
     with pytest.raises(msgspec.DecodeError):
         decoder.line(line("ADDED", thing("a"))[:-9])
-
-
-def test_a_page_has_items_version_and_token() -> None:
-    got = decoder.page(page(thing("a", 3), thing("b", 4, size=0), version=9, token="next"))
-    assert [(item.key.name, item.version) for item in got.items] == [("a", "3"), ("b", "4")]
-    assert (got.version, got.token) == ("9", "next")
+    with pytest.raises(msgspec.DecodeError):
+        decoder.page(b"<html>502</html>")
+    assert decoder.page(b'{"metadata":{"resourceVersion":"9"},"items":null}').items == ()
 
 
 def test_one_bad_object_does_not_spoil_its_page() -> None:
     got = decoder.page(page(thing("a", 3), thing("b", 4, size="big"), thing("c", 5), version=9, token="t"))
-    a, b, c = got.items
-    assert isinstance(a, Seen)
-    assert isinstance(b, Malformed)
-    assert b.key.name == "b"
-    assert isinstance(c, Seen)
+    assert [type(one) for one in got.items] == [Seen, Malformed, Seen]
+    assert [(one.key.name, one.version) for one in got.items] == [("a", "3"), ("b", "4"), ("c", "5")]
     assert (got.version, got.token) == ("9", "t")
-
-
-def test_a_page_may_have_null_for_items() -> None:
-    assert decoder.page(b'{"metadata":{"resourceVersion":"9"},"items":null}').items == ()
-
-
-def test_a_page_of_html_raises() -> None:
-    with pytest.raises(msgspec.DecodeError):
-        decoder.page(b"<html>502</html>")
 
 
 def test_namespaces_are_stored_once() -> None:
@@ -128,14 +111,7 @@ def test_lines_come_out_whole_however_the_bytes_are_cut() -> None:
             splitter = Lines()
             pieces = [data[begin:end] for begin, end in itertools.pairwise((0, *cuts, len(data)))]
             assert [line for piece in pieces for line in splitter.feed(piece)] == lines, pieces
-
-
-def test_a_line_that_was_cut_off_never_comes_out() -> None:
-    assert Lines().feed(b"one\ntw") == [b"one"]
-
-
-def test_empty_lines_between_documents_are_left_out() -> None:
-    assert Lines().feed(b"\none\n\ntwo\n") == [b"one", b"two"]
+    assert Lines().feed(b"\none\n\ntw") == [b"one"], "neither empty nor unfinished ones"
 
 
 KEY = Key("default", "deep")

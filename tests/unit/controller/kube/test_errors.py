@@ -12,7 +12,6 @@ from controller.kube.errors import (
     RETRY_VERDICTS,
     ApiError,
     Resend,
-    RetryVerdict,
     WatchVerdict,
     WriteVerdict,
     classify,
@@ -33,6 +32,10 @@ UNKNOWN = (
     'Pod in version "v1" cannot be handled as a Pod: strict decoding error: unknown field "spec.a", unknown field "b"'
 )
 UID_CAUSE = [{"reason": "FieldValueInvalid", "field": "metadata.uid", "message": "field is immutable"}]
+TERMINATING = [{"reason": "NamespaceTerminating", "field": "metadata.namespace", "message": "it is"}]
+QUOTA = 'pods "a" is forbidden: exceeded quota: pods, requested: pods=1, used: pods=4, limited: pods=4'
+POLICY = "pods \"a\" is forbidden: ValidatingAdmissionPolicy 'p' denied request: exceeded quota: pods"
+WEBHOOK = 'admission webhook "w" denied the request: '
 
 
 @pytest.mark.parametrize(
@@ -51,6 +54,12 @@ UID_CAUSE = [{"reason": "FieldValueInvalid", "field": "metadata.uid", "message":
         ("watch", 410, status(410, "Expired"), None, errors.Gone),
         ("list", 401, b"", None, errors.Unauthorized),
         ("create", 403, b"", None, errors.Forbidden),
+        ("create", 403, status(403, "Forbidden", causes=TERMINATING), None, errors.NamespaceTerminating),
+        ("create", 403, status(403, "Forbidden", QUOTA), None, errors.QuotaExceeded),
+        ("create", 403, status(403, "Forbidden", 'pods "a" is forbidden: no'), None, errors.Forbidden),
+        ("create", 403, status(403, "Forbidden", f"{WEBHOOK}exceeded quota: pods"), None, errors.Forbidden),
+        ("create", 403, status(403, "Forbidden", f"{WEBHOOK}{QUOTA}"), None, errors.Forbidden),
+        ("create", 403, status(403, "Forbidden", POLICY), None, errors.Forbidden),
         ("create", 429, b"", 3.0, errors.TooManyRequests),
         ("create", 429, b"slow down", None, errors.TooManyRequests),
         ("create", 503, b"", 2.0, errors.TooManyRequests),
@@ -66,7 +75,8 @@ UID_CAUSE = [{"reason": "FieldValueInvalid", "field": "metadata.uid", "message":
 def test_an_answer_becomes_one_class(
     verb: str, code: int, body: bytes, retry_after: float | None, expected: type[ApiError]
 ) -> None:
-    assert type(mapped(verb, code, body, retry_after)) is expected
+    error = mapped(verb, code, body, retry_after)
+    assert (type(error), error.status) == (expected, code)
 
 
 FIELDS = ["spec.containers[0].image", "metadata.annotations[a.b/c-d]", "the image SAID", "exec --token=SAID", ""]
@@ -97,53 +107,25 @@ def test_the_log_has_why_there_is_no_answer_if_that_is_our_own_text() -> None:
         assert redacted(error) == f"get pods: Unreachable: {words if known else 'ConnectionError'}"
 
 
-def test_every_class_is_an_api_error_with_the_http_status() -> None:
-    assert mapped("get", 404).status == 404
-    assert isinstance(mapped("get", 404), ApiError)
+ECHOED = r'patch: Invalid value: "{\"spec\":' + "x" * 9000 + r'}": strict decoding error: unknown field "a"'
+OPEN_QUOTE = 'admission webhook "a.b" denied: the disk is 3" wide and ' + "x" * 600
+SHIFTED = 'value `5"` refused; object "' + "b" * 600 + '": cannot change field z'
 
 
-def test_the_text_names_verb_object_and_the_servers_words() -> None:
-    error = mapped("create", 403, status(403, "Forbidden", "exceeded quota:\n pods=10"))
-    assert str(error) == "create pods default/a: exceeded quota: pods=10"
-
-
-def test_a_body_that_is_no_status_is_not_repeated() -> None:
-    assert str(mapped("get", 500, b'{"kind":"Secret","message":"s3cr3t"}')) == "get pods default/a: HTTP 500"
-
-
-def test_long_words_are_cut() -> None:
-    assert len(mapped("create", 422, status(422, "Invalid", "x" * 9000)).message) == errors.MAX_MESSAGE
-
-
-def test_what_is_wrong_with_an_object_is_told_though_the_object_is_not() -> None:
-    echoed = r'patch: Invalid value: "{\"spec\":' + "x" * 9000 + r'}": strict decoding error: unknown field "a"'
-    error = mapped("patch", 422, status(422, "Invalid", echoed))
-    assert error.message == 'patch: Invalid value: "…": strict decoding error: unknown field "a"'
-
-
-def test_a_quote_without_a_partner_hides_nothing() -> None:
-    words = 'admission webhook "a.b" denied: the disk is 3" wide and ' + "x" * 600
-    assert mapped("patch", 422, status(422, "Invalid", words)).message == words[: errors.MAX_MESSAGE - 1] + "…"
-    shifted = 'value `5"` refused; object "' + "b" * 600 + '": cannot change field z'
-    assert mapped("patch", 422, status(422, "Invalid", shifted)).message.endswith('"…": cannot change field z')
-
-
-def test_a_terminating_namespace_is_told_from_other_refusals() -> None:
-    causes = [{"reason": "NamespaceTerminating", "field": "metadata.namespace", "message": "it is"}]
-    assert type(mapped("create", 403, status(403, "Forbidden", causes=causes))) is errors.NamespaceTerminating
-    assert type(mapped("create", 403, status(403, "Forbidden"))) is errors.Forbidden
-
-
-def test_a_full_quota_is_told_from_other_refusals() -> None:
-    words = 'pods "a" is forbidden: exceeded quota: pods, requested: pods=1, used: pods=4, limited: pods=4'
-    assert type(mapped("create", 403, status(403, "Forbidden", words))) is errors.QuotaExceeded
-    for other in (
-        'pods "a" is forbidden: no',
-        'admission webhook "w" denied the request: exceeded quota: pods',
-        f'admission webhook "w" denied the request: {words}',
-        "pods \"a\" is forbidden: ValidatingAdmissionPolicy 'p' denied request: exceeded quota: pods",
-    ):
-        assert type(mapped("create", 403, status(403, "Forbidden", other))) is errors.Forbidden, other
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (status(403, "Forbidden", "exceeded quota:\n pods=10"), "exceeded quota: pods=10"),
+        (b'{"kind":"Secret","message":"s3cr3t"}', "HTTP 403"),
+        (status(403, "Invalid", "x" * 9000), "x" * (errors.MAX_MESSAGE - 1) + "…"),
+        (status(403, "Invalid", ECHOED), 'patch: Invalid value: "…": strict decoding error: unknown field "a"'),
+        (status(403, "Invalid", OPEN_QUOTE), OPEN_QUOTE[: errors.MAX_MESSAGE - 1] + "…"),
+        (status(403, "Invalid", SHIFTED), 'value `5"` refused; object "…": cannot change field z'),
+    ],
+    ids=["a Status", "no Status", "too long", "an echoed object", "an open quote", "a shifted quote"],
+)
+def test_the_text_names_verb_object_and_the_servers_words_in_short(body: bytes, words: str) -> None:
+    assert str(mapped("create", 403, body)) == f"create pods default/a: {words}"
 
 
 @pytest.mark.parametrize(
@@ -186,25 +168,6 @@ def test_an_unknown_object_is_told_from_an_unknown_kind() -> None:
     assert mapped("get", 404, status(404, "NotFound")).name == ""
     assert mapped("get", 404, b"404 page not found\n").name == ""
 
-
-MEANS: dict[type[ApiError], tuple[WriteVerdict, WatchVerdict, Resend]] = {
-    errors.NotFound: (WriteVerdict.NOT_FOUND, WatchVerdict.NOT_SERVED, Resend.NEVER),
-    errors.AlreadyExists: (WriteVerdict.ALREADY_EXISTS, WatchVerdict.OTHER, Resend.NEVER),
-    errors.Conflict: (WriteVerdict.CONFLICT, WatchVerdict.OTHER, Resend.NEVER),
-    errors.Gone: (WriteVerdict.FAILED, WatchVerdict.EXPIRED, Resend.NEVER),
-    errors.MutatedByWebhook: (WriteVerdict.MUTATED, WatchVerdict.OTHER, Resend.NEVER),
-    errors.Invalid: (WriteVerdict.INVALID, WatchVerdict.INVALID, Resend.NEVER),
-    errors.UnknownFields: (WriteVerdict.INVALID, WatchVerdict.INVALID, Resend.NEVER),
-    errors.Forbidden: (WriteVerdict.FORBIDDEN, WatchVerdict.FORBIDDEN, Resend.NEVER),
-    errors.NamespaceTerminating: (WriteVerdict.NAMESPACE_TERMINATING, WatchVerdict.FORBIDDEN, Resend.NEVER),
-    errors.QuotaExceeded: (WriteVerdict.QUOTA_EXCEEDED, WatchVerdict.FORBIDDEN, Resend.NEVER),
-    errors.Unauthorized: (WriteVerdict.FAILED, WatchVerdict.UNAUTHORIZED, Resend.WITH_NEW_CREDENTIALS),
-    errors.TooManyRequests: (WriteVerdict.UNAVAILABLE, WatchVerdict.OTHER, Resend.AFTER_DELAY),
-    errors.ServerError: (WriteVerdict.FAILED, WatchVerdict.SERVER_ERROR, Resend.NEVER),
-    errors.Unreadable: (WriteVerdict.FAILED, WatchVerdict.SERVER_ERROR, Resend.NEVER),
-    errors.Unreachable: (WriteVerdict.UNAVAILABLE, WatchVerdict.UNREACHABLE, Resend.NEVER),
-    errors.UnknownOutcome: (WriteVerdict.UNKNOWN_OUTCOME, WatchVerdict.OTHER, Resend.NEVER),
-}
 
 JUDGED = {
     # what it is: of the place, refused, settles itself, undecided
@@ -266,12 +229,6 @@ def rows_of_the_design() -> dict[str, tuple[str, ...]]:
 def test_every_error_has_a_row_of_its_own() -> None:
     named = {one for one in vars(errors).values() if isinstance(one, type) and issubclass(one, ApiError)}
     assert set(RETRY_VERDICTS) == named - {ApiError}
-
-
-@pytest.mark.parametrize("kind", RETRY_VERDICTS, ids=lambda kind: kind.__name__)
-def test_what_an_error_means(kind: type[ApiError]) -> None:
-    write, read, resend = MEANS[kind]
-    assert classify(kind("create", "pods default/a", "no")) == RetryVerdict(write=write, watch=read, resend=resend)
 
 
 def test_the_design_tells_the_same() -> None:

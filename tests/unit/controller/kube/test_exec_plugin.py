@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable
 
 import pytest
 
@@ -29,13 +29,23 @@ class Slow(Program):
 OLD = Credential(authorization="old", expiry=100.0)
 
 
-def plugin_of(program: Slow, now: list[float]) -> ExecPlugin:
-    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+FIRST, SECOND = (ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) for _ in range(2))
 
-    async def tls_with(credential: Credential) -> ssl.SSLContext:
-        return tls
 
-    return ExecPlugin(program, OLD, tls, tls_with, lambda: now[0])
+async def second(credential: Credential) -> ssl.SSLContext:
+    assert credential.certificate == {"client-certificate-data": "new.crt"}
+    return SECOND
+
+
+async def misfit(credential: Credential) -> ssl.SSLContext:
+    raise ssl.SSLError("key values mismatch")
+
+
+TlsWith = Callable[[Credential], Awaitable[ssl.SSLContext]]
+
+
+def plugin_of(program: Slow, now: list[float], tls_with: TlsWith = second) -> ExecPlugin:
+    return ExecPlugin(program, OLD, FIRST, tls_with, lambda: now[0])
 
 
 async def turns() -> None:
@@ -98,36 +108,19 @@ async def test_everybody_waits_for_the_run_that_replaces_an_expired_token() -> N
 
 
 @virtual_time
-async def test_a_certificate_that_does_not_fit_its_key_is_a_failed_run() -> None:
-    async def tls_with(credential: Credential) -> ssl.SSLContext:
-        raise ssl.SSLError("key values mismatch")
-
-    program, tls = Slow(), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+async def test_a_rotated_client_certificate_makes_new_connections_if_it_fits_its_key() -> None:
+    program = Slow()
     program.ends.set()
-    plugin = ExecPlugin(program, OLD, tls, tls_with, lambda: 0.0)
+    plugin = plugin_of(program, [0.0])
+    async with plugin.renewing():
+        assert plugin.tls() is FIRST
+        await plugin.refresh()
+        assert plugin.tls() is SECOND
+    plugin = plugin_of(program, [0.0], misfit)
     async with plugin.renewing():
         with pytest.raises(ConfigError, match=r"cannot renew the credentials: .*key values mismatch"):
             await plugin.refresh()
-        assert plugin.tls() is tls
-
-
-@virtual_time
-async def test_a_rotated_client_certificate_makes_new_connections() -> None:
-    first, second = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    made: list[Mapping[str, str]] = []
-
-    async def tls_with(credential: Credential) -> ssl.SSLContext:
-        made.append(credential.certificate)
-        return second
-
-    program = Slow()
-    program.ends.set()
-    plugin = ExecPlugin(program, OLD, first, tls_with, lambda: 0.0)
-    async with plugin.renewing():
-        assert plugin.tls() is first
-        await plugin.refresh()
-        assert plugin.tls() is second
-        assert made == [{"client-certificate-data": "new.crt"}]
+        assert plugin.tls() is FIRST
 
 
 @virtual_time

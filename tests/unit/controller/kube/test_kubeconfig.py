@@ -5,26 +5,22 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from controller.kube.errors import ConfigError
 from controller.kube.kubeconfig import Access, ClusterAndUser, choose, impersonation
 
+DEV = {"certificate-authority": "pki/ca.crt", "tls-server-name": "dev.example"}
 TWO = {
     "current-context": "dev",
     "contexts": [
         {"name": "dev", "context": {"cluster": "dev", "user": "alice", "namespace": "infra"}},
         {"name": "prod", "context": {"cluster": "prod", "user": "bob"}},
+        {"name": "none", "context": None},
     ],
     "clusters": [
-        {
-            "name": "dev",
-            "cluster": {
-                "server": "https://dev:6443",
-                "certificate-authority": "pki/ca.crt",
-                "tls-server-name": "dev.example",
-            },
-        },
+        {"name": "dev", "cluster": {"server": "https://dev:6443", **DEV}},
         {"name": "prod", "cluster": {"server": "https://prod", "certificate-authority-data": "eA=="}},
     ],
     "users": [
@@ -41,41 +37,54 @@ def chosen(access: Access = NO_FLAGS, **files: dict[str, Any]) -> ClusterAndUser
     return choose({f"/{folder}/config": file for folder, file in (files or {"home": TWO}).items()}, access)
 
 
-def test_without_flags_the_current_context_decides() -> None:
-    it = chosen()
-    assert (it.context, it.namespace, it.source) == ("dev", "infra", "context dev of /home/config")
-    assert it.cluster["server"] == "https://dev:6443"
+WITHOUT = {**TWO, "current-context": ""}
+OTHER = Access(cluster="prod", user="bob")
+ALONE = Access(server="https://10.0.0.1:6443", token="t")
 
 
-def test_another_context_brings_its_cluster_its_user_and_its_namespace() -> None:
-    it = chosen(Access(context="prod"))
-    assert (it.context, it.namespace, it.cluster["server"]) == ("prod", "default", "https://prod")
-    assert "exec" in it.user
-
-
-def test_cluster_and_user_are_chosen_one_by_one_and_the_source_says_so() -> None:
-    it = chosen(Access(cluster="prod", user="bob"))
-    assert (it.context, it.namespace, it.cluster["server"]) == ("dev", "infra", "https://prod")
-    assert "exec" in it.user
-    assert it.source == "context dev of /home/config with cluster prod, user bob"
-
-
-def test_a_cluster_needs_no_context() -> None:
-    without = {**TWO, "current-context": ""}
-    it = chosen(Access(cluster="prod", user="bob"), home=without)
-    assert (it.context, it.namespace, it.cluster["server"]) == ("", "default", "https://prod")
-    with pytest.raises(ConfigError, match="names no current-context; choose one with --context"):
-        chosen(Access(user="bob"), home=without)
+@pytest.mark.parametrize(
+    ("access", "files", "found", "source"),
+    [
+        (NO_FLAGS, {"home": TWO}, ("dev", "infra", "https://dev:6443", False), "context dev of /home/config"),
+        (
+            Access(context="prod"),
+            {"home": TWO},
+            ("prod", "default", "https://prod", True),
+            "context prod of /home/config",
+        ),
+        (
+            OTHER,
+            {"home": TWO},
+            ("dev", "infra", "https://prod", True),
+            "context dev of /home/config with cluster prod, user bob",
+        ),
+        (OTHER, {"home": WITHOUT}, ("", "default", "https://prod", True), "/home/config with cluster prod, user bob"),
+        (
+            ALONE,
+            {},
+            ("", "default", "https://10.0.0.1:6443", False),
+            "the command line with server https://10.0.0.1:6443",
+        ),
+    ],
+    ids=["current context", "another context", "its cluster and user replaced", "no context", "flags alone"],
+)
+def test_what_is_chosen_and_how_its_source_is_named(
+    access: Access, files: dict[str, Any], found: tuple[str, str, str, bool], source: str
+) -> None:
+    it = choose({f"/{folder}/config": file for folder, file in files.items()}, access)
+    assert (it.context, it.namespace, it.cluster["server"], "exec" in it.user) == found
+    assert it.source == source
 
 
 @pytest.mark.parametrize(
     ("access", "words"),
     [
-        (Access(context="dve"), 'no context "dve" in /home/config; there are: dev, prod'),
+        (Access(context="dve"), 'no context "dve" in /home/config; there are: dev, prod, none'),
         (Access(cluster="x"), 'no cluster "x" in /home/config; there are: dev, prod'),
         (Access(user="x"), 'no user "x" in /home/config; there are: alice, bob'),
+        (Access(context="none"), "context none of /home/config: its cluster names no server"),
     ],
-    ids=["context", "cluster", "user"],
+    ids=["context", "cluster", "user", "a context without a cluster"],
 )
 def test_an_unknown_name_is_answered_with_those_that_there_are(access: Access, words: str) -> None:
     with pytest.raises(ConfigError) as raised:
@@ -83,10 +92,17 @@ def test_an_unknown_name_is_answered_with_those_that_there_are(access: Access, w
     assert str(raised.value) == words
 
 
+def test_without_a_context_a_cluster_or_server_is_needed() -> None:
+    with pytest.raises(ConfigError, match="names no current-context; choose one with --context"):
+        chosen(Access(user="bob"), home=WITHOUT)
+
+
 def test_of_several_files_the_first_entry_wins() -> None:
     other = {**TWO, "current-context": "prod", "clusters": [{"name": "dev", "cluster": {"server": "https://no"}}]}
     assert chosen(one=TWO, two=other).cluster["server"] == "https://dev:6443"
-    with pytest.raises(ConfigError, match=r"no context \"x\" in /one/config:/two/config; there are: dev, prod$"):
+    with pytest.raises(
+        ConfigError, match=r"no context \"x\" in /one/config:/two/config; there are: dev, prod, none$"
+    ):
         chosen(Access(context="x"), one=TWO, two=other)
 
 
@@ -149,13 +165,6 @@ def test_the_chosen_entries_are_copies() -> None:
     assert repr(TWO) == before
 
 
-def test_flags_alone_will_do() -> None:
-    it = choose({}, Access(server="https://10.0.0.1:6443", token="t"))
-    assert (it.context, it.namespace, it.cluster["server"]) == ("", "default", "https://10.0.0.1:6443")
-    assert it.user == {"token": "t"}
-    assert it.source == "the command line with server https://10.0.0.1:6443"
-
-
 @pytest.mark.parametrize(
     ("access", "url"),
     [
@@ -166,24 +175,13 @@ def test_flags_alone_will_do() -> None:
 )
 def test_a_bare_host_means_http_unless_something_speaks_of_tls(access: Access, url: str) -> None:
     assert choose({}, access).cluster["server"] == url
+    assert chosen(msgspec.structs.replace(access, context="none")).cluster["server"] == url
 
 
 @pytest.mark.parametrize("server", ["ftp://x", "https://", "https://x:port", "https://x:99999", "http://[::1"])
 def test_a_server_that_is_no_url_is_quoted(server: str) -> None:
     with pytest.raises(ConfigError, match="is no URL like https://host:6443"):
         choose({}, Access(server=server))
-
-
-def test_a_context_without_a_user_is_nobody_in_particular() -> None:
-    file = {**TWO, "contexts": [{"name": "dev", "context": {"cluster": "dev"}}]}
-    assert chosen(home=file).user == {}
-
-
-def test_a_context_without_a_cluster_needs_a_server() -> None:
-    file = {"current-context": "c", "contexts": [{"name": "c", "context": None}]}
-    with pytest.raises(ConfigError, match="context c of /home/config: its cluster names no server"):
-        chosen(home=file)
-    assert chosen(Access(server="http://x"), home=file).cluster["server"] == "http://x"
 
 
 def test_over_plain_http_nobody_shows_credentials_but_says_whom_to_act_as() -> None:
@@ -201,33 +199,26 @@ def without_authority() -> dict[str, Any]:
 FILE = {"token": "t", "as": "alice", "as-uid": "7", "as-groups": ["dev", "ops"]}
 
 
-def test_nobody_is_impersonated_unless_somebody_says_so() -> None:
-    assert impersonation({"token": "t"}, Access()) == ()
-
-
-def test_the_kubeconfig_may_say_it() -> None:
-    assert impersonation({**FILE, "as-user-extra": {"Scopes/a b": ["x", "y"]}}, Access()) == (
-        ("Impersonate-User", "alice"),
-        ("Impersonate-Group", "dev"),
-        ("Impersonate-Group", "ops"),
-        ("Impersonate-Uid", "7"),
-        ("Impersonate-Extra-Scopes%2Fa%20b", "x"),
-        ("Impersonate-Extra-Scopes%2Fa%20b", "y"),
-    )
-
-
-def test_each_flag_replaces_its_own_field() -> None:
-    assert impersonation(FILE, Access(as_user="bob")) == (
-        ("Impersonate-User", "bob"),
-        ("Impersonate-Group", "dev"),
-        ("Impersonate-Group", "ops"),
-        ("Impersonate-Uid", "7"),
-    )
-    assert impersonation(FILE, Access(as_groups=("qa",), as_uid="8")) == (
-        ("Impersonate-User", "alice"),
-        ("Impersonate-Group", "qa"),
-        ("Impersonate-Uid", "8"),
-    )
+@pytest.mark.parametrize(
+    ("user", "access", "headers"),
+    [
+        ({"token": "t"}, Access(), []),
+        (FILE, Access(), ["User alice", "Group dev", "Group ops", "Uid 7"]),
+        (
+            {"as": "alice", "as-user-extra": {"Scopes/a b": ["x", "y"]}},
+            Access(),
+            ["User alice", "Extra-Scopes%2Fa%20b x", "Extra-Scopes%2Fa%20b y"],
+        ),
+        (FILE, Access(as_user="bob"), ["User bob", "Group dev", "Group ops", "Uid 7"]),
+        (FILE, Access(as_groups=("qa",), as_uid="8"), ["User alice", "Group qa", "Uid 8"]),
+    ],
+)
+def test_each_flag_replaces_its_own_field_of_the_file(
+    user: dict[str, Any], access: Access, headers: list[str]
+) -> None:
+    assert [f"{name} {value}" for name, value in impersonation(user, access)] == [
+        f"Impersonate-{one}" for one in headers
+    ]
 
 
 @pytest.mark.parametrize("access", [Access(as_groups=("dev",)), Access(as_uid="7")], ids=["group", "uid"])

@@ -23,54 +23,29 @@ def test_jitter_only_adds(chance: float, delays: list[float]) -> None:
     assert [backoff.next(), backoff.next()] == delays
 
 
-def test_a_key_without_a_pass_is_served_at_once() -> None:
-    pacer: Pacer[str] = Pacer()
-    assert pacer.delay("a", "urgent", 5.0) == 0.0
-
-
-def test_a_lazy_trigger_waits_a_moment_for_what_follows() -> None:
-    pacer: Pacer[str] = Pacer()
-    assert pacer.delay("a", "lazy", 5.0) == 0.05
-    pacer.passed("a", 0.01, 10.0)
-    assert pacer.delay("a", "lazy", 99.0) == 0.05
-
-
 @pytest.mark.parametrize(
     ("cost", "urgent", "lazy"),
     [(0.0, 0.0, 0.05), (0.0004, 0.0012, 0.05), (0.004, 0.012, 0.1), (0.015, 0.045, 0.375), (0.1, 0.3, 0.5)],
 )
 def test_a_pass_earns_a_rest_by_its_cost(cost: float, urgent: float, lazy: float) -> None:
     pacer: Pacer[str] = Pacer()
-    pacer.passed("a", cost, 10.0)
+    pacer.passed("a", 1.0, 5.0)
+    pacer.passed("a", cost, 10.0)  # only the last pass counts
     assert pacer.delay("a", "urgent", 10.0) == pytest.approx(urgent)
     assert pacer.delay("a", "lazy", 10.0) == pytest.approx(lazy)
-    assert pacer.delay("b", "urgent", 10.0) == 0.0, "another key does not rest"
-
-
-def test_the_rest_counts_from_the_end_of_the_last_pass() -> None:
-    pacer: Pacer[str] = Pacer()
-    pacer.passed("a", 0.01, 10.0)
-    assert pacer.delay("a", "lazy", 10.1) == pytest.approx(0.15)
-    assert pacer.delay("a", "lazy", 10.3) == pytest.approx(0.05)
-    pacer.passed("a", 0.003, 20.0)
-    assert pacer.delay("a", "lazy", 20.0) == pytest.approx(0.075), "only the last pass counts"
-
-
-def test_a_trigger_during_a_pass_waits_the_whole_rest() -> None:
-    pacer: Pacer[str] = Pacer()
+    assert pacer.delay("a", "lazy", 10.01) == pytest.approx(max(lazy - 0.01, 0.05)), "from the end of the pass"
     pacer.began("a")
-    assert pacer.delay("a", "urgent", 10.0) == 0.0
-    assert pacer.delay("a", "lazy", 10.0) == pytest.approx(0.05)
-    pacer.passed("a", 0.01, 10.0)
-    pacer.began("a")
-    assert pacer.delay("a", "lazy", 50.0) == pytest.approx(0.25)
+    assert pacer.delay("a", "lazy", 50.0) == pytest.approx(lazy), "during a pass, the whole rest"
 
 
-def test_a_forgotten_key_is_served_at_once() -> None:
+def test_a_key_without_a_pass_waits_only_for_what_follows() -> None:
     pacer: Pacer[str] = Pacer()
-    pacer.passed("a", 0.1, 10.0)
+    pacer.passed("another", 1.0, 5.0)
+    pacer.passed("a", 1.0, 5.0)
     pacer.forget("a")
-    assert pacer.delay("a", "urgent", 10.0) == 0.0
+    assert (pacer.delay("a", "urgent", 5.0), pacer.delay("a", "lazy", 5.0)) == (0.0, 0.05)
+    pacer.began("a")
+    assert (pacer.delay("a", "urgent", 5.0), pacer.delay("a", "lazy", 5.0)) == (0.0, 0.05)
 
 
 def status_writes(wanted_until: float, start: float = 0.0) -> list[float]:
@@ -88,23 +63,16 @@ def test_status_writes_of_a_busy_object_move_apart() -> None:
     assert status_writes(13.0) == [0.0, 0.2, 0.8, 2.6, 5.6, 8.6, 11.6]
 
 
-def test_a_quiet_object_is_written_at_once_and_its_row_starts_again() -> None:
+def test_a_quiet_object_or_an_urgent_status_is_written_at_once() -> None:
     pacer = StatusPacer()
     for moment in (0.0, 0.2, 0.8):
         assert pacer.delay(moment) == pytest.approx(0.0)
         pacer.wrote(moment)
     assert pacer.delay(0.8) == pytest.approx(1.8)
+    assert pacer.delay(0.8, urgent=True) == 0.0
     assert pacer.delay(4.4) == 0.0
     pacer.wrote(4.4)
     assert pacer.delay(4.4) == pytest.approx(0.2), "quiet for twice the interval: the row starts again"
-
-
-def test_urgent_writes_pass_and_other_objects_do_not_wait() -> None:
-    pacer = StatusPacer()
-    pacer.wrote(0.0)
-    assert pacer.delay(0.0) == pytest.approx(0.2)
-    assert pacer.delay(0.0, urgent=True) == 0.0
-    assert StatusPacer().delay(0.0) == 0.0
 
 
 @virtual_time_from(1000.0)

@@ -70,38 +70,28 @@ def test_nothing_is_known_before_the_first_list_is_complete() -> None:
     assert (store.progress_in("").version, store.filled, A in store) == (10, True, True)
 
 
-def test_changes_come_with_old_and_new(writer_and_store: Both) -> None:
+@pytest.mark.parametrize(
+    ("event", "changes", "there", "version"),
+    [
+        (at("a", 11), ["a: 3 -> 11"], "ab", 11),
+        (at("c", 12), ["c: - -> 12"], "abc", 12),
+        (gone("b", 13), ["b: 4 -> -"], "a", 13),
+        (gone("foreign", 14), [], "ab", 14),
+        (Bookmark(version="20"), [], "ab", 20),
+        (at("a", 3), [], "ab", 10),
+        (at("a", 11, uid="other"), ["a: 3 -> -", "a: - -> 11"], "ab", 11),
+    ],
+    ids=["changed", "new", "gone", "unknown and gone", "bookmark", "the same again", "a successor of its name"],
+)
+def test_changes_come_with_old_and_new(
+    writer_and_store: Both, event: Seen[Thing] | Bookmark, changes: list[str], there: str, version: int
+) -> None:
     writer, store = writer_and_store
-    assert words(writer.apply(at("a", 11))) == ["a: 3 -> 11"]
-    assert words(writer.apply(at("c", 12))) == ["c: - -> 12"]
-    assert words(writer.apply(gone("b", 13))) == ["b: 4 -> -"]
-    assert sorted(key.name for key, _ in store.items()) == ["a", "c"]
-    assert store.progress_in("").version == 13
-
-
-def test_an_unknown_object_that_goes_changes_nothing_but_the_version(writer_and_store: Both) -> None:
-    writer, store = writer_and_store
-    assert writer.apply(gone("foreign", 14)) == ()
-    assert store.progress_in("").version == 14
-
-
-def test_bookmarks_move_the_version(writer_and_store: Both) -> None:
-    writer, store = writer_and_store
-    assert writer.apply(Bookmark(version="20")) == ()
-    assert store.progress_in("").version == 20
-
-
-def test_the_same_version_told_again_is_no_change(writer_and_store: Both) -> None:
-    writer, _ = writer_and_store
-    assert writer.apply(at("a", 3)) == ()
-
-
-def test_a_successor_of_the_same_name_is_a_deletion_and_a_creation(writer_and_store: Both) -> None:
-    writer, store = writer_and_store
-    assert words(writer.apply(at("a", 11, uid="other"))) == ["a: 3 -> -", "a: - -> 11"]
-    found = store.get(A)
-    assert found is not None
-    assert found.uid == "other"
+    assert words(writer.apply(event)) == changes
+    assert "".join(sorted(key.name for key, _ in store.items())) == there
+    assert store.progress_in("").version == version
+    if isinstance(event, Seen) and event.obj is not None:
+        assert store.get(event.key) == event.obj
 
 
 def test_a_list_tells_only_what_differs_and_what_vanished_unseen(writer_and_store: Both) -> None:
@@ -189,17 +179,13 @@ def test_in_a_list_too_a_malformed_object_keeps_its_last_good_state(writer_and_s
     assert found.version == "3"
 
 
-def test_a_version_that_is_no_number_counts_for_nothing() -> None:
-    writer, store = open_store(Thing)
-    listed(writer, at("a", "x3"), version="x10")
-    assert (store.filled, store.progress_in("").version) == (True, 0)
-    assert A in store
-
-
-def test_a_list_from_a_restored_backup_may_lead_back(writer_and_store: Both) -> None:
+@pytest.mark.parametrize(("version", "counts"), [("x10", 0), ("5", 5)], ids=["no number", "of a restored backup"])
+def test_the_version_of_a_list_counts_whatever_it_is(writer_and_store: Both, version: str, counts: int) -> None:
     writer, store = writer_and_store
-    listed(writer, at("a", 2), version=5)
-    assert store.progress_in("").version == 5
+    assert store.progress_in("anywhere").version == 10
+    listed(writer, at("a", 2), version=version)
+    assert (store.filled, store.progress_in("anywhere").version) == (True, counts)
+    assert A in store
 
 
 def test_a_list_is_found_at_once_and_told_object_by_object(writer_and_store: Both) -> None:
@@ -242,34 +228,15 @@ def test_an_index_follows_every_change(writer_and_store: Both) -> None:
     writer.apply(at("a", 11, color="red"))
     writer.apply(at("b", 12, color="red"))
     assert set(by_color.get("red")) == {A, B}
+    writer.apply(at("a", 12, color="red", uid="other"))
+    assert (by_color.get("red")[A].version, by_color.get("red")[A].uid) == ("12", "other")
+    assert set(store.index(lambda thing: thing.uid).get("other")) == {A}, "an index that is made late"
     writer.apply(at("a", 13, color="blue"))
     assert (set(by_color.get("red")), set(by_color.get("blue"))) == ({B}, {A})
     writer.apply(gone("b", 14))
     assert by_color.values() == ["blue"], "empty groups are pruned"
     writer.apply(at("a", 15))
     assert by_color.values() == []
-
-
-def test_an_index_has_the_latest_object(writer_and_store: Both) -> None:
-    writer, store = writer_and_store
-    by_color = store.index(lambda thing: thing.color or None)
-    writer.apply(at("a", 11, color="red"))
-    writer.apply(at("a", 12, color="red"))
-    assert by_color.get("red")[A].version == "12"
-    writer.apply(at("a", 13, color="red", uid="other"))
-    assert by_color.get("red")[A].uid == "other"
-
-
-def test_an_index_made_late_knows_what_is_there(writer_and_store: Both) -> None:
-    _, store = writer_and_store
-    assert set(store.index(lambda thing: thing.uid).get("uid-a")) == {A}
-
-
-def test_a_swap_updates_the_indexes(writer_and_store: Both) -> None:
-    writer, store = writer_and_store
-    by_uid = store.index(lambda thing: thing.uid)
-    listed(writer, at("a", 3, uid="other"), version=20)
-    assert sorted(by_uid.values()) == ["other"]
 
 
 def test_a_list_of_one_namespace_leaves_the_others_alone() -> None:
@@ -282,8 +249,3 @@ def test_a_list_of_one_namespace_leaves_the_others_alone() -> None:
     assert words(listed(writers["x"], at("c", 15, namespace="x"), version=20)) == ["a: 3 -> -", "c: - -> 15"]
     assert {str(key) for key, _ in store.items()} == {"x/c", "y/b"}
     assert (store.progress_in("x").version, store.progress_in("y").version) == (20, 12)
-
-
-def test_without_namespaces_every_namespace_has_the_one_version(writer_and_store: Both) -> None:
-    _, store = writer_and_store
-    assert store.progress_in("anywhere").version == 10

@@ -50,55 +50,32 @@ def failed(kind: type[ApiError]) -> Failed:
     return Failed(error=kind("watch", "pods", "no"))
 
 
-@pytest.mark.parametrize(
-    ("state", "query"),
-    [
-        (
-            Empty(),
-            {
-                "sendInitialEvents": "true",
-                "resourceVersionMatch": "NotOlderThan",
-                "allowWatchBookmarks": "true",
-                "timeoutSeconds": "400",
-            },
-        ),
-        (LISTED, {"resourceVersion": "10", "allowWatchBookmarks": "true", "timeoutSeconds": "400"}),
-    ],
-)
-def test_which_watch_is_asked_for(state: watch.State, query: dict[str, str]) -> None:
-    wanted = watch.next_request(state, 400)
-    assert isinstance(wanted, OpenWatch)
-    assert dict(wanted.query) == query
+COMMON = (("allowWatchBookmarks", "true"), ("timeoutSeconds", "400"))
+INITIAL = (("sendInitialEvents", "true"), ("resourceVersionMatch", "NotOlderThan"))
 
 
 @pytest.mark.parametrize(
-    ("state", "page"),
+    ("state", "request_"),
     [
+        (Empty(), OpenWatch(query=(*INITIAL, *COMMON))),
+        (LISTED, OpenWatch(query=(("resourceVersion", "10"), *COMMON))),
         (Empty(mode=PAGES), ListPage(limit=500, token="")),
         (Listing(token="t", mode=PAGES), ListPage(limit=500, token="t")),
         (Empty(mode=PAGES_ONCE), ListPage(limit=500, token="")),
         (Empty(mode=WHOLE), ListPage(limit=0, token="")),
     ],
 )
-def test_which_page_is_asked_for(state: watch.State, page: ListPage) -> None:
-    assert watch.next_request(state, 400) == page
-
-
-def test_nothing_is_asked_for_while_a_stream_is_open() -> None:
-    with pytest.raises(AssertionError):
-        watch.next_request(STREAMING, 400)
-
-
-@pytest.mark.parametrize("state", [Empty(), Listing(token="t", mode=PAGES), LISTED])
-def test_without_a_stream_there_are_no_events(state: watch.State) -> None:
-    with pytest.raises(AssertionError):
+def test_what_is_asked_for(state: watch.State, request_: OpenWatch | ListPage) -> None:
+    assert watch.next_request(state, 400) == request_
+    with pytest.raises(AssertionError):  # without a stream there are no events
         watch.on_event(state, SEEN)
 
 
-@pytest.mark.parametrize("state", [Empty(mode=PAGES), Listing(token="t", mode=PAGES), InitialWatch(), STREAMING])
-def test_what_was_not_asked_for_is_not_opened(state: watch.State) -> None:
-    with pytest.raises(AssertionError):
-        watch.on_open(state)
+@pytest.mark.parametrize("state", [InitialWatch(), STREAMING])
+def test_one_stream_is_open_at_a_time(state: watch.State) -> None:
+    for ask in (lambda: watch.next_request(state, 400), lambda: watch.on_open(state)):
+        with pytest.raises(AssertionError):
+            ask()
 
 
 def test_opening_fills_at_the_start_and_goes_on_after_a_list() -> None:
@@ -112,7 +89,7 @@ def test_opening_fills_at_the_start_and_goes_on_after_a_list() -> None:
         (InitialWatch(), SEEN, InitialWatch(), SEEN),
         (InitialWatch(), BAD, InitialWatch(), BAD),
         (InitialWatch(), Bookmark(version="10", initial_end=True), STREAMING, InitDone(version="10")),
-        (STREAMING, SEEN, Watching(version="12", mode=STREAM), SEEN),
+        (Watching(version="10", mode=STREAM, failures=3), SEEN, Watching(version="12", mode=STREAM), SEEN),
         (STREAMING, BAD, Watching(version="12", mode=STREAM), BAD),
         (STREAMING, Bookmark(version="15"), Watching(version="15", mode=STREAM), Bookmark(version="15")),
         (STREAMING, Malformed(key=A, version="", reason="x"), STREAMING, Malformed(key=A, version="", reason="x")),
@@ -121,7 +98,7 @@ def test_opening_fills_at_the_start_and_goes_on_after_a_list() -> None:
         "while filling, objects do not move the version",
         "while filling, a bad object does no harm",
         "the end mark completes",
-        "a change moves the version",
+        "a change moves the version and forgives earlier failures",
         "a bad object moves the version",
         "a bookmark moves the version",
         "no version, no move",
@@ -151,12 +128,6 @@ def test_events_that_show_that_a_stream_is_of_no_use(
     assert watch.on_end(state, end) == after
 
 
-def test_a_change_forgives_earlier_failures() -> None:
-    assert watch.on_event(Watching(version="10", mode=STREAM, failures=3), SEEN) == Next(
-        state=Watching(version="12", mode=STREAM, failures=0), event=SEEN
-    )
-
-
 def test_the_pages_of_a_list_are_one_init() -> None:
     a, b = Seen(key=A, version="3", obj="a"), Seen(key=Key("default", "b"), version="4", obj="b")
     state, told = watch.on_page(Empty(mode=PAGES), Page(items=(a,), version="9", token="t"))
@@ -165,20 +136,13 @@ def test_the_pages_of_a_list_are_one_init() -> None:
     assert (state, told) == (Listed(version="9", mode=PAGES), (b, InitDone(version="9")))
 
 
-def test_after_one_whole_list_it_is_pages_again() -> None:
-    state, told = watch.on_page(Empty(mode=WHOLE), Page[str](items=(), version="9"))
-    assert (state, told) == (Listed(version="9", mode=PAGES), (Init(), InitDone(version="9")))
-
-
-def test_after_a_broken_initial_stream_and_a_list_it_streams_again() -> None:
-    state, _ = watch.on_page(Empty(mode=PAGES_ONCE), Page[str](items=(), version="9", token="t"))
-    assert state == Listing(token="t", mode=PAGES_ONCE)
-    state, _ = watch.on_page(state, Page[str](items=(), version="10"))
-    assert state == LISTED
-
-
-def test_a_stream_that_does_not_end_its_filling_is_not_tried_again() -> None:
-    assert watch.on_end(InitialWatch(), Stalled()) == Empty(mode=PAGES)
+@pytest.mark.parametrize(("mode", "next_"), [(WHOLE, PAGES), (PAGES_ONCE, STREAM), (PAGES, PAGES)])
+def test_after_a_list_of_another_mode_the_next_is_as_before(mode: ListMode, next_: ListMode) -> None:
+    done = (Init(), InitDone(version="9"))
+    assert watch.on_page(Empty(mode=mode), Page[str](items=(), version="9")) == (
+        Listed(version="9", mode=next_),
+        done,
+    )
 
 
 @pytest.mark.parametrize(
@@ -238,6 +202,7 @@ def test_ends(state: watch.State, error: type[ApiError] | None, after: watch.Sta
 )
 def test_a_doubted_state_starts_over_in_the_manner_that_works(state: watch.State, after: watch.State) -> None:
     assert watch.on_end(state, RelistRequested()) == after
+    assert watch.on_end(InitialWatch(), Stalled()) == Empty(mode=PAGES)
 
 
 FILLING, LISTING = InitialWatch(), Listing(token="t", mode=PAGES)

@@ -50,10 +50,6 @@ class Diary:
         return nullcontext(self.passes.append)
 
 
-def unobserved(taken: WorkItem[str]) -> AbstractContextManager[Callable[[Pass[str]], None]]:
-    return nullcontext(lambda done: None)
-
-
 def run_for(seconds: float, diary: Diary, *keys: str, count: int = 1, drain: float = 20.0) -> float:
     """Returns when the workers were gone, in seconds after the start."""
 
@@ -113,66 +109,43 @@ def test_a_key_that_takes_too_long_is_cancelled_after_the_drain_time() -> None:
     assert (diary.cancelled, gone) == (2, 25.0)
 
 
-def test_leaving_by_an_exception_cancels_at_once() -> None:
-    diary = Diary(busy=1000.0)
-
-    async def main() -> None:
-        queue: WorkQueue[str] = WorkQueue()
-        queue.add("a")
-
-        async def scope() -> None:
-            async with workers(1, queue, diary.handle, around=diary.note):
-                await asyncio.sleep(5)
-                raise LeadershipLost("the lease is somebody else's")
-
-        with pytest.raises(ExceptionGroup) as caught:
-            await scope()
-        assert caught.group_contains(LeadershipLost)
-        assert now() == 1005.0
-
-    virtually(main())
-    assert diary.cancelled == 1
-
-
-def test_being_cancelled_from_outside_cancels_at_once() -> None:
-    diary = Diary(busy=1000.0)
-
-    async def main() -> None:
-        queue: WorkQueue[str] = WorkQueue()
-        queue.add("a")
-
-        async def scope() -> None:
-            async with workers(1, queue, diary.handle, around=diary.note):
-                await asyncio.sleep(1000)
-
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(scope(), 5)
-        assert now() == 1005.0
-
-    virtually(main())
-    assert diary.cancelled == 1
+LOST = LeadershipLost("fenced")
 
 
 @pytest.mark.parametrize(
-    "raised", [LeadershipLost("fenced"), ExceptionGroup("writes", [ValueError("x"), LeadershipLost("fenced")])]
+    ("found", "left_by", "ends", "cancelled"),
+    [
+        (None, LOST, 1005.0, 1),
+        (None, asyncio.CancelledError(), 1005.0, 1),
+        (LOST, None, 1000.0, 0),
+        (ExceptionGroup("writes", [ValueError("x"), LOST]), None, 1000.0, 0),
+    ],
+    ids=["the block raises", "the block is cancelled", "a pass finds it lost", "one of its writes does"],
 )
-def test_a_handler_that_finds_leadership_lost_ends_everything(raised: Exception) -> None:
-    diary = Diary(raised)
+def test_lost_leadership_and_cancellation_end_everything_at_once(
+    found: Exception | None, left_by: BaseException | None, ends: float, cancelled: int
+) -> None:
+    diary = Diary(found, busy=0.0) if found else Diary(busy=1000.0)
 
     async def main() -> None:
         queue: WorkQueue[str] = WorkQueue()
         queue.add("a")
-        with pytest.raises(ExceptionGroup) as caught:
-            async with workers(2, queue, diary.handle, around=diary.note):
-                await asyncio.sleep(1000)
-        assert caught.group_contains(LeadershipLost, depth=None)
-        assert now() == 1000.0
+        async with workers(2, queue, diary.handle, around=diary.note):
+            await asyncio.sleep(5 if left_by else 1000)
+            raise left_by or AssertionError
 
-    virtually(main())
-    assert diary.passes == []
+    async def scope() -> float:
+        with pytest.raises((ExceptionGroup, asyncio.CancelledError)) as caught:
+            await main()
+        lost = isinstance(caught.value, ExceptionGroup) and caught.group_contains(LeadershipLost, depth=None)
+        assert lost is not isinstance(left_by, asyncio.CancelledError)
+        return now()
+
+    assert virtually(scope()) == ends
+    assert (diary.cancelled, diary.passes) == (cancelled, [])
 
 
-async def passes_over_a_key(*seconds: float, until: float = 60.0, drain: float = 20.0) -> list[tuple[float, float]]:
+async def passes_over_a_key(*seconds: float) -> list[tuple[float, float]]:
     """When each pass over a key began and ended: the first of them waits for `seconds` for each answer."""
     passes: list[tuple[float, float]] = []
     first = iter([seconds])
@@ -189,9 +162,9 @@ async def passes_over_a_key(*seconds: float, until: float = 60.0, drain: float =
         return Done()
 
     queue: WorkQueue[str] = WorkQueue()
-    async with workers(1, queue, handle, around=unobserved, drain=drain):
+    async with workers(1, queue, handle, around=lambda taken: nullcontext(lambda done: None)):
         queue.add("key")
-        await asyncio.sleep(until)
+        await asyncio.sleep(60)
     return passes
 
 
@@ -205,11 +178,6 @@ async def test_a_pass_without_answers_is_joined_by_others() -> None:
     """At once, and then at each answer."""
     late = await passes_over_a_key(10.0, 0.5)
     assert late == [(ANSWER_SECONDS, ANSWER_SECONDS), (10.0, 10.0), (0.0, 10.5), (10.5, 10.5)]
-
-
-@virtual_time_from(0.0)
-async def test_passes_that_wait_are_drained_but_not_for_ever() -> None:
-    assert (await passes_over_a_key(1000.0, until=10.0, drain=5.0))[-1] == (0.0, 15.0)
 
 
 async def test_a_key_that_is_done_late_stays_with_the_pass_that_took_it_since() -> None:

@@ -66,17 +66,6 @@ async def test_of_two_delays_the_earlier_wins() -> None:
 
 
 @virtual_time_from(1000.0)
-async def test_an_add_leaves_the_delayed_one_alone() -> None:
-    queue: WorkQueue[str] = WorkQueue()
-    queue.add_after("a", 2.0)
-    queue.add("a")
-    assert await next_key(queue) == "a"
-    assert now() == 1000.0
-    assert await next_key(queue) == "a"
-    assert now() == 1002.0
-
-
-@virtual_time_from(1000.0)
 async def test_retries_wait_longer_each_time_until_the_key_is_forgotten() -> None:
     queue: WorkQueue[str] = WorkQueue()
 
@@ -113,34 +102,6 @@ async def test_queued_seconds_count_from_being_ready() -> None:
 
 
 @virtual_time_from(1000.0)
-async def test_a_cancelled_waiter_passes_its_call_on() -> None:
-    queue: WorkQueue[str] = WorkQueue()
-    first = asyncio.ensure_future(next_key(queue))
-    second = asyncio.ensure_future(next_key(queue))
-    await asyncio.sleep(0)
-    queue.add("a")  # wakes the first …
-    first.cancel()  # … which is cancelled before it runs
-    assert await asyncio.wait_for(second, 60) == "a"
-    assert first.cancelled()
-
-
-@virtual_time_from(1000.0)
-async def test_a_cancelled_hand_gives_its_key_back_if_it_is_wanted() -> None:
-    queue: WorkQueue[str] = WorkQueue()
-
-    async def hold() -> None:
-        async with taken_from(queue):
-            await asyncio.sleep(100)
-
-    queue.add("a")
-    task = asyncio.ensure_future(hold())
-    await asyncio.sleep(1)
-    queue.add("a", "while held")
-    task.cancel()
-    assert await next_key(queue) == "a"
-
-
-@virtual_time_from(1000.0)
 async def test_close_sends_the_waiting_away_and_lets_the_taken_finish() -> None:
     queue: WorkQueue[str] = WorkQueue()
     queue.add("a")
@@ -157,16 +118,6 @@ async def test_close_sends_the_waiting_away_and_lets_the_taken_finish() -> None:
     with pytest.raises(QueueShutDown):
         await next_key(queue)
     assert (queue.depth, queue.delayed, queue.processing_seconds()) == (0, 0, ())
-
-
-@virtual_time_from(1000.0)
-async def test_of_thousands_of_delayed_keys_the_earliest_is_first() -> None:
-    queue: WorkQueue[int] = WorkQueue()
-    for key in range(1000):
-        queue.add_after(key, 10.0 - key / 1000)
-    async with taken_from(queue) as taken:
-        assert taken.key == 999, "the earliest"
-    assert queue.delayed == 999
 
 
 @virtual_time_from(1000.0)
