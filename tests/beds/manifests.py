@@ -13,6 +13,7 @@ from controller.api.objects import JSON, JSONObject
 
 MANIFESTS: Final = Path(__file__).parents[2] / "manifests"
 CRD: Final = MANIFESTS / "crds" / "daemonsets.apps.kruise.io.yaml"
+JOB_CRD: Final = MANIFESTS / "components" / "image-pull" / "imagepulljobs.apps.kruise.io.yaml"
 SAMPLES: Final = tuple(sorted((MANIFESTS / "samples").glob("*.yaml")))
 
 
@@ -35,14 +36,14 @@ def kustomization(folder: Path, resources: Sequence[str], components: Sequence[s
     return folder
 
 
-def crd() -> JSONObject:
-    (document,) = documents(CRD.read_text())
+def crd(file: Path = CRD) -> JSONObject:
+    (document,) = documents(file.read_text())
     return document
 
 
-def schema() -> JSONObject:
+def schema(file: Path = CRD) -> JSONObject:
     """The schema of the stored version; the other one's is the same."""
-    found: JSON = crd()
+    found: JSON = crd(file)
     for step in ("spec", "versions", 0, "schema", "openAPIV3Schema"):
         if isinstance(found, list) and isinstance(step, int):
             found = found[step]

@@ -15,8 +15,10 @@ from controller.api.objects import JSONObject
 from controller.kube.config import load
 from controller.kube.transport import open_transport
 from tests.beds.api import Api
-from tests.beds.control_plane import Binaries, ControlPlane, service_account
+from tests.beds.control_plane import Binaries, ControlPlane, ControlPlaneUnavailable, service_account
+from tests.beds.fixtures import not_to_be_had
 from tests.beds.manifests import MANIFESTS
+from tests.manifests.operator import KINDS, obtain_operator_crds
 from tests.manifests.server import Server, daemonsets
 
 ACCOUNT = service_account("kruise-ds-system", "kruise-ds-controller")
@@ -78,6 +80,20 @@ async def bare(control_plane_binaries: Binaries) -> AsyncIterator[ControlPlane]:
     """A server without controllers, for tests that install and remove."""
     async with ControlPlane(control_plane_binaries, controllers=(), users=[ACCOUNT]) as plane:
         yield plane
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def operated(bare: ControlPlane) -> ControlPlane:
+    """With the kinds of prometheus-operator."""
+    try:
+        kinds = obtain_operator_crds()
+    except ControlPlaneUnavailable as reason:
+        not_to_be_had(reason)
+    names = [f"crd/{kind}.monitoring.coreos.com" for kind in KINDS]
+    for words in (["apply", "--server-side", "-f", str(kinds)], ["wait", "--for=condition=Established", *names]):
+        done = await bare.run_kubectl(*words)
+        assert (done.returncode, done.stderr) == (0, "")
+    return bare
 
 
 @pytest.fixture

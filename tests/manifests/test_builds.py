@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -47,38 +47,36 @@ def items(node: JSON, path: str) -> list[JSONObject]:
     return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
 
 
-def workloads(built: list[JSONObject]) -> Iterator[tuple[str, JSONObject]]:
-    for document in built:
-        pod = dig(document, "spec.template.spec")
-        if isinstance(pod, dict) and "containers" in pod:
-            yield f"{document['kind']}/{dig(document, 'metadata.name')}", document
+def the_deployment(built: list[JSONObject]) -> JSONObject:
+    """The controller's, which is the only workload."""
+    (found,) = (one for one in built if items(one, "spec.template.spec.containers"))
+    assert (found["kind"], dig(found, "metadata.name")) == ("Deployment", "kruise-ds-controller")
+    return found
 
 
-def test_every_pod_is_locked_down(built: list[JSONObject]) -> None:
-    found = dict(workloads(built))
-    assert found.keys() == {"Deployment/kruise-ds-controller"}
-    for name, document in found.items():
-        pod = dig(document, "spec.template.spec")
-        assert dig(pod, "securityContext.runAsNonRoot") is True, name
-        assert dig(pod, "securityContext.seccompProfile.type") == "RuntimeDefault", name
-        assert dig(pod, "nodeSelector") == {"kubernetes.io/os": "linux"}, name
-        for unwanted in ("hostNetwork", "hostPID", "hostIPC"):
-            assert dig(pod, unwanted) is None, name
-        for one in items(pod, "containers") + items(pod, "initContainers"):
-            assert dig(one, "securityContext.allowPrivilegeEscalation") is False, name
-            assert dig(one, "securityContext.readOnlyRootFilesystem") is True, name
-            assert dig(one, "securityContext.capabilities") == {"drop": ["ALL"]}, name
-            assert dig(one, "resources.requests.memory"), name
-            assert dig(one, "resources.limits.memory"), name
+def the_container(built: list[JSONObject]) -> JSONObject:
+    (found,) = items(the_deployment(built), "spec.template.spec.containers")
+    return found
+
+
+def test_the_pod_is_locked_down(built: list[JSONObject]) -> None:
+    pod, container = dig(the_deployment(built), "spec.template.spec"), the_container(built)
+    assert dig(pod, "securityContext.runAsNonRoot") is True
+    assert dig(pod, "securityContext.seccompProfile.type") == "RuntimeDefault"
+    assert dig(pod, "nodeSelector") == {"kubernetes.io/os": "linux"}
+    assert [dig(pod, unwanted) for unwanted in ("hostNetwork", "hostPID", "hostIPC", "initContainers")] == [None] * 4
+    assert dig(container, "securityContext.allowPrivilegeEscalation") is False
+    assert dig(container, "securityContext.readOnlyRootFilesystem") is True
+    assert dig(container, "securityContext.capabilities") == {"drop": ["ALL"]}
+    assert dig(container, "resources.requests.memory")
+    assert dig(container, "resources.limits.memory")
 
 
 def test_no_pod_names_its_user_where_the_platform_may_want_one_of_its_own(built: list[JSONObject]) -> None:
-    for name, document in workloads(built):
-        pod = dig(document, "spec.template.spec")
-        for one in [pod, *items(pod, "containers")]:
-            context = dig(one, "securityContext")
-            assert isinstance(context, dict)
-            assert not {"runAsUser", "runAsGroup", "fsGroup", "supplementalGroups"} & context.keys(), name
+    for one in (dig(the_deployment(built), "spec.template.spec"), the_container(built)):
+        context = dig(one, "securityContext")
+        assert isinstance(context, dict)
+        assert not {"runAsUser", "runAsGroup", "fsGroup", "supplementalGroups"} & context.keys()
 
 
 def test_the_api_server_is_reached_on_the_port_it_listens_on(built: list[JSONObject]) -> None:
@@ -88,15 +86,10 @@ def test_the_api_server_is_reached_on_the_port_it_listens_on(built: list[JSONObj
     assert {443, 6443, 8443, 16443} <= ports
 
 
-def test_every_image_has_a_tag_that_stands_still(built: list[JSONObject]) -> None:
-    for name, document in workloads(built):
-        for one in items(document, "spec.template.spec.containers"):
-            image, _, digest = str(one["image"]).partition("@")
-            if digest.startswith("sha256:"):
-                continue
-            _, colon, tag = image.rpartition("/")[2].partition(":")
-            assert colon, f"{name}: {image} has no tag"
-            assert tag not in ("", "latest"), f"{name}: {image}"
+def test_the_image_has_a_tag_that_stands_still(built: list[JSONObject]) -> None:
+    image, _, digest = str(the_container(built)["image"]).partition("@")
+    _, colon, tag = image.rpartition("/")[2].partition(":")
+    assert digest.startswith("sha256:") or (colon and tag not in ("", "latest")), image
 
 
 def test_no_rule_has_a_wildcard_or_reaches_for_secrets(built: list[JSONObject]) -> None:
@@ -121,36 +114,29 @@ def test_every_binding_points_at_a_role_and_an_account_that_are_there(built: lis
             assert subject["namespace"] == "kruise-ds-system", binding
 
 
+SELECTORS = {
+    "Deployment": "spec.selector.matchLabels",
+    "Service": "spec.selector",
+    "PodDisruptionBudget": "spec.selector.matchLabels",
+    "NetworkPolicy": "spec.podSelector.matchLabels",
+}
+
+
 def test_every_selector_finds_the_controllers_pods(built: list[JSONObject]) -> None:
-    ((_, deployment),) = workloads(built)
-    labels = dig(deployment, "spec.template.metadata.labels")
-    assert isinstance(labels, dict)
-    selectors = {
-        "Deployment": dig(deployment, "spec.selector.matchLabels"),
-        **{f"Service {i}": dig(one, "spec.selector") for i, one in enumerate(find(built, "Service"))},
-        **{
-            f"Budget {i}": dig(one, "spec.selector.matchLabels")
-            for i, one in enumerate(find(built, "PodDisruptionBudget"))
-        },
-        **{
-            f"Policy {i}": dig(one, "spec.podSelector.matchLabels")
-            for i, one in enumerate(find(built, "NetworkPolicy"))
-        },
-        **{
-            f"spread {i}": dig(one, "labelSelector.matchLabels")
-            for i, one in enumerate(items(deployment, "spec.template.spec.topologySpreadConstraints"))
-        },
-    }
+    template = dig(the_deployment(built), "spec.template")
+    selectors = [dig(one, path) for kind, path in SELECTORS.items() for one in find(built, kind)]
+    selectors += [dig(one, "labelSelector.matchLabels") for one in items(template, "spec.topologySpreadConstraints")]
     assert len(selectors) >= 4
-    for name, selector in selectors.items():
-        assert isinstance(selector, dict), name
-        assert selector, name
-        assert selector.items() <= labels.items(), name
+    labels = dig(template, "metadata.labels")
+    assert isinstance(labels, dict)
+    for selector in selectors:
+        assert isinstance(selector, dict)
+        assert selector
+        assert selector.items() <= labels.items()
 
 
 def test_every_port_that_is_named_exists(built: list[JSONObject]) -> None:
-    ((_, deployment),) = workloads(built)
-    (controller,) = items(deployment, "spec.template.spec.containers")
+    controller = the_container(built)
     ports = {port["name"] for port in items(controller, "ports")}
     for service in find(built, "Service"):
         assert {port["targetPort"] for port in items(service, "spec.ports")} <= ports
@@ -159,8 +145,7 @@ def test_every_port_that_is_named_exists(built: list[JSONObject]) -> None:
 
 
 def test_what_is_well_is_known_within_a_second_and_what_is_slow_has_ten(built: list[JSONObject]) -> None:
-    ((_, deployment),) = workloads(built)
-    (controller,) = items(deployment, "spec.template.spec.containers")
+    controller = the_container(built)
     for probe in ("startupProbe", "readinessProbe"):
         assert dig(controller, f"{probe}.periodSeconds") == 1, probe
     for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
@@ -220,9 +205,7 @@ def test_production_has_monitoring(build: Build) -> None:
 
 def test_an_own_registry_is_asked_by_digest(build: Build) -> None:
     for overlay in ("airgap", "airgap-without-crds"):
-        ((_, deployment),) = workloads(documents(build(f"overlays/{overlay}")))
-        (controller,) = items(deployment, "spec.template.spec.containers")
-        name, at, digest = str(controller["image"]).partition("@sha256:")
+        name, at, digest = str(the_container(documents(build(f"overlays/{overlay}")))["image"]).partition("@sha256:")
         assert at, name
         assert len(digest) == 64, digest
 
@@ -235,8 +218,7 @@ def test_every_binding_of_a_policy_finds_it(built: list[JSONObject]) -> None:
 
 def test_a_single_replica_has_no_budget_that_would_keep_it_in_place(build: Build) -> None:
     built = documents(build("overlays/dev"))
-    ((_, deployment),) = workloads(built)
-    assert dig(deployment, "spec.replicas") == 1
+    assert dig(the_deployment(built), "spec.replicas") == 1
     assert find(built, "PodDisruptionBudget") == []
 
 
@@ -257,29 +239,18 @@ def test_one_namespace_gets_no_rights_elsewhere_but_to_read_nodes(build: Build) 
     (nodes,) = (one for one in find(built, "ClusterRole") if dig(one, "metadata.name") in bound)
     assert nodes["rules"] == [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["list", "watch"]}]
     team = {dig(one, "metadata.namespace") for one in find(built, "Role")} - {"kruise-ds-system"}
-    ((_, deployment),) = workloads(built)
-    (controller,) = items(deployment, "spec.template.spec.containers")
+    controller = the_container(built)
     watched = {one["value"] for one in items(controller, "env") if one["name"] == "KRUISE_DS_NAMESPACE"}
     assert team == watched == {"team-a"}
     assert find(built, "ConfigMap") == []
 
 
 def test_one_namespace_and_all_namespaces_give_the_same_rights(build: Build) -> None:
-    namespaced, everywhere = (
-        documents(build("overlays/namespaced")),
-        documents(build("overlays/default-without-crds")),
-    )
-    role = [
-        rule
-        for one in find(namespaced, "Role")
-        if dig(one, "metadata.namespace") == "team-a"
-        for rule in items(one, "rules")
-    ]
-    nodes = [
-        rule
-        for one in find(namespaced, "ClusterRole")
-        if dig(one, "metadata.name") == "kruise-ds-controller-nodes"
-        for rule in items(one, "rules")
-    ]
-    (whole,) = (one for one in find(everywhere, "ClusterRole") if dig(one, "metadata.name") == "kruise-ds-controller")
-    assert sorted(map(str, role + nodes)) == sorted(map(str, items(whole, "rules")))
+    namespaced, everywhere = (documents(build(f"overlays/{name}")) for name in ("namespaced", "default-without-crds"))
+
+    def rules(built: list[JSONObject], kind: str, path: str, value: str) -> list[str]:
+        return [str(rule) for one in find(built, kind) if dig(one, path) == value for rule in items(one, "rules")]
+
+    role = rules(namespaced, "Role", "metadata.namespace", "team-a")
+    nodes = rules(namespaced, "ClusterRole", "metadata.name", "kruise-ds-controller-nodes")
+    assert sorted(role + nodes) == sorted(rules(everywhere, "ClusterRole", "metadata.name", "kruise-ds-controller"))

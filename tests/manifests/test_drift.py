@@ -11,15 +11,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import pytest_asyncio
 import yaml
 
 from controller.api.objects import JSON, JSONObject
-from tests.beds.control_plane import ControlPlane, ControlPlaneUnavailable
-from tests.beds.fixtures import not_to_be_had
+from tests.beds.control_plane import ControlPlane
 from tests.beds.manifests import SAMPLES, crd, documents, overlay_with
 from tests.manifests.objects import container, daemonset
-from tests.manifests.operator import KINDS, obtain_operator_crds
 from tests.manifests.server import Server
 from tests.tools.install_yaml import kustomized
 
@@ -96,23 +93,6 @@ def test_the_crd_fills_nothing_into_a_list() -> None:
             yield from filled_in(value, in_list or name == "items")
 
     assert list(filled_in(crd()["spec"], False)) == []
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def operated(bare: ControlPlane) -> ControlPlane:
-    """With the kinds of prometheus-operator."""
-    try:
-        kinds = obtain_operator_crds()
-    except ControlPlaneUnavailable as reason:
-        not_to_be_had(reason)
-    established = [f"crd/{kind}.monitoring.coreos.com" for kind in KINDS]
-    for words in (
-        ("apply", "--server-side", "-f", str(kinds)),
-        ("wait", "--for=condition=Established", *established),
-    ):
-        done = await bare.run_kubectl(*words)
-        assert done.returncode == 0, done.stderr
-    return bare
 
 
 @pytest.mark.asyncio(loop_scope="module")

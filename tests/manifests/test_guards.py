@@ -28,6 +28,7 @@ OURS: Object = {
 }
 NATIVE: Object = {**OURS, "apiVersion": "apps/v1"}
 CRD = "daemonsets.apps.kruise.io"
+GUARD, PROTECTION = "kruise-ds-pod-guard", "kruise-ds-crd-protection"
 IMAGE: list[Object] = [{"op": "replace", "path": "/spec/containers/0/image", "value": "other"}]
 
 
@@ -44,12 +45,17 @@ async def refused(attempt: Callable[[], Awaitable[object]], policy: str) -> str:
             await asyncio.sleep(0.1)  # nothing tells when it is
 
 
+@pytest_asyncio.fixture(scope="module", loop_scope="module", autouse=True)
+async def in_force(account: Api) -> None:
+    await refused(lambda: account.create(PODS, pod("tried"), dryRun="All"), GUARD)
+
+
 def with_owners(name: str, *owners: Object) -> Object:
     return pod(name, ownerReferences=list(owners))
 
 
 async def test_the_controllers_account_starts_no_pod_that_nobody_owns(account: Api) -> None:
-    said = await refused(lambda: account.create(PODS, pod("tried"), dryRun="All"), "kruise-ds-pod-guard")
+    said = await refused(lambda: account.create(PODS, pod("tried"), dryRun="All"), GUARD)
     assert "only pods whose controller" in said
     for what, owners in {
         "no owner": (),
@@ -58,7 +64,7 @@ async def test_the_controllers_account_starts_no_pod_that_nobody_owns(account: A
         "another kind of our group": (owner({**OURS, "kind": "CloneSet"}),),
         "a group that only begins like ours": (owner({**OURS, "apiVersion": "apps.kruise.io.example/v1"}),),
     }.items():
-        with pytest.raises(Refusal, match="kruise-ds-pod-guard"):
+        with pytest.raises(Refusal, match=GUARD):
             await account.create(PODS, with_owners("refused", *owners))
         assert await account.find(PODS, "refused") is None, what
 
@@ -70,18 +76,17 @@ async def test_the_controllers_account_starts_pods_of_our_daemonsets(account: Ap
 
 
 async def test_the_controllers_account_starts_pullers_that_run_nothing(account: Api, administrator: Api) -> None:
-    await refused(lambda: account.create(PODS, pod("tried"), dryRun="All"), "kruise-ds-pod-guard")
     puller: Object = {**puller_manifest(job(), "node-1")}
     puller["metadata"].pop("namespace")
     await account.create(PODS, puller, dryRun="All")
     (container,) = puller["spec"]["containers"]
     runs: list[Object] = [{"containers": [{**container, "command": ["/bin/sh"]}]}]
     for what in [*runs, {"initContainers": [{**container, "name": "first"}]}]:
-        with pytest.raises(Refusal, match="kruise-ds-pod-guard"):
+        with pytest.raises(Refusal, match=GUARD):
             await account.create(PODS, {**puller, "spec": {**puller["spec"], **what}}, dryRun="All")
     name = puller["metadata"]["name"]
     await administrator.create(PODS, puller)
-    with pytest.raises(Refusal, match="kruise-ds-pod-guard"):
+    with pytest.raises(Refusal, match=GUARD):
         await account.patch(PODS, name, IMAGE)
     await administrator.delete(PODS, name, options={"gracePeriodSeconds": 0})
 
@@ -91,11 +96,11 @@ async def test_the_controllers_account_changes_labels_and_owners_but_no_image(
 ) -> None:
     """Of a pod that nobody controls."""
     await administrator.create(PODS, pod("running"))
-    said = await refused(lambda: account.patch(PODS, "running", IMAGE, dryRun="All"), "kruise-ds-pod-guard")
+    said = await refused(lambda: account.patch(PODS, "running", IMAGE, dryRun="All"), GUARD)
     assert "may change in the spec of a pod only images" in said
-    with pytest.raises(Refusal, match="kruise-ds-pod-guard"):
+    with pytest.raises(Refusal, match=GUARD):
         await account.patch(PODS, "running", IMAGE)
-    with pytest.raises(Refusal, match="kruise-ds-pod-guard"):
+    with pytest.raises(Refusal, match=GUARD):
         await account.patch(PODS, "running", {"spec": {"activeDeadlineSeconds": 1}})
     wanted = {"labels": {"ver": "v1"}, "ownerReferences": [owner(OURS)]}
     await account.patch(PODS, "running", {"metadata": wanted})
@@ -126,12 +131,10 @@ async def test_the_controllers_account_prepares_a_pod_for_its_deletion(account: 
 
 
 async def test_others_start_what_they_like(account: Api, administrator: Api) -> None:
-    await refused(lambda: account.create(PODS, pod("tried"), dryRun="All"), "kruise-ds-pod-guard")
     await administrator.create(PODS, pod("tried"), dryRun="All")
 
 
 async def test_a_rollout_under_the_guard(guarded: ControlPlane, account: Api) -> None:
-    await refused(lambda: account.create(PODS, pod("tried"), dryRun="All"), "kruise-ds-pod-guard")
     nodes = ("guarded-1", "guarded-2", "guarded-3")
     async with bed_on(guarded) as bed, running(guarded.folder, guarded.kubeconfig_for(ACCOUNT)) as controller:
         await bed.workers(*nodes)
@@ -148,7 +151,7 @@ async def test_a_rollout_under_the_guard(guarded: ControlPlane, account: Api) ->
 
 async def test_the_crd_goes_only_on_purpose(guarded: ControlPlane, administrator: Api) -> None:
     """The last test: afterwards the kind is gone."""
-    said = await refused(lambda: administrator.delete(CRDS, CRD, dryRun="All"), "kruise-ds-crd-protection")
+    said = await refused(lambda: administrator.delete(CRDS, CRD, dryRun="All"), PROTECTION)
     assert "kubectl annotate crd daemonsets.apps.kruise.io kruise-ds/allow-delete=true" in said
     for words in (
         ("crd", CRD),
@@ -158,15 +161,15 @@ async def test_the_crd_goes_only_on_purpose(guarded: ControlPlane, administrator
     ):
         done = await guarded.run_kubectl("delete", "--dry-run=server", *words)
         assert done.returncode == 1, words
-        assert "kruise-ds-crd-protection" in done.stderr, words
+        assert PROTECTION in done.stderr, words
     for collection in ({}, {"labelSelector": "app.kubernetes.io/name!=other"}):
-        with pytest.raises(Refusal, match="kruise-ds-crd-protection"):
+        with pytest.raises(Refusal, match=PROTECTION):
             await administrator.delete_all(CRDS, **collection)
     assert await administrator.find(CRDS, CRD) is not None
 
     done = await guarded.run_kubectl("annotate", "crd", CRD, "kruise-ds/allow-delete=yes")
     assert done.returncode == 0, done.stderr
-    with pytest.raises(Refusal, match="kruise-ds-crd-protection"):
+    with pytest.raises(Refusal, match=PROTECTION):
         await administrator.delete(CRDS, CRD)
     done = await guarded.run_kubectl("annotate", "--overwrite", "crd", CRD, "kruise-ds/allow-delete=true")
     assert done.returncode == 0, done.stderr
@@ -175,7 +178,6 @@ async def test_the_crd_goes_only_on_purpose(guarded: ControlPlane, administrator
     assert await administrator.find(CRDS, CRD) is None
 
 
-GUARD = "kruise-ds-pod-guard"
 NAME = "served"
 CONTAINERS: list[Object] = [
     {
@@ -231,27 +233,15 @@ REFUSED: dict[str, Any] = {
 """Each is something that the server itself takes."""
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module", autouse=True)
-async def in_force(account: Api) -> None:
-    await refused(lambda: account.create(PODS, pod("tried"), dryRun="All"), GUARD)
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def of_ours(administrator: Api) -> AsyncIterator[None]:
-    await _create(administrator, owner(OURS))
-    yield
-    await _delete(administrator)
-
-
-async def _create(administrator: Api, *owners: Object) -> None:
-    made = pod(NAME, ownerReferences=list(owners))
+@pytest_asyncio.fixture(loop_scope="module", params=[OURS])
+async def served(request: pytest.FixtureRequest, administrator: Api) -> AsyncIterator[None]:
+    """A pod that runs; a test may name another owner than ours, or none."""
+    made = pod(NAME, ownerReferences=[owner(request.param)] if request.param else [])
     made["spec"] |= {"containers": CONTAINERS, "initContainers": [{"name": "init", "image": "busybox"}]}
     await administrator.create(PODS, made)
     status: Object = {"status": {"phase": "Running", "conditions": CONDITIONS}}
     await administrator.patch(PODS, NAME, status, sub="status", content_type=STRATEGIC_MERGE_PATCH)
-
-
-async def _delete(administrator: Api) -> None:
+    yield
     await administrator.patch(PODS, NAME, {"metadata": {"finalizers": None}})
     await administrator.delete(PODS, NAME, options={"gracePeriodSeconds": 0})
 
@@ -264,7 +254,7 @@ async def _patch(api: Api, change: tuple[str, Any], **query: str) -> Object:
 
 
 @pytest.mark.parametrize("what", CHANGED)
-async def test_what_an_update_in_place_writes_is_let_through(of_ours: None, account: Api, what: str) -> None:
+async def test_what_an_update_in_place_writes_is_let_through(served: None, account: Api, what: str) -> None:
     before = await account.get(PODS, NAME)
     after = await _patch(account, CHANGED[what])
     assert after != before
@@ -272,13 +262,13 @@ async def test_what_an_update_in_place_writes_is_let_through(of_ours: None, acco
 
 
 @pytest.mark.parametrize("what", REFUSED)
-async def test_nothing_else_is(of_ours: None, account: Api, administrator: Api, what: str) -> None:
+async def test_nothing_else_is(served: None, account: Api, administrator: Api, what: str) -> None:
     await _patch(administrator, REFUSED[what], dryRun="All")
     with pytest.raises(Refusal, match=GUARD):
         await _patch(account, REFUSED[what])
 
 
-async def test_ready_is_closed_and_never_opened(of_ours: None, account: Api, administrator: Api) -> None:
+async def test_ready_is_closed_and_never_opened(served: None, account: Api, administrator: Api) -> None:
     closed: Object = {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}
     opened: Object = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
     await _patch(account, ("status", closed))
@@ -287,22 +277,15 @@ async def test_ready_is_closed_and_never_opened(of_ours: None, account: Api, adm
 
 
 @pytest.mark.parametrize("what", CHANGED)
-@pytest.mark.parametrize("whose", ["a native DaemonSet's", "nobody's"])
-async def test_nothing_of_it_happens_to_other_pods(account: Api, administrator: Api, whose: str, what: str) -> None:
-    await _create(administrator, *([] if whose == "nobody's" else [owner(NATIVE)]))
-    try:
-        with pytest.raises(Refusal, match=GUARD):
-            await _patch(account, CHANGED[what])
-    finally:
-        await _delete(administrator)
+@pytest.mark.parametrize("served", [NATIVE, None], indirect=True, ids=["a native DaemonSet's", "nobody's"])
+async def test_nothing_of_it_happens_to_other_pods(served: None, account: Api, what: str) -> None:
+    with pytest.raises(Refusal, match=GUARD):
+        await _patch(account, CHANGED[what])
 
 
-async def test_a_pod_of_another_controller_is_not_taken_over(account: Api, administrator: Api) -> None:
+@pytest.mark.parametrize("served", [NATIVE], indirect=True, ids=["a native DaemonSet's"])
+@pytest.mark.parametrize("change", [{"ownerReferences": [owner(OURS)]}, {"labels": {"app": "other"}}], ids=str)
+async def test_a_pod_of_another_controller_is_not_taken_over(served: None, account: Api, change: Object) -> None:
     """Which would be the first of two steps to another image."""
-    await _create(administrator, owner(NATIVE))
-    try:
-        for change in ({"ownerReferences": [owner(OURS)]}, {"labels": {"app": "other"}}):
-            with pytest.raises(Refusal, match="may not change a pod that another controller has"):
-                await account.patch(PODS, NAME, {"metadata": change})
-    finally:
-        await _delete(administrator)
+    with pytest.raises(Refusal, match="may not change a pod that another controller has"):
+        await account.patch(PODS, NAME, {"metadata": change})

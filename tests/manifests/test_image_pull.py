@@ -6,31 +6,19 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
-from controller.api.image_pull_job import (
-    CompletionPolicy,
-    ImagePullJobSpec,
-    ImagePullJobStatus,
-    NodeSelector,
-    PullPolicy,
-    SandboxConfig,
-)
 from controller.api.objects import JSON, JSONObject
 from controller.settings import parse_gates
 from tests.beds.audit import Right, granted
 from tests.beds.control_plane import Binaries
-from tests.beds.manifests import MANIFESTS, documents, overlay_with
+from tests.beds.manifests import JOB_CRD, documents, overlay_with, schema
 from tests.manifests.conftest import Kubectl
-from tests.manifests.refusals.case import Refusal
+from tests.manifests.refusals import Refusal
 from tests.manifests.server import JSON_PATCH, Server
 from tests.manifests.test_rules import rules
-from tests.manifests.test_schema import fields
 from tests.tools.install_yaml import kustomized
 
-COMPONENT = MANIFESTS / "components" / "image-pull"
-CRD = COMPONENT / "imagepulljobs.apps.kruise.io.yaml"
 RIGHTS = {
     Right("apps.kruise.io", "imagepulljobs", "list"),
     Right("apps.kruise.io", "imagepulljobs", "watch"),
@@ -54,28 +42,13 @@ def job(spec: Mapping[str, Any], version: str = "v1beta1") -> JSONObject:
     }
 
 
-def crd() -> JSONObject:
-    (document,) = documents(CRD.read_text())
-    return document
-
-
-def versions() -> list[dict[str, Any]]:
-    spec: Any = crd()["spec"]
-    return [dict(version) for version in spec["versions"]]
-
-
-def schema() -> JSONObject:
-    found: JSONObject = versions()[0]["schema"]["openAPIV3Schema"]
-    return found
-
-
 @pytest.fixture(scope="module")
 def jobs(server: Server, kubectl: Kubectl) -> Iterator[Server]:
     """The API server with the kind in it."""
-    kubectl("apply", "--server-side", "-f", str(CRD))
+    kubectl("apply", "--server-side", "-f", str(JOB_CRD))
     kubectl("wait", "--for=condition=Established", "--timeout=30s", "crd/imagepulljobs.apps.kruise.io")
     yield server
-    kubectl("delete", "-f", str(CRD))
+    kubectl("delete", "-f", str(JOB_CRD))
 
 
 ACCEPTED: tuple[dict[str, Any], ...] = (
@@ -161,7 +134,7 @@ def test_the_server_refuses(jobs: Server, case: Refusal) -> None:
 
 
 def test_every_rule_has_a_message_and_a_job_that_breaks_it() -> None:
-    for rule in rules(schema()):
+    for rule in rules(schema(JOB_CRD)):
         message = str(rule.get("message", ""))
         assert "field is immutable" in message or any(case.says in message for case in REFUSALS), message
 
@@ -178,29 +151,6 @@ def test_the_image_never_changes_and_the_rest_may(jobs: Server) -> None:
         jobs.ask("PATCH", f"{path()}/pull", change, JSON_PATCH).accepted()
     finally:
         jobs.ask("DELETE", f"{path()}/pull")
-
-
-def test_the_versions_differ_in_their_name_only() -> None:
-    stored, other = versions()
-    assert (stored.pop("name"), stored.pop("storage")) == ("v1beta1", True)
-    assert (other.pop("name"), other.pop("storage")) == ("v1alpha1", False)
-    assert stored == other
-
-
-def test_every_field_is_described_and_what_the_controller_reads_is_there() -> None:
-    known = dict(fields(schema()))
-    assert [name for name, field in known.items() if not field.get("description") and name != ".metadata"] == []
-    structs: dict[str, type[msgspec.Struct]] = {
-        ".spec": ImagePullJobSpec,
-        ".spec.selector": NodeSelector,
-        ".spec.pullPolicy": PullPolicy,
-        ".spec.completionPolicy": CompletionPolicy,
-        ".spec.sandboxConfig": SandboxConfig,
-        ".status": ImagePullJobStatus,
-    }
-    for place, struct in structs.items():
-        read = {f"{place}.{field.encode_name}" for field in msgspec.structs.fields(struct)}
-        assert read <= known.keys(), read - known.keys()
 
 
 @pytest.mark.real

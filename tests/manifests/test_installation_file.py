@@ -1,7 +1,8 @@
-"""The installation file: up to date, with its own image for a release, and never one that could be moved."""
+"""The installation file, the overlays that the documents show, and what platforms ask beyond what any server does."""
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from collections.abc import Callable, Iterator
@@ -15,7 +16,7 @@ from tests.beds.api import PODS, Api
 from tests.beds.audit import NAMESPACE, Right, granted
 from tests.beds.control_plane import Binaries, ControlPlane
 from tests.beds.manifests import MANIFESTS, documents
-from tests.tools.install_yaml import INSTALL, install_file, overlays, with_image
+from tests.tools.install_yaml import INSTALL, install_file, kustomized, overlays, with_image
 
 pytestmark = pytest.mark.real
 
@@ -102,9 +103,49 @@ def test_the_table_tells_each_right_once() -> None:
     assert len(list(told())) == len(set(told()))
 
 
-@pytest.mark.parametrize("overlay", ["default", "namespaced"])
-def test_no_right_is_a_wildcard_and_none_reaches_secrets(build: Callable[[str], str], overlay: str) -> None:
-    for right in granted(documents(build(f"overlays/{overlay}"))):
-        assert "*" not in right
-        assert right.resource not in ("secrets", "configmaps", "serviceaccounts/token", "pods/exec")
-        assert right.verb not in ("escalate", "bind", "impersonate")
+GUIDE = MANIFESTS.parent / "docs" / "upgrade.md"
+
+
+def test_the_overlay_that_is_shown_sets_the_image(control_plane_binaries: Binaries, tmp_path: Path) -> None:
+    (shown,) = re.findall(r"^    apiVersion: kustomize(?:.*\n    )*.*", GUIDE.read_text(), re.MULTILINE)
+    manifests = tmp_path / "manifests"
+    shutil.copytree(MANIFESTS, manifests)
+    ours = manifests / "overlays" / "ours"
+    ours.mkdir()
+    (ours / "kustomization.yaml").write_text(re.sub("^    ", "", shown, flags=re.MULTILINE))
+    built = kustomized(control_plane_binaries.kubectl, ours)
+    assert re.findall("image: (.*)", built) == ["registry.internal.example/kruise-ds:v0.1.0"]
+
+
+CLASS = "system-cluster-critical"
+
+
+def admission(folder: Path) -> Path:
+    """As GKE has it: pods of this class only where a quota names it."""
+    critical = {"scopeName": "PriorityClass", "operator": "In", "values": [CLASS]}
+    limits = {
+        "apiVersion": "apiserver.config.k8s.io/v1",
+        "kind": "ResourceQuotaConfiguration",
+        "limitedResources": [{"resource": "pods", "matchScopes": [critical]}],
+    }
+    plugins = [{"name": "ResourceQuota", "configuration": limits}]
+    path = folder / "admission.json"
+    path.write_text(
+        json.dumps({"apiVersion": "apiserver.config.k8s.io/v1", "kind": "AdmissionConfiguration", "plugins": plugins})
+    )
+    return path
+
+
+async def test_critical_pods_start_where_only_a_quota_lets_them(complete_binaries: Binaries, tmp_path: Path) -> None:
+    controllers = ("deployment-controller", "replicaset-controller", "resourcequota-controller")
+    flag = f"--admission-control-config-file={admission(tmp_path)}"
+    async with ControlPlane(complete_binaries, controllers=controllers, apiserver_flags=[flag]) as plane:
+        done = await plane.run_kubectl("apply", "--server-side", "-k", str(MANIFESTS / "overlays" / "default"))
+        assert done.returncode == 0, done.stderr
+        async with open_transport(await load(str(plane.kubeconfig), None)) as transport:
+            made = Api(transport, NAMESPACE)
+            pods = await made.wait_for(PODS, lambda found: len(found) == 2, "both replicas are admitted")
+            assert {pod["spec"]["priorityClassName"] for pod in pods} == {CLASS}
+            critical = json.dumps({"spec": {"priorityClassName": CLASS}})
+            refused = await plane.run_kubectl("run", "tried", "--image=tried", f"--overrides={critical}")
+            assert "insufficient quota to match these scopes" in refused.stderr, "the server does ask for one"

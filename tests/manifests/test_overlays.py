@@ -8,11 +8,9 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from tests.beds.control_plane import ControlPlane, ControlPlaneUnavailable
-from tests.beds.fixtures import not_to_be_had
+from tests.beds.control_plane import ControlPlane
 from tests.beds.manifests import SAMPLES, overlay_with
 from tests.manifests.conftest import SETTLED
-from tests.manifests.operator import KINDS, obtain_operator_crds
 from tests.tools.install_yaml import INSTALL, overlays
 
 pytestmark = [pytest.mark.real, pytest.mark.asyncio(loop_scope="module")]
@@ -21,16 +19,9 @@ VERSIONS = "jsonpath={range .items[*]}{.kind}/{.metadata.name} {.metadata.resour
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module", autouse=True)
-async def surroundings(bare: ControlPlane) -> None:
-    """What the overlays expect to be there: the kinds of prometheus-operator, and a team's namespace."""
-    try:
-        kinds = obtain_operator_crds()
-    except ControlPlaneUnavailable as reason:
-        not_to_be_had(reason)
-    await done(bare, "apply", "--server-side", "-f", str(kinds))
-    names = [f"crd/{kind}.monitoring.coreos.com" for kind in KINDS]
-    await done(bare, "wait", "--for=condition=Established", *names)
-    await done(bare, "create", "namespace", "team-a")
+async def surroundings(operated: ControlPlane) -> None:
+    """What the overlays expect to be there besides: a team's namespace."""
+    await done(operated, "create", "namespace", "team-a")
 
 
 async def done(plane: ControlPlane, *words: str) -> str:

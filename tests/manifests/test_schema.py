@@ -1,10 +1,13 @@
-"""The schema by itself."""
+"""The schemas of both CRDs by themselves."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import msgspec
+import pytest
 
 from controller.api.daemonset import (
     Columns,
@@ -18,8 +21,16 @@ from controller.api.daemonset import (
     ScaleStrategy,
     UpdateStrategy,
 )
-from controller.api.objects import JSON, JSONObject
-from tests.beds.manifests import CRD, crd, schema
+from controller.api.image_pull_job import (
+    CompletionPolicy,
+    ImagePullJobSpec,
+    ImagePullJobStatus,
+    NodeSelector,
+    PullPolicy,
+    SandboxConfig,
+)
+from controller.api.objects import JSONObject
+from tests.beds.manifests import CRD, JOB_CRD, crd, schema
 
 CLIENT_SIDE_APPLY_LIMIT = 262_144  # bytes of all annotations; `kubectl apply` keeps the whole object in one
 
@@ -36,39 +47,48 @@ def fields(node: JSONObject, path: str = "") -> Iterator[tuple[str, JSONObject]]
         yield from fields(items, f"{path}[]")
 
 
-def at(path: str) -> JSONObject:
-    """The schema of the object at `path`."""
-    found: JSON = schema()
-    for name in path.split(".")[1:]:
-        assert isinstance(found, dict)
-        assert isinstance(found["properties"], dict)
-        found = found["properties"][name.removesuffix("[]")]
-        if name.endswith("[]"):
-            assert isinstance(found, dict)
-            found = found["items"]
-    assert isinstance(found, dict)
-    return found
+STRUCTS: dict[Path, dict[str, type[msgspec.Struct]]] = {
+    CRD: {
+        ".spec": DaemonSetSpec,
+        ".spec.updateStrategy": UpdateStrategy,
+        ".spec.updateStrategy.rollingUpdate": RollingUpdate,
+        ".spec.updateStrategy.rollingUpdate.order[]": OrderRule,
+        ".spec.lifecycle": Lifecycle,
+        ".spec.lifecycle.preDelete": LifecycleHook,
+        ".spec.scaleStrategy": ScaleStrategy,
+        ".status": DaemonSetStatus,
+        ".status.columns": Columns,
+        ".status.rollout": Rollout,
+    },
+    JOB_CRD: {
+        ".spec": ImagePullJobSpec,
+        ".spec.selector": NodeSelector,
+        ".spec.pullPolicy": PullPolicy,
+        ".spec.completionPolicy": CompletionPolicy,
+        ".spec.sandboxConfig": SandboxConfig,
+        ".status": ImagePullJobStatus,
+    },
+}
+"""What the controller reads of each CRD, by place."""
 
 
-def test_no_field_lacks_a_description() -> None:
-    assert schema()["description"]
-    bare = [path for path, field in fields(schema()) if not field.get("description") and path != ".metadata"]
-    assert bare == []
+@pytest.mark.parametrize("file", STRUCTS, ids=lambda file: file.name)
+def test_every_field_has_a_description_and_what_is_read_is_declared(file: Path) -> None:
+    assert schema(file)["description"]
+    known = dict(fields(schema(file)))
+    assert [path for path, field in known.items() if not field.get("description") and path != ".metadata"] == []
+    for place, struct in STRUCTS[file].items():
+        read = {f"{place}.{field.encode_name}" for field in msgspec.structs.fields(struct)}
+        assert read <= known.keys(), f"{read - known.keys()} would be pruned"
 
 
-def test_both_versions_are_the_same_but_for_their_name() -> None:
-    spec = crd()["spec"]
-    assert isinstance(spec, dict)
-    assert spec["conversion"] == {"strategy": "None"}
-    versions = spec["versions"]
-    assert isinstance(versions, list)
-    stored, other = (dict(version) for version in versions if isinstance(version, dict))
-    assert (stored.pop("name"), stored.pop("storage"), other.pop("name"), other.pop("storage")) == (
-        "v1beta1",
-        True,
-        "v1alpha1",
-        False,
-    )
+@pytest.mark.parametrize("file", STRUCTS, ids=lambda file: file.name)
+def test_both_versions_are_the_same_but_for_their_name(file: Path) -> None:
+    spec: Any = crd(file)["spec"]
+    assert spec.get("conversion", {"strategy": "None"}) == {"strategy": "None"}
+    stored, other = spec["versions"]
+    assert (stored.pop("name"), stored.pop("storage")) == ("v1beta1", True)
+    assert (other.pop("name"), other.pop("storage")) == ("v1alpha1", False)
     assert stored == other
     assert stored["served"] is True
 
@@ -82,32 +102,12 @@ def test_client_side_apply_has_room_for_it() -> None:
     assert len(msgspec.json.encode(crd())) < CLIENT_SIDE_APPLY_LIMIT / 2
 
 
-def test_every_field_that_the_controller_reads_is_declared() -> None:
-    rolling = ".spec.updateStrategy.rollingUpdate"
-    structs: dict[str, type[msgspec.Struct]] = {
-        ".spec": DaemonSetSpec,
-        ".spec.updateStrategy": UpdateStrategy,
-        rolling: RollingUpdate,
-        f"{rolling}.order[]": OrderRule,
-        ".spec.lifecycle": Lifecycle,
-        ".spec.lifecycle.preDelete": LifecycleHook,
-        ".spec.scaleStrategy": ScaleStrategy,
-        ".status": DaemonSetStatus,
-        ".status.columns": Columns,
-        ".status.rollout": Rollout,
-    }
-    for path, struct in structs.items():
-        declared = at(path)["properties"]
-        assert isinstance(declared, dict)
-        read = {field.encode_name for field in msgspec.structs.fields(struct)}
-        assert read <= declared.keys(), f"{path}: {read - declared.keys()} would be pruned"
-
-
 def test_every_level_that_is_declared_in_the_template_keeps_the_rest() -> None:
     keep = "x-kubernetes-preserve-unknown-fields"
     free = {".labels", ".annotations", ".nodeSelector"}
-    assert at(".spec.template")[keep] is True
-    for path, field in fields(at(".spec.template")):
+    template = dict(fields(schema()))[".spec.template"]
+    assert template[keep] is True
+    for path, field in fields(template):
         level = field.get("items") if field.get("type") == "array" else field
         if (
             isinstance(level, dict)
