@@ -63,9 +63,9 @@ test-node: $(READY) # on real nodes, and with our own image in pods (IMAGE=archi
 ifndef SEED
 SEED := $(shell od -An -N3 -tu4 /dev/urandom | tr -d ' ')
 endif
-TESTS ?= tests/properties tests/system/test_chaos.py
+TESTS ?= tests/properties
 
-test-deep: $(READY) # property tests and chaos again, thousands of new runs of what `test` tries a hundred times
+test-deep: $(READY) # property tests again, thousands of new runs of what `test` tries a hundred times
 	PYTHONHASHSEED=$(SEED) $(BIN)/python -m pytest $(foreach test,$(TESTS),'$(test)') --hypothesis-profile=deep --hypothesis-seed=$(SEED)
 
 test-failover: $(READY) # a leader that ends in mid-rollout, fifty times, in every way; a table (6 minutes)

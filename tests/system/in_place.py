@@ -1,13 +1,16 @@
-"""What tests of updates in place ask of pods and of what was written."""
+"""What tests of updates in place ask of pods and of what was written; and a DaemonSet that is resized."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
+from controller.settings import FeatureGates
 from tests.beds.api import PODS, Object
 from tests.beds.controller.bed import Bed
 from tests.beds.nodes import Behaviour
-from tests.beds.objects import condition, daemonset, node_of, stays
+from tests.beds.objects import V1, condition, daemonset, node_of, stays
 
 GATE = "InPlaceUpdateReady"
 STATE = "apps.kruise.io/inplace-update-state"
@@ -71,3 +74,28 @@ def is_open(pod: Object) -> bool:
 def told(bed: Bed) -> list[str]:
     """What was written to pods, in order: "node-1 pods/status"."""
     return [f"{write.node} {write.resource}" for write in bed.journal.work if write.resource.startswith("pods")]
+
+
+def small(cpu: str = "100m", memory: str = "64Mi") -> Object:
+    return {"requests": {"cpu": cpu, "memory": memory}, "limits": {"cpu": "1", "memory": "1Gi"}}
+
+
+def container(image: str = V1, resources: Object | None = None, **fields: Any) -> Object:
+    return {"name": "agent", "image": image, "resources": resources or small(), **fields}
+
+
+async def deployed(bed: Bed, count: int, *, annotations: Object | None = None, **fields: Any) -> None:
+    await bed.controller.stop()
+    bed.controller.start(msgspec.structs.replace(bed.controller.settings, gates=FeatureGates(resize=True)))
+    await bed.add_nodes(count)
+    new = in_place(pod={"containers": [container(**fields)]})
+    new["metadata"]["annotations"] = annotations or {}
+    await bed.deploy(new)
+
+
+async def edit(bed: Bed, **fields: Any) -> None:
+    await bed.edit({"template": {"spec": {"containers": [container(**fields)]}}})
+
+
+def cpu_of(pod: Object) -> str:
+    return str(container_of(pod)["resources"]["requests"]["cpu"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.beds.api import DAEMONSETS, PODS, REVISIONS, Object
+from tests.beds.api import DAEMONSETS, PODS, Object
 from tests.beds.controller.bed import Bed, uids
 from tests.beds.nodes import Behaviour
 from tests.beds.objects import V1, V2, condition, daemonset, image_of
@@ -102,18 +102,6 @@ async def test_going_back_in_the_middle_restarts_no_pod_that_was_still_old(bed: 
 
 
 @both_beds
-async def test_list_and_delete_by_label(bed: Bed) -> None:
-    await bed.deploy(daemonset(), nodes=1)
-    await bed.deploy(daemonset("other"))
-    (one,) = await bed.api.list(DAEMONSETS, namespace="", labelSelector="app=agent")
-    assert one["metadata"]["namespace"] == bed.api.namespace
-    await bed.api.delete_all(DAEMONSETS, labelSelector="app=agent")
-    await bed.until(DAEMONSETS, lambda found: "" if len(found) == 1 else "agent is there", "agent deleted")
-    (rest,) = await bed.api.list(DAEMONSETS)
-    assert rest["metadata"]["name"] == "other"
-
-
-@both_beds
 async def test_conditions_that_others_write_stay(bed: Bed) -> None:
     await bed.deploy(daemonset(), nodes=1)
     found = await bed.daemonset()
@@ -131,37 +119,3 @@ async def test_conditions_that_others_write_stay(bed: Bed) -> None:
     found = await bed.daemonset()
     assert condition(found, "StatusPatched") == patched
     assert condition(found, "Progressing")["reason"] == "RolloutComplete", "ours are written again"
-
-
-@both_beds
-async def test_revisions_can_be_relabelled_doubled_and_deleted_by_hand(bed: Bed) -> None:
-    nodes = await bed.deploy(daemonset(), nodes=2)
-    (first,) = await bed.revisions()
-    before = uids(await bed.pods())
-    await bed.api.patch(REVISIONS, first["metadata"]["name"], {"metadata": {"labels": {"e2e": "patched"}}})
-
-    twin = {
-        "metadata": {
-            "name": "agent-another",
-            "labels": {**first["metadata"]["labels"], HASH: "another"},
-            "ownerReferences": first["metadata"]["ownerReferences"],
-        },
-        "data": first["data"],
-        "revision": 2,
-    }
-    await bed.api.create(REVISIONS, twin)
-    await bed.until(REVISIONS, lambda found: "" if len(found) == 1 else "not one", "of two that mean the same, one")
-    await bed.idle()
-    assert [one["metadata"]["name"] for one in await bed.revisions()] == ["agent-another"]
-    pods = await bed.runs_on(*nodes)
-    assert (uids(pods), hashes(pods)) == (before, {"another"}), "relabelled, not restarted"
-
-    await bed.api.patch(REVISIONS, "agent-another", {"metadata": {"labels": {"e2e": "updated"}}})
-    await bed.edit({"template": {"spec": {"terminationGracePeriodSeconds": 1}}})
-    await bed.until(REVISIONS, lambda found: "" if len(found) == 2 else f"{len(found)} revisions", "two revisions")
-    await bed.settled()
-    await bed.api.delete_all(REVISIONS, labelSelector="e2e=updated")
-    await bed.until(REVISIONS, lambda found: "" if len(found) == 1 else f"{len(found)} revisions", "one revision")
-    await bed.idle()
-    (survivor,) = await bed.revisions()
-    assert survivor["revision"] == 3

@@ -17,9 +17,9 @@ from tests.beds.controller.opening import simulated
 from tests.beds.objects import V1, V2, bare_pod, condition, controller_of, daemonset, node_of
 from tests.beds.simulator.cluster import Attempt
 from tests.beds.simulator.faults import Answer, LoseAnswer, Rule
+from tests.system.admission import judged
 from tests.system.in_place import in_place
 from tests.system.pre_delete import HOOK, hooked, prepared, release
-from tests.system.webhook import judged
 
 HASH = "controller-revision-hash"
 HOUR = 3600.0
@@ -215,15 +215,6 @@ async def _end_pods(bed: Bed, node: str, end: str) -> None:
             elif pod.get("status", {}).get("phase") != end:
                 await bed.api.patch(PODS, name, {"status": {"phase": end}}, sub="status")
         await asyncio.sleep(1.0)
-
-
-async def test_the_first_replacement_of_a_lost_pod_is_immediate(bed: Bed) -> None:
-    await bed.deploy(daemonset(), nodes=1)
-    name = (await bed.pods())["node-0"]["metadata"]["name"]
-    began = asyncio.get_running_loop().time()
-    await bed.api.delete(PODS, name, options={"gracePeriodSeconds": 0})
-    await bed.runs_on("node-0")
-    assert asyncio.get_running_loop().time() - began < 1.0
 
 
 async def test_pods_that_another_controller_restores_are_deleted_ever_less_often() -> None:

@@ -1,8 +1,9 @@
-"""New images without new pods."""
+"""New images without new pods: what is written, and how long before the pod changes its traffic leaves."""
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 
 import pytest
 
@@ -11,10 +12,12 @@ from tests.beds.controller.bed import Bed
 from tests.beds.controller.opening import simulated
 from tests.beds.controller.waves import layout
 from tests.beds.nodes import Behaviour
-from tests.beds.objects import V1, V2, V3, daemonset, image_of
+from tests.beds.objects import V1, V2, V3, condition, daemonset, image_of, is_ready
 from tests.beds.simulator.faults import LateWatch, Rule
+from tests.system.admission import webhook_down
 from tests.system.both import both_beds
 from tests.system.in_place import (
+    GATE,
     ONE_BY_ONE,
     by_priority,
     identities,
@@ -24,6 +27,7 @@ from tests.system.in_place import (
     runs,
     serving,
     told,
+    with_grace,
 )
 from tests.system.monitor import monitoring
 
@@ -44,85 +48,16 @@ async def test_a_new_image_changes_pods_in_place(bed: Bed) -> None:
 
 
 @both_beds
-async def test_three_writes_a_pod_in_this_order(bed: Bed) -> None:
-    await bed.deploy(in_place(), nodes=1)
-    await bed.update(V2)
-    await bed.idle()
-    assert told(bed)[1:] == ["node-0 pods/status", "node-0 pods", "node-0 pods/status"], str(bed.journal)
-    assert bed.journal.failed == []
-
-
-async def test_no_more_than_three_writes_a_pod_whatever_their_number(bed: Bed) -> None:
-    await bed.deploy(in_place(most="10%"), nodes=60)
-    bed.nodes.behave("*", Behaviour(notice=0.1, terminate=0.5, pull=2.0, start=0.2, gate=0.2))
-    await bed.update(V2)
-    writes = [write for write in bed.journal.work if write.resource.startswith("pods") and write.verb == "patch"]
-    assert len(writes) <= 3.05 * 60
-
-
-@pytest.mark.parametrize("gated", [True, False], ids=["with the gate", "made before the switch"])
-async def test_labels_alone_take_one_write_and_disturb_nothing(bed: Bed, gated: bool) -> None:
-    await bed.deploy(in_place() if gated else daemonset(), nodes=60)
-    if not gated:
-        await bed.edit({"updateStrategy": {"rollingUpdate": ONE_BY_ONE}})
-    before = await bed.pods()
-    assert {bool(pod["spec"].get("readinessGates")) for pod in before.values()} == {gated}
-    async with monitoring(bed, most_unavailable=0):
-        await bed.edit({"template": {"metadata": {"labels": {"team": "blue"}}}})
-        await bed.settled()
-    after = await bed.pods()
-    assert {pod["metadata"]["labels"]["team"] for pod in after.values()} == {"blue"}
-    assert identities(after) == identities(before)
-    assert {restarts(pod) for pod in after.values()} == {0}
-    writes = [write for write in bed.journal.work if write.resource.startswith("pods") and write.verb == "patch"]
-    assert len(writes) == 60
-
-
-@both_beds
-@pytest.mark.parametrize(
-    "field",
-    [{"env": [{"name": "LEVEL", "value": "debug"}]}, {"image": V2, "imagePullPolicy": "Always"}],
-    ids=["a variable", "an image and its pull policy"],
-)
-async def test_what_a_running_pod_cannot_take_makes_new_ones_and_says_why(bed: Bed, field: dict[str, str]) -> None:
+async def test_what_a_running_pod_cannot_take_makes_new_ones_and_says_why(bed: Bed) -> None:
     nodes = await bed.deploy(in_place(), nodes=2)
     before = identities(await bed.pods())
-    containers = [{"name": "agent", "image": V1, **field}]
+    containers = [{"name": "agent", "image": V1, "env": [{"name": "LEVEL", "value": "debug"}]}]
     async with monitoring(bed, most_unavailable=1):
         await bed.edit({"template": {"spec": {"containers": containers}}})
         await bed.settled()
     after = identities(await bed.runs_on(*nodes))
     assert not set(after.values()) & set(before.values())
-    await bed.event("InPlaceUpdateNotPossible", f"spec.containers[agent].{list(field)[-1]} added")
-
-
-@both_beds
-async def test_pods_from_before_the_switch_are_replaced_once(bed: Bed) -> None:
-    await bed.deploy(daemonset(), nodes=2)
-    first = identities(await bed.pods())
-    await bed.edit({"updateStrategy": {"rollingUpdate": ONE_BY_ONE}})
-    await bed.seen()
-    assert identities(await bed.pods()) == first, "the switch alone changes nothing"
-    await bed.update(V2)
-    second = identities(await bed.pods())
-    assert not set(first.values()) & set(second.values())
-    await bed.update(V3)
-    assert identities(await bed.pods()) == second
-    assert await serving(bed, V3) == {"node-0", "node-1"}
-
-
-async def test_without_a_probe_a_pod_is_unavailable_while_its_image_is_pulled(bed: Bed) -> None:
-    """The kubelet calls it ready all the time."""
-    nodes = await bed.deploy(in_place(), nodes=3)
-    bed.nodes.behave("*", Behaviour(notice=0.1, pull=60.0, gate=0.1))
-    await bed.set_image(V2)
-    await bed.status(updated=1, available=2, unavailable=1)
-    served = []
-    while len(await serving(bed, V2)) < len(nodes):
-        await asyncio.sleep(1)
-        served.append(len({*await serving(bed, V1), *await serving(bed, V2)}))
-    await bed.settled()
-    assert await serving(bed, V2) == {*nodes}
+    await bed.event("InPlaceUpdateNotPossible", "spec.containers[agent].env added")
 
 
 async def test_two_edits_in_a_row_are_not_finished_by_the_first_one_s_container(bed: Bed) -> None:
@@ -156,15 +91,6 @@ async def test_going_back_before_the_kubelet_has_looked_ends_without_a_restart(b
     pod = (await bed.pods())["node-0"]
     assert runs(pod, V1)
     assert is_open(pod)
-
-
-async def test_another_name_of_the_same_bits_ends_too(bed: Bed) -> None:
-    nodes = await bed.add_nodes(2)
-    alias = "registry.example/agent:same"
-    bed.nodes.behave("*", Behaviour(aliases={alias: V1}))
-    await bed.deploy(in_place())
-    await bed.update(alias)
-    assert [restarts(pod) for pod in (await bed.runs_on(*nodes, image=alias)).values()] == [1, 1]
 
 
 async def test_an_unpullable_image_stops_the_rollout_and_going_back_heals(bed: Bed) -> None:
@@ -225,3 +151,100 @@ async def test_another_name_of_the_same_bits_delays_the_next_priority_shortly(be
     for pod in after.values():
         assert [restarts(pod, name) for name in ("agent", "first")] == [1, 1]
         assert is_open(pod)
+
+
+@both_beds
+@pytest.mark.parametrize("gated", [True, False], ids=["with the gate", "made before the switch"])
+async def test_what_restarts_nothing_takes_one_write_and_disturbs_nothing(bed: Bed, gated: bool) -> None:
+    await bed.deploy(in_place() if gated else daemonset(), nodes=2)
+    await bed.edit({"updateStrategy": {"rollingUpdate": ONE_BY_ONE}})
+    before = await bed.pods()
+    bed.journal.clear()
+    async with monitoring(bed, most_unavailable=0):
+        await bed.edit({"template": {"metadata": {"labels": {"team": "blue"}}}})
+        await bed.settled()
+    await bed.idle()
+    assert sorted(told(bed)[1:]) == ["node-0 pods", "node-1 pods"], str(bed.journal)
+    after = await bed.pods()
+    assert identities(after) == identities(before)
+    assert {(pod["metadata"]["labels"]["team"], restarts(pod)) for pod in after.values()} == {("blue", 0)}
+    assert [bool(condition(pod, GATE)) for pod in after.values()] == [gated] * 2
+
+
+async def test_a_grace_period_lets_traffic_leave_before_the_restart(bed: Bed) -> None:
+    grace = 20
+    nodes = await bed.deploy(with_grace(grace), nodes=2)
+    bed.journal.clear()
+    async with monitoring(bed, most_unavailable=1):
+        await bed.set_image(V2)
+        bed.patience = 120.0
+        closed = await bed.until(
+            PODS, lambda pods: "" if not all(map(is_ready, pods)) else "all have traffic", "one has none"
+        )
+        assert [restarts(pod) for pod in closed] == [0, 0]
+        await bed.settled()
+    await bed.idle()
+    steps = ("pods/status", "pods", "pods/status")
+    assert told(bed)[1:] == [f"{node} {what}" for node in nodes[::-1] for what in steps], str(bed.journal)
+    closed_at = [write.at for write in bed.journal.of("pods/status")][::2]
+    changed_at = [write.began for write in bed.journal.of("pods", "patch")]
+    waited = [after - before for before, after in zip(closed_at, changed_at, strict=True)]
+    assert [seconds >= grace for seconds in waited] == [True, True], waited
+
+
+def asked(bed: Bed) -> Counter[str]:
+    """How often a dry run was made for each pod."""
+    return Counter(write.name for write in bed.journal.work if write.verb == "probe")
+
+
+async def test_where_updates_are_refused_traffic_comes_back_once(bed: Bed) -> None:
+    """Whether the server would take them is asked by dry runs from then on."""
+    nodes = await bed.deploy(in_place(), nodes=2)
+    before = await bed.pods()
+    names = {pod["metadata"]["name"] for pod in before.values()}
+    bed.journal.clear()
+    async with monitoring(bed, most_unavailable=1):
+        async with webhook_down(bed, "update"):
+            await bed.set_image(V2)
+            for name in names:
+                told_of = await bed.event("FailedUpdatePodInPlace", f"failed to update pod {name} in-place")
+                assert told_of["type"] == "Warning"
+            assert "failed calling webhook" in (await bed.condition("Degraded", "WritesFail"))["message"]
+            while any(asked(bed)[name] < 3 for name in names):
+                assert await bed.journal.news(bed.patience), str(bed.journal)
+            assert all(is_open(pod) and runs(pod, V1) for pod in (await bed.pods()).values())
+            gates = Counter(write.node for write in bed.journal.of("pods/status"))
+            assert gates == dict.fromkeys(nodes, 2), str(bed.journal)
+        await bed.settled()
+    assert identities(await bed.pods()) == identities(before)
+    assert await serving(bed, V2) == {*nodes}
+    assert bed.journal.deleted == []
+
+
+READS = [{"name": "TRACK", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['track']"}}}]
+
+
+def template(track: str, image: str = V1) -> Object:
+    """The agent reads the label."""
+    spec: Object = {"containers": [{"name": "agent", "image": image, "env": READS}]}
+    return {"metadata": {"labels": {"app": "agent", "track": track}}, "spec": spec}
+
+
+@both_beds
+async def test_a_label_and_an_image_in_one_edit_are_one_write_and_one_restart(bed: Bed) -> None:
+    await bed.add_nodes(2)
+    new = in_place()
+    new["spec"]["template"] = template("a")
+    await bed.deploy(new)
+    before = identities(await bed.pods())
+    async with monitoring(bed, most_unavailable=1):
+        await bed.edit({"template": template("b", V2)})
+        await bed.settled()
+    after = await bed.pods()
+    assert identities(after) == before
+    for pod in after.values():
+        assert (pod["metadata"]["labels"]["track"], restarts(pod), runs(pod, V2)) == ("b", 1, True)
+        assert bed.nodes.environment_of(pod) == {"TRACK": "b"}, "the container has started after the label"
+    await bed.idle()
+    writes = ("pods/status", "pods", "pods/status")
+    assert told(bed)[1:] == [f"node-{number} {what}" for number in (1, 0) for what in writes]

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 
 import pytest
 
-from tests.beds.api import EVENTS, PODS, STRATEGIC_MERGE_PATCH, Object
+from tests.beds.api import EVENTS, Object
 from tests.beds.controller.bed import Bed, uids
-from tests.beds.objects import V1, V2, image_of
+from tests.beds.objects import V2, image_of
 from tests.beds.simulator.cluster import Attempt
 from tests.beds.simulator.faults import Answer, Rule
 from tests.beds.simulator.kinds import PODS as POD_KIND
 from tests.beds.simulator.refusal import forbidden
-from tests.system.in_place import by_priority, in_place, restarts
-from tests.system.resizes import container, cpu_of, deployed, edit, small
-from tests.system.webhook import judged, mutated
+from tests.system.admission import judged, mutated
+from tests.system.both import both_beds
+from tests.system.in_place import container, cpu_of, deployed, edit, in_place, small
 
 MIRROR = "mirror.example.com/"
 LIMITED = {"limits": {"cpu": "1", "memory": "1Gi"}}
@@ -60,46 +60,74 @@ async def updated(bed: Bed) -> tuple[dict[str, str], dict[str, Object]]:
     await bed.deploy(in_place(most=2), nodes=2)
     before = uids(await bed.pods())
     await bed.set_image(V2)
-    bed.patience = 600.0
     await bed.settled()
     return before, await bed.pods()
 
 
-@pytest.mark.parametrize("at_update", [False, True], ids=["at creation only", "at updates too"])
-async def test_an_update_in_place_does_not_undo_an_image_that_was_moved(bed: Bed, at_update: bool) -> None:
-    with judged(bed, of_containers(move, "create", *(["update"] if at_update else []))):
-        before, pods = await updated(bed)
-    assert {image_of(pod) for pod in pods.values()} == {MIRROR + V2}
-    assert (uids(pods) == before) is at_update
-    assert ("changes their image at creation" in await not_in_place(bed)) is not at_update
+IMAGE, CPU = "/spec/containers/0/image", "/spec/containers/0/resources/requests/cpu"
+OF_SPEC = "object.spec.containers[0]"
 
 
-async def test_images_of_all_launch_priorities_are_asked_about_at_once(bed: Bed) -> None:
-    with judged(bed, of_containers(move, "create", "update")):
-        await bed.deploy(in_place(most=2, pod={"containers": by_priority(V1, first="p_2", second="p_1")}), nodes=2)
-        before = uids(await bed.pods())
-        await bed.edit({"template": {"spec": {"containers": by_priority(V2, first="p_2", second="p_1")}}})
+@asynccontextmanager
+async def moving(bed: Bed, *writes: str) -> AsyncIterator[None]:
+    """Images are moved to the mirror in these writes, by a webhook or by a policy of the real server."""
+    if bed.simulation is not None:
         bed.patience = 600.0
-        await bed.settled()
-        pods = await bed.pods()
-    assert uids(pods) == before
-    assert {one["image"] for pod in pods.values() for one in pod["spec"]["containers"]} == {MIRROR + V2}
+        with judged(bed, of_containers(move, *writes)):
+            yield
+        return
+    patch = f'[JSONPatch{{op: "replace", path: "{IMAGE}", value: "{MIRROR}" + {OF_SPEC}.image}}]'
+    asked = [(verb.upper(), "pods") for verb in writes]
+    async with mutated(bed, patch, f'!{OF_SPEC}.image.startsWith("{MIRROR}")', *asked):
+        yield
 
 
-@pytest.mark.parametrize("at_resize", [False, True], ids=["at creation only", "at resizes too"])
-async def test_an_update_in_place_does_not_undo_a_recommendation(bed: Bed, at_resize: bool) -> None:
-    with judged(bed, of_containers(recommend, "create", *(["resize"] if at_resize else []))):
+@asynccontextmanager
+async def recommending(bed: Bed, *writes: str) -> AsyncIterator[None]:
+    """A cpu of 300m is put into pods in these writes, by a webhook or by a policy of the real server."""
+    if bed.simulation is not None:
+        bed.patience = 600.0
+        with judged(bed, of_containers(recommend, *writes)):
+            yield
+        return
+    patch = f'[JSONPatch{{op: "add", path: "{CPU}", value: "300m"}}]'
+    asked = [("CREATE", "pods") if verb == "create" else ("UPDATE", "pods/resize") for verb in writes]
+    async with mutated(bed, patch, f"has({OF_SPEC}.resources.requests)", *asked):
+        yield
+
+
+@both_beds
+@pytest.mark.parametrize("writes", [("create",), ("create", "update")], ids=["at creation only", "at updates too"])
+async def test_an_update_in_place_does_not_undo_an_image_that_was_moved(bed: Bed, writes: tuple[str, ...]) -> None:
+    async with moving(bed, *writes):
+        before, pods = await updated(bed)
+    in_place = "update" in writes
+    assert {image_of(pod) for pod in pods.values()} == {MIRROR + V2}
+    assert (uids(pods) == before) is in_place
+    if in_place:
+        assert await not_in_place(bed) == ""
+    else:
+        await bed.event("InPlaceUpdateNotPossible", "changes their image at creation")
+
+
+@both_beds
+@pytest.mark.parametrize("writes", [("create",), ("create", "resize")], ids=["at creation only", "at resizes too"])
+async def test_an_update_in_place_does_not_undo_a_recommendation(bed: Bed, writes: tuple[str, ...]) -> None:
+    async with recommending(bed, *writes):
         await deployed(bed, 2)
         before = uids(await bed.pods())
         await edit(bed, resources=small(cpu="200m", memory="128Mi"))
-        bed.patience = 600.0
         await bed.settled()
         await bed.idle()
         pods = await bed.pods()
     found = [pod["spec"]["containers"][0]["resources"]["requests"] for pod in pods.values()]
     assert found == 2 * [{"cpu": "300m", "memory": "128Mi"}]
-    assert (uids(pods) == before) is at_resize
-    assert ("changes their cpu or memory at creation" in await not_in_place(bed)) is not at_resize
+    in_place = "resize" in writes
+    assert (uids(pods) == before) is in_place
+    if in_place:
+        assert await not_in_place(bed) == ""
+    else:
+        await bed.event("InPlaceUpdateNotPossible", "changes their cpu or memory at creation")
     await bed.condition("Degraded", "AsExpected")
 
 
@@ -113,17 +141,6 @@ async def test_an_image_that_changes_alone_undoes_no_recommendation(bed: Bed) ->
     assert uids(pods) == before
     assert {cpu_of(pod) for pod in pods.values()} == {"300m"}
     assert asked_before(bed) == []
-
-
-async def test_a_limit_that_admission_took_away_does_not_come_back(bed: Bed) -> None:
-    with judged(bed, of_containers(lambda one: one["resources"]["limits"].pop("cpu"), "create")):
-        await deployed(bed, 1)
-        await edit(bed, resources={**small(), "limits": {"cpu": "2", "memory": "1Gi"}})
-        bed.patience = 600.0
-        await bed.settled()
-        limits = [pod["spec"]["containers"][0]["resources"]["limits"] for pod in (await bed.pods()).values()]
-    assert limits == [{"memory": "1Gi"}]
-    assert "changes their cpu or memory at creation" in await not_in_place(bed)
 
 
 @pytest.mark.parametrize(
@@ -152,38 +169,6 @@ async def test_what_is_filled_in_for_the_template_is_not_asked_about(
         found = pod["spec"]["containers"][0]["resources"]
         assert {key: found[key]["cpu"] for key in amount} == amount
     assert asked_before(bed) == []
-
-
-async def test_what_was_resized_since_gets_the_amounts_of_the_template(bed: Bed) -> None:
-    """Whoever resized it can do so again; at creation nobody else can."""
-    await deployed(bed, 2)
-    pods = await bed.pods()
-    body = {"spec": {"containers": [{"name": "agent", "resources": small(cpu="300m")}]}}
-    options: Any = {"sub": "resize", "content_type": STRATEGIC_MERGE_PATCH, "fieldManager": "an-autoscaler"}
-    await bed.api.patch(PODS, pods["node-1"]["metadata"]["name"], body, **options)
-    await edit(bed, resources=small(cpu="200m"))
-    await bed.settled()
-    after = await bed.pods()
-    assert uids(after) == uids(pods)
-    assert {(cpu_of(pod), restarts(pod)) for pod in after.values()} == {("200m", 0)}
-
-
-async def test_a_resize_that_is_still_to_be_written_is_no_work_of_admission(bed: Bed) -> None:
-    await deployed(bed, 1)
-    before = uids(await bed.pods())
-    refused = Rule(verb="patch", resource="pods/resize", effect=Answer(status=403, reason="Forbidden"))
-    bed.simulator.link.faults.add(refused)
-    await edit(bed, resources=small(cpu="200m"))
-    await bed.event("ResizeRefused", "")
-    await edit(bed, resources=small(cpu="300m"))
-    await bed.status(updated=1)
-    bed.simulator.link.faults.remove(refused)
-    bed.patience = 1200.0
-    await bed.settled()
-    pods = await bed.pods()
-    assert uids(pods) == before
-    assert cpu_of(pods["node-0"]) == "300m"
-    assert "node-0 pods/resize" not in asked_before(bed)
 
 
 @pytest.mark.parametrize("status", [403, 422], ids=["forbidden", "invalid"])
@@ -227,54 +212,6 @@ async def test_where_admission_changed_nothing_nothing_is_asked_before(bed: Bed)
     assert container(V2, small(cpu="200m"))["resources"]["requests"]["cpu"] == cpu_of((await bed.pods())["node-0"])
 
 
-@pytest.mark.real
-@pytest.mark.parametrize("at_update", [False, True], ids=["at creation only", "at updates too"])
-async def test_a_real_server_shows_an_image_as_its_policy_moves_it(real_bed: Bed, at_update: bool) -> None:
-    bed, image = real_bed, "object.spec.containers[0].image"
-    patch = f'[JSONPatch{{op: "replace", path: "/spec/containers/0/image", value: "{MIRROR}" + {image}}}]'
-    writes = [("CREATE", "pods"), *([("UPDATE", "pods")] if at_update else [])]
-    async with mutated(bed, patch, f'!{image}.startsWith("{MIRROR}")', *writes):
-        await bed.deploy(in_place(most=2), nodes=2)
-        before = uids(await bed.pods())
-        await bed.set_image(V2)
-        await bed.settled()
-        pods = await bed.pods()
-    assert {image_of(pod) for pod in pods.values()} == {MIRROR + V2}
-    assert (uids(pods) == before) is at_update
-
-
-@pytest.mark.real
-@pytest.mark.parametrize("at_resize", [False, True], ids=["at creation only", "at resizes too"])
-async def test_a_real_server_shows_a_resize_as_its_policy_changes_it(real_bed: Bed, at_resize: bool) -> None:
-    bed = real_bed
-    patch = '[JSONPatch{op: "add", path: "/spec/containers/0/resources/requests/cpu", value: "300m"}]'
-    writes = [("CREATE", "pods"), *([("UPDATE", "pods/resize")] if at_resize else [])]
-    async with mutated(bed, patch, "has(object.spec.containers[0].resources.requests)", *writes):
-        await deployed(bed, 2)
-        before = uids(await bed.pods())
-        await edit(bed, resources=small(cpu="200m", memory="128Mi"))
-        await bed.settled()
-        pods = await bed.pods()
-    found = [pod["spec"]["containers"][0]["resources"]["requests"] for pod in pods.values()]
-    assert found == 2 * [{"cpu": "300m", "memory": "128Mi"}]
-    assert (uids(pods) == before) is at_resize
-
-
-async def test_a_container_that_admission_put_first_is_in_no_ones_way(bed: Bed) -> None:
-    def put_first(attempt: Attempt) -> None:
-        if attempt.verb == "create":
-            attempt.object["spec"]["containers"].insert(0, {"name": "proxy", "image": "proxy:1"})
-
-    with judged(bed, put_first):
-        await bed.deploy(in_place(most=2), nodes=2)
-        before = uids(await bed.pods())
-        await bed.set_image(V2)
-        await bed.settled()
-        pods = await bed.pods()
-    assert uids(pods) == before
-    assert [one["image"] for pod in pods.values() for one in pod["spec"]["containers"]] == 2 * ["proxy:1", V2]
-
-
 def refuse_others(attempt: Attempt) -> None:
     """A policy: at updates only images of the mirror."""
     if attempt.verb == "update" and not attempt.subresource:
@@ -298,6 +235,7 @@ def rename(one: Object) -> None:
 async def test_where_an_update_in_place_cannot_reach_a_container_the_pod_is_replaced(
     bed: Bed, at_creation: Callable[[Object], None], policy: Callable[[Attempt], None], why: str
 ) -> None:
+    bed.patience = 600.0
     with judged(bed, of_containers(at_creation, "create")), judged(bed, policy):
         before, pods = await updated(bed)
     assert {image_of(pod).removeprefix(MIRROR) for pod in pods.values()} == {V2}

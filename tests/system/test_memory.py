@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from itertools import count
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from controller import app
 from tests.beds.api import DAEMONSETS, IMAGE_PULL_JOBS, PODS
 from tests.beds.controller.bed import Bed
 from tests.beds.controller.opening import simulated
@@ -131,3 +133,16 @@ async def _remembered(bed: Bed) -> Counter[str]:
     await asyncio.sleep(3600.0)
     await bed.idle()
     return bed.controller.remembers()
+
+
+@pytest.mark.parametrize("way", ["stop", "kill"])
+async def test_what_was_spared_while_it_ran_is_collected_again(bed: Bed, way: str) -> None:
+    await bed.add_nodes(1)
+    await bed.controller.stop()
+    gc.unfreeze()  # whatever another test has left
+    bed.controller.options = app.ProcessOptions(measures_lag=False, freezes_garbage=True, watchdog=None)
+    bed.controller.start()
+    await bed.deploy(daemonset())
+    assert gc.get_freeze_count() > 0
+    await getattr(bed.controller, way)()
+    assert gc.get_freeze_count() == 0

@@ -1,25 +1,144 @@
-"""What a scrape tells of each DaemonSet, beside what its pods and its status are at the server."""
+"""What a scrape tells: names and labels, the state of each DaemonSet, and what the controller counts of its work."""
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
+from typing import Any
 
 import msgspec
+import pytest_asyncio
+from prometheus_client import Metric
+from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
 
 from controller.api.objects import epoch
-from tests.beds.api import DAEMONSETS, PODS
-from tests.beds.controller.bed import Bed
-from tests.beds.controller.metrics import Numbers, elected, filled, scraped, state, tells
+from controller.app import ProcessOptions
+from controller.kube.transport import open_transport
+from controller.settings import Address
+from tests.beds.api import DAEMONSETS, PODS, Api
+from tests.beds.control_plane import ControlPlane
+from tests.beds.control_plane.access import get
+from tests.beds.control_plane.processes import free_port
+from tests.beds.controller.bed import Bed, uids
+from tests.beds.controller.journal import Write
+from tests.beds.controller.metrics import Numbers, elected, filled, metric, scraped, state, tells
+from tests.beds.controller.opening import connection_to, simulated
 from tests.beds.controller.running import Controller
-from tests.beds.controller.waves import UNREADY, all_ready, roll
+from tests.beds.controller.waves import UNREADY
 from tests.beds.nodes import Behaviour
-from tests.beds.objects import V2, daemonset, is_ready, on_delete
+from tests.beds.objects import V1, V2, V3, bare_pod, daemonset, is_ready
 from tests.beds.simulator.faults import LateWatch, Rule
+from tests.beds.virtual_time import follow_real_time
+from tests.tools.metrics_manual import PAGE, exposition, page
+
+OBJECT = {"namespace", "daemonset"}
+CONTROLLER, QUEUE = {"controller"}, {"name"}
+
+COUNTERS: dict[str, set[str]] = {
+    "kruise_daemonset_rollouts": OBJECT | {"result"},
+    "kruise_daemonset_pod_operations": OBJECT | {"operation", "result"},
+    "kruise_daemonset_in_place_fallbacks": OBJECT | {"reason"},
+    "kruise_ds_status_updates": {"result"},
+    "kruise_ds_expectations_timeouts": set(),
+    "kruise_ds_template_dry_runs": {"result"},
+    "kruise_ds_foreign_status_writes": set(),
+    "kruise_ds_watch_restarts": {"resource", "reason"},
+    "kruise_ds_image_pulls": {"result"},
+    "controller_runtime_reconcile": CONTROLLER | {"result"},
+    "controller_runtime_reconcile_errors": CONTROLLER,
+    "controller_runtime_reconcile_panics": CONTROLLER,
+    "workqueue_adds": QUEUE,
+    "workqueue_retries": QUEUE,
+    "rest_client_requests": {"code", "method", "host"},
+}
+GAUGES: dict[str, set[str]] = {
+    "kruise_ds_informer_synced": {"resource"},
+    "kruise_ds_informer_objects": {"resource"},
+    "kruise_ds_informer_unreadable_objects": {"resource"},
+    "kruise_ds_informer_last_contact_timestamp_seconds": {"resource"},
+    "kruise_ds_tasks": {"kind"},
+    "kruise_ds_image_pull_jobs": set(),
+    "kruise_ds_image_pull_pods": set(),
+    "kruise_ds_build_info": {"version", "revision", "python_version"},
+    "controller_runtime_active_workers": CONTROLLER,
+    "controller_runtime_max_concurrent_reconciles": CONTROLLER,
+    "workqueue_depth": QUEUE,
+    "workqueue_unfinished_work_seconds": QUEUE,
+    "workqueue_longest_running_processor_seconds": QUEUE,
+    "leader_election_master_status": QUEUE,
+}
+HISTOGRAMS: dict[str, tuple[set[str], tuple[float, ...]]] = {
+    "kruise_ds_rollout_duration_seconds": (
+        {"result"},
+        (30, 60, 120, 300, 600, 1200, 2400, 3600, 7200, 14400, 28800, 86400),
+    ),
+    "kruise_ds_rollout_paused_duration_seconds": (
+        {"result"},
+        (30, 60, 120, 300, 600, 1200, 2400, 3600, 7200, 14400, 28800, 86400),
+    ),
+    "kruise_ds_node_update_duration_seconds": ({"method"}, (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800)),
+    "kruise_ds_event_loop_lag_seconds": (set(), (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5)),
+    "controller_runtime_reconcile_time_seconds": (CONTROLLER, ()),
+    "workqueue_queue_duration_seconds": (QUEUE, ()),
+    "workqueue_work_duration_seconds": (QUEUE, ()),
+    "rest_client_request_duration_seconds": ({"verb", "host"}, ()),
+}
+"""Labels, and buckets where they are given."""
+
+
+@pytest_asyncio.fixture
+async def families() -> dict[str, Metric]:
+    """What a leader tells after an update."""
+    async with simulated() as bed:
+        text = await exposition(bed)
+    return {family.name: family for family in text_string_to_metric_families(text)}
+
+
+def labels(family: Metric) -> set[str]:
+    return {label for sample in family.samples for label in sample.labels} - {"le"}
+
+
+async def test_names_labels_and_buckets_are_the_documented_ones(families: dict[str, Metric]) -> None:
+    for kind, wanted in (("counter", COUNTERS), ("gauge", GAUGES)):
+        found = {name: (family.type, labels(family)) for name, family in families.items() if name in wanted}
+        assert found == {name: (kind, names) for name, names in wanted.items()}
+    for name, (names, buckets) in HISTOGRAMS.items():
+        family = families[name]
+        assert (family.type, labels(family)) == ("histogram", names), name
+        bounds = sorted({float(one.labels["le"]) for one in family.samples if one.name.endswith("_bucket")})
+        assert not buckets or tuple(bounds[:-1]) == buckets, name
+
+
+async def test_of_one_daemonset_there_are_at_most_sixty_series(families: dict[str, Metric]) -> None:
+    """Twelve more where updates in place are asked for, and four for each zone after the first. Thousands of objects
+    are scraped from one process."""
+    there = [sample for family in families.values() for sample in family.samples if "daemonset" in sample.labels]
+    assert {sample.labels["daemonset"] for sample in there} == {"agent"}
+    assert len({sample.labels["zone"] for sample in there if "zone" in sample.labels}) == 1
+    in_place = [one for one in there if one.labels.get("operation") in ("update", "resize") or _is_fallback(one)]
+    assert len(in_place) == 12
+    by_name = Counter(sample.name for sample in there)
+    assert by_name.total() - len(in_place) <= 60, by_name.most_common()
+
+
+def _is_fallback(sample: Sample) -> bool:
+    return sample.name == "kruise_daemonset_in_place_fallbacks_total"
+
+
+async def test_the_dashboards_of_every_process_find_what_they_know(families: dict[str, Metric]) -> None:
+    for name in ("process_cpu_seconds", "process_resident_memory_bytes", "python_info", "python_gc_collections"):
+        assert name in families
+    assert not [name for name in families if name.endswith("_created") and name != "kruise_daemonset_created"]
+
+
+async def test_the_manual_is_up_to_date(bed: Bed) -> None:
+    assert PAGE.read_text() == page(await exposition(bed)), "stale: make docs"
+
 
 ZONE = "topology.kubernetes.io/zone"
 CRASHES = Behaviour(crash=0.0, back_off=3600.0)
 NO_IMAGE = Behaviour(missing_images=("*:v2",))
-REFUSED = {"containers": [{"name": "agent", "image": V2, "volumeMounts": [{"name": "nowhere", "mountPath": "/x"}]}]}
 
 
 async def zoned(bed: Bed, east: int, west: int) -> None:
@@ -77,53 +196,6 @@ async def gone(bed: Bed) -> None:
         return f"there is still {found}" if found else ""
 
     await scraped(bed, missing)
-
-
-async def test_whatever_is_in_the_way_is_told(bed: Bed) -> None:
-    await bed.deploy(daemonset(rolling={"maxUnavailable": 1, "partition": "50%"}), nodes=4)
-    assert (await tells(bed, rollout_phase={"Healthy": 1}))["rollout_blocked"] == {}
-    await bed.set_image(V2)
-    held = await tells(bed, rollout_phase={"Held": 1}, rollout_updated_available_nodes=2)
-    assert (held["rollout_blocked"], held["spec_strategy_partition"]) == ({"Partition": 1}, 2)
-    assert (held["rollout_target_nodes"], held["rollout_paused_since_timestamp_seconds"]) == (2, 0)
-    await roll(bed, partition=3)
-    raised = await tells(bed, rollout_unplanned_updated_nodes=1, rollout_target_nodes=1)
-    assert raised["rollout_zone_nodes"] == {"updated/none": 2, "old/none": 2}
-    await roll(bed, partition=1, paused=True)
-    paused = await tells(bed, rollout_phase={"Paused": 1}, rollout_blocked={"Partition": 1, "Paused": 1})
-    since = (await bed.phase("Paused"))["lastTransitionTime"]
-    told = paused["rollout_paused_since_timestamp_seconds"]
-    assert isinstance(told, float)
-    assert 0 <= (epoch(since) or 0) - told + 1 <= 2, "as the record says"
-    await roll(bed, partition=None, paused=None, selector={"matchLabels": {"canary": "yes"}})
-    chosen = await tells(bed, rollout_phase={"Held": 1}, rollout_blocked={"Selector": 1})
-    assert (chosen["rollout_paused_since_timestamp_seconds"], chosen["rollout_unplanned_updated_nodes"]) == (0, 2), (
-        "the selector chooses no node, and two have the new revision"
-    )
-    bed.nodes.behave("*", UNREADY)
-    await roll(bed, selector=None)
-    waits = await tells(bed, rollout_updating_nodes=1, rollout_blocked={"Budget": 1})
-    assert waits["rollout_zone_nodes"] == {"updated/none": 2, "updating/none": 1, "old/none": 1}
-    bed.nodes.behave("*", None)
-    await all_ready(bed)
-    await tells(bed, rollout_phase={"Healthy": 1}, rollout_blocked={})
-
-
-async def test_what_only_a_person_can_go_on_with(bed: Bed) -> None:
-    """OnDelete, a refused template, and a hook that holds each pod: side by side."""
-    await bed.add_nodes(1)
-    hooked = daemonset("hooked", lifecycle={"preDelete": {"labelsHandler": {"hold": "yes"}}})
-    hooked["spec"]["template"]["metadata"]["labels"]["hold"] = "yes"
-    for one in (on_delete("manual"), daemonset("refused"), hooked):
-        await bed.deploy(one)
-    await bed.set_image(V2, "manual")
-    await bed.set_image(V2, "hooked")
-    await bed.edit({"template": {"spec": REFUSED}}, "refused")
-    manual = await tells(bed, name="manual", rollout_phase={"Manual": 1}, rollout_blocked={})
-    assert "OnDelete" in str(manual["info"])
-    refused = await tells(bed, name="refused", rollout_phase={"Stalled": 1}, rollout_blocked={"TemplateRefused": 1})
-    assert (refused["rollout_failed_nodes"], refused["rollout_updating_nodes"]) == ({}, 0)
-    await tells(bed, name="hooked", rollout_blocked={"PreDeleteHook": 1})
 
 
 async def test_held_pods_are_overdue_after_an_hour_without_any_event(bed: Bed) -> None:
@@ -184,3 +256,153 @@ async def test_only_the_leader_tells_and_the_next_one_takes_over(bed: Bed) -> No
         found = await tells(bed, pair[1], rollout_phase={"Healthy": 1}, rollout_updating_nodes=0)
         assert "rollout_zone_nodes" not in found, "zones were turned off there"
         await pair[1].stop()
+
+
+OPERATIONS = "kruise_daemonset_pod_operations_total"
+ROLLOUTS = "kruise_daemonset_rollouts_total"
+IN_PLACE = "InPlaceIfPossible"
+SECONDS = "kruise_ds_node_update_duration_seconds_count"
+
+
+async def counting(bed: Bed, **spec: Any) -> None:
+    """A DaemonSet on three nodes that the controller has deployed."""
+    await bed.add_nodes(3)
+    await bed.api.create(DAEMONSETS, daemonset(**spec))
+    await bed.settled()
+    await bed.phase("Healthy")
+    await bed.idle()
+
+
+def rollouts(bed: Bed) -> dict[str, float]:
+    return {
+        result: metric(bed.controller, ROLLOUTS, daemonset="agent", result=result)
+        for result in ("completed", "rolled_back", "superseded")
+    }
+
+
+def answered(writes: list[Write]) -> tuple[float, float]:
+    """How many went through, and how many did not."""
+    done = sum(200 <= write.status < 300 for write in writes)
+    return done, len(writes) - done
+
+
+async def test_pod_operations_are_what_the_server_was_asked_for(bed: Bed) -> None:
+    await counting(bed)
+    await bed.update(V2)
+    stray = bare_pod("stray", "node-0")
+    await bed.api.create(PODS, stray)
+    await bed.until(
+        PODS, lambda found: "" if len(found) == 3 else f"{len(found)} pods", "the stray one adopted and gone"
+    )
+    await bed.idle()
+    for operation, verb in (("create", "create"), ("delete", "delete"), ("adopt", "patch")):
+        told = [
+            metric(bed.controller, OPERATIONS, daemonset="agent", operation=operation, result=result)
+            for result in ("success", "error")
+        ]
+        assert tuple(told) == answered(bed.journal.of("pods", verb, failed=True)), operation
+    statuses = bed.journal.of("daemonsets.apps.kruise.io/status")
+    assert metric(bed.controller, "kruise_ds_status_updates_total", result="success") == len(statuses)
+    assert metric(bed.controller, "kruise_ds_template_dry_runs_total", result="accepted") == len(
+        bed.journal.of("pods", "probe")
+    )
+    assert metric(bed.controller, SECONDS, method="recreate") == 3
+    assert metric(bed.controller, SECONDS, method="surge") == 0
+
+
+async def test_each_rollout_ends_once(bed: Bed) -> None:
+    await counting(bed)
+    assert rollouts(bed) == {"completed": 1, "rolled_back": 0, "superseded": 0}, "the deployment"
+    await bed.edit({"updateStrategy": {"rollingUpdate": {"partition": 2}}})
+    await bed.set_image(V2)
+    await bed.phase("Held")
+    assert rollouts(bed)["completed"] == 1, "held is not the end"
+    await bed.set_image(V1)
+    await bed.edit({"updateStrategy": {"rollingUpdate": {"partition": 0}}})
+    await bed.settled()
+    await bed.phase("Healthy")
+    await bed.idle()
+    assert rollouts(bed) == {"completed": 2, "rolled_back": 1, "superseded": 0}, "V2 went, V1 is back"
+    await bed.edit({"updateStrategy": {"rollingUpdate": {"paused": True}}})
+    await bed.set_image(V2)
+    await bed.phase("Paused")
+    await bed.set_image(V3)
+    await bed.seen()
+    await bed.idle()
+    await bed.edit({"updateStrategy": {"rollingUpdate": {"paused": False}}})
+    await bed.settled()
+    await bed.phase("Healthy")
+    await bed.idle()
+    assert rollouts(bed) == {"completed": 3, "rolled_back": 1, "superseded": 1}
+    assert metric(bed.controller, "kruise_ds_rollout_duration_seconds_count") == 5
+
+
+async def test_a_surge_then_in_place_updates_of_pods_without_the_readiness_gate(bed: Bed) -> None:
+    await counting(bed, rolling={"maxSurge": 1, "maxUnavailable": 0})
+    await bed.update(V2)
+    await bed.idle()
+    assert metric(bed.controller, SECONDS, method="surge") == 3
+    assert metric(bed.controller, SECONDS, method="recreate") == 0
+    await bed.edit(
+        {"updateStrategy": {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1, "rollingUpdateType": IN_PLACE}}}
+    )
+    await bed.update(V3)
+    await bed.idle()
+    assert metric(bed.controller, SECONDS, method="surge") == 3
+    assert metric(bed.controller, SECONDS, method="recreate") == 3
+    assert metric(bed.controller, "kruise_daemonset_in_place_fallbacks_total", reason="ReadinessGate") == 3
+
+
+async def test_watches_tasks_and_the_probe_that_looks_at_them(bed: Bed) -> None:
+    follow_real_time()
+    await bed.controller.stop()
+    bed.controller.options = ProcessOptions(measures_lag=True, freezes_garbage=False, watchdog=None)
+    health = free_port()
+    settings = msgspec.structs.replace(bed.controller.settings, health_address=Address(host="127.0.0.1", port=health))
+    bed.controller.start(settings)
+    await bed.deploy(daemonset(), nodes=1)
+    for kind, count in (("worker", settings.workers), ("reflector", 4), ("heartbeat", 1), ("events", 1)):
+        assert metric(bed.controller, "kruise_ds_tasks", kind=kind) == count, kind
+    for resource in ("daemonsets", "pods", "nodes", "controllerrevisions"):
+        told = metric(bed.controller, "kruise_ds_informer_last_contact_timestamp_seconds", resource=resource)
+        assert 0 <= bed.clock() - told < 60, resource
+    assert await get(f"http://127.0.0.1:{health}/healthz?verbose") == (
+        200,
+        "[+]event-loop ok\n[+]tasks ok\nhealthz check passed\n",
+    )
+    worker = next(task for task in asyncio.all_tasks() if task.get_name() == "worker-0")
+    worker.cancel()
+    await asyncio.wait([worker])
+    status, body = await get(f"http://127.0.0.1:{health}/healthz")
+    assert status == 503
+    assert "[-]tasks failed: worker-0 ended\n" in body
+
+
+async def test_another_writer_of_our_status_is_counted_named_and_left_alone(
+    real_bed: Bed, plane: ControlPlane
+) -> None:
+    bed = real_bed
+    await counting(bed)
+    connection = connection_to(plane, plane.admin)
+    async with (
+        open_transport(connection, "kruise-manager") as theirs,
+        open_transport(connection, "kubectl-edit") as hand,
+    ):
+        foreign = "kruise_ds_foreign_status_writes_total"
+        await asyncio.sleep(1.1)
+        await Api(hand, bed.api.namespace).patch(DAEMONSETS, "agent", {"status": {"numberReady": 1}}, sub="status")
+        await bed.status(ready=3)
+        await bed.idle()
+        assert metric(bed.controller, foreign) == 0, "a person is no controller"
+        await asyncio.sleep(1.1)
+        await Api(theirs, bed.api.namespace).patch(DAEMONSETS, "agent", {"status": {"numberReady": 2}}, sub="status")
+        told = await bed.event("ForeignStatusWrite")
+        assert "'kruise-manager' wrote this status too" in told["message"]
+        assert metric(bed.controller, foreign) == 1
+        bed.journal.clear()
+        before = uids(await bed.pods())
+        await bed.set_image(V2)
+        await bed.idle(3)
+        assert [str(write) for write in bed.journal.writes if write.resource != "events"] == []
+        assert (await bed.daemonset())["status"]["numberReady"] == 2
+        assert uids(await bed.pods()) == before

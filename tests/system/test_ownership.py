@@ -1,4 +1,4 @@
-"""Adoption, release and owners of all sorts."""
+"""Owners, revisions and names: adoption, release, the history of the template, and what others have taken."""
 
 from __future__ import annotations
 
@@ -8,24 +8,27 @@ from collections.abc import Awaitable, Callable
 import msgspec
 import pytest
 
-from tests.beds.api import DAEMONSETS, DAEMONSETS_ALPHA, NAMESPACES, PODS, REVISIONS, Api, Object
+from tests.beds.api import DAEMONSETS, NAMESPACES, PODS, REVISIONS, Api, Object
 from tests.beds.controller.bed import Bed, uids
+from tests.beds.controller.metrics import metric
 from tests.beds.controller.opening import simulated
 from tests.beds.nodes import Behaviour
 from tests.beds.objects import (
     V1,
     V2,
     V3,
+    V4,
     bare_pod,
     condition,
     controller_of,
     daemonset,
     garbage_collector_knows,
     names,
+    on_delete,
     owner,
 )
+from tests.beds.simulator import kinds
 from tests.beds.simulator.cluster import Attempt
-from tests.beds.simulator.faults import Answer, Rule
 from tests.beds.simulator.kinds import PODS as POD_KIND
 from tests.beds.simulator.refusal import forbidden
 from tests.beds.virtual_time import now
@@ -110,18 +113,6 @@ async def test_a_matching_orphan_is_adopted_unless_it_ends_or_differs(bed: Bed) 
     assert (deleted.verb, deleted.name) == ("delete", "orphan"), "the older one of two stays"
 
 
-async def test_an_orphan_becomes_ours_when_its_labels_come_to_match(bed: Bed) -> None:
-    await bed.nodes.add("node-0", taints=[{"key": "reserved", "effect": "NoSchedule"}])
-    await bed.deploy(daemonset())
-    await bed.api.create(PODS, bare_pod("stray", "node-0", labels={"app": "other"}))
-    await bed.idle()
-    assert bed.journal.work == []
-    await bed.api.patch(PODS, "stray", {"metadata": {"labels": {"app": "agent"}}})
-    await bed.until(PODS, lambda found: "" if controller_of(found[0]) else "stray is nobody's", "stray adopted")
-    await bed.idle()
-    assert [(write.verb, write.name) for write in bed.journal.of("pods")] == [("patch", "stray")]
-
-
 @both_beds
 async def test_a_pod_that_is_relabelled_is_released_and_replaced(bed: Bed) -> None:
     nodes = await bed.deploy(daemonset(), nodes=2)
@@ -175,21 +166,6 @@ async def test_a_pod_that_is_released_while_a_hook_holds_it_is_held_no_more(bed:
         return "" if condition(pod, "KruisePodReady")["status"] == "True" else "kept from its traffic"
 
     await bed.until(PODS, let_go, f"{taken} released")
-
-
-async def test_orphans_wait_while_the_read_before_their_adoption_fails() -> None:
-    fault = Rule(verb="get", resource="daemonsets.apps.kruise.io", times=3, effect=Answer(500))
-    async with simulated() as bed:
-        bed.patience = 60.0
-        nodes = await bed.deploy(daemonset(), nodes=6)
-        before = uids(await bed.pods())
-        await bed.api.delete(DAEMONSETS, "agent", options={"propagationPolicy": "Orphan"})
-        await bed.until(DAEMONSETS, lambda found: "still there" if found else "", "agent gone")
-        bed.simulator.link.faults.add(fault)
-        await bed.deploy(daemonset())
-        assert uids(await bed.runs_on(*nodes)) == before
-        assert bed.simulator.link.faults.fired(fault) == 3
-        assert bed.journal.of("pods", "create") == []
 
 
 async def _deleted(bed: Bed, name: str) -> None:
@@ -250,16 +226,6 @@ async def test_a_node_has_no_pod_beside_an_orphan_that_may_not_be_adopted(
         assert bed.journal.created == [nodes[3], nodes[1]]
 
 
-async def test_a_pod_whose_owner_is_taken_away_by_hand_is_adopted_again(bed: Bed) -> None:
-    nodes = await bed.deploy(daemonset(), nodes=2)
-    before = await bed.pods()
-    name = before["node-1"]["metadata"]["name"]
-    await bed.api.patch(PODS, name, {"metadata": {"ownerReferences": None}})
-    assert uids(await bed.runs_on(*nodes)) == uids(before)
-    await bed.idle()
-    assert [(write.verb, write.name) for write in bed.journal.of("pods")] == [("patch", name)]
-
-
 @both_beds
 async def test_revisions_of_others_are_left_alone(bed: Bed) -> None:
     await bed.deploy(daemonset(), nodes=1)
@@ -289,28 +255,6 @@ async def test_revisions_of_others_are_left_alone(bed: Bed) -> None:
     await bed.api.patch(REVISIONS, "owned", {"metadata": {"finalizers": None}})
 
 
-@both_beds
-async def test_pods_owned_through_v1alpha1_are_ours(bed: Bed) -> None:
-    nodes = await bed.deploy(daemonset(), nodes=3)
-    one = await bed.daemonset()
-    before = await bed.pods()
-    await bed.controller.stop()
-    for pod in before.values():
-        references = [owner(one, version="v1alpha1")]
-        await bed.api.patch(PODS, pod["metadata"]["name"], {"metadata": {"ownerReferences": references}})
-    bed.controller.start()
-    await bed.api.delete(PODS, before["node-1"]["metadata"]["name"])
-    after = await bed.runs_on(*nodes)
-    assert {node for node in nodes if uids(after)[node] == uids(before)[node]} == {"node-0", "node-2"}
-    alpha = await bed.api.get(DAEMONSETS_ALPHA, "agent")
-    assert alpha["metadata"]["uid"] == one["metadata"]["uid"]
-
-    await bed.idle()
-    bed.journal.clear()
-    await bed.update(V2)
-    assert bed.journal.deleted == ["node-2", "node-1", "node-0"]
-
-
 async def test_an_owner_of_our_name_with_another_uid_is_not_ours(bed: Bed) -> None:
     nodes = await bed.deploy(daemonset(), nodes=1)
     one = await bed.daemonset()
@@ -323,17 +267,6 @@ async def test_an_owner_of_our_name_with_another_uid_is_not_ours(bed: Bed) -> No
     await bed.status(desired=1, current=1, ready=1)
     await bed.api.patch(PODS, "foreign", {"metadata": {"finalizers": None}})
     assert nodes == ["node-0"]
-
-
-async def test_same_names_in_two_namespaces_and_two_daemonsets_keep_apart(bed: Bed) -> None:
-    nodes = await bed.deploy(daemonset(), nodes=2)
-    await bed.deploy(daemonset("other"))
-    await bed.runs_on(*nodes)
-    await bed.runs_on(*nodes, name="other")
-    await bed.api.delete(DAEMONSETS, "other")
-    await bed.until(PODS, lambda found: "" if len(found) == 2 else f"{len(found)} pods", "the pods of other gone")
-    await bed.runs_on(*nodes)
-    assert bed.journal.of("pods") == []
 
 
 def by_name(found: list[Object], name: str) -> Object:
@@ -381,22 +314,199 @@ async def test_an_owner_counts_in_its_own_namespace_only(bed: Bed) -> None:
             await tenant.patch(kind, left["metadata"]["name"], {"metadata": {"finalizers": None}})
 
 
-async def test_a_revision_that_no_pod_had_is_nothing_to_fall_back_to(bed: Bed) -> None:
-    """What a workload with the same labels has left is adopted as history; nodes that the selector keeps from the
-    newest revision do not get it."""
-    foreign = {**daemonset(image=V3)["spec"]["template"], "$patch": "replace"}
-    for name, notes in (("left-1", {"team": "net"}), ("left-2", {})):
-        metadata = {"name": name, "labels": {"app": "agent", HASH: name}, "annotations": notes}
-        await bed.api.create(
-            REVISIONS, {"metadata": metadata, "data": {"spec": {"template": foreign}}, "revision": 7}
-        )
-    await bed.deploy(daemonset(updateStrategy=limits(selector={"matchLabels": {"track": "canary"}})), nodes=2)
-    await bed.runs_on("node-0", "node-1", image=V1)
-    adopted = [one for one in await bed.revisions() if one["metadata"]["name"].startswith("left")]
-    assert [controller_of(one)["name"] for one in adopted] == ["agent"] * 2, "it is history all the same"
+def numbers(count: int, *wanted: int) -> Callable[[list[Object]], str]:
+    def missing(found: list[Object]) -> str:
+        there = sorted(one["revision"] for one in found)
+        return "" if len(there) == count and (not wanted or there == list(wanted)) else f"revisions {there}"
 
+    return missing
+
+
+@both_beds
+async def test_history_is_trimmed_to_its_limit_but_not_what_is_needed(bed: Bed) -> None:
+    await bed.deploy(on_delete(revisionHistoryLimit=2), nodes=2)
+    for number in range(2, 7):
+        await bed.set_image(f"registry.example/agent:v{number}")
+        await bed.seen()
+        if number == 2:
+            await bed.api.delete(PODS, (await bed.pods())["node-1"]["metadata"]["name"])
+            await bed.runs_on("node-0", "node-1")
+        if number == 3:
+            await bed.api.delete(PODS, (await bed.pods())["node-0"]["metadata"]["name"])
+            await bed.runs_on("node-0", "node-1")
+    await bed.until(REVISIONS, numbers(4, 1, 2, 3, 6), "the stable one, those of pods, and the current one")
+    await bed.edit({"revisionHistoryLimit": 0})
+    await bed.seen()
+    await bed.idle()
+    assert [one["revision"] for one in await bed.revisions()] == [1, 2, 3, 6]
+    deleted = [write.name for write in bed.journal.of("controllerrevisions.apps", "delete")]
+    assert len(deleted) == len(set(deleted)) == 2
+
+
+@both_beds
+async def test_a_taken_name_counts_a_collision_and_the_update_goes_on(bed: Bed) -> None:
+    nodes = await bed.deploy(daemonset(), nodes=2)
+    one = await bed.daemonset()
+    (first,) = await bed.revisions()
+    await bed.update(V2)
+    wanted = (await bed.revisions())[-1]["metadata"]["name"]
+
+    # the same again for a twin of this DaemonSet, whose second revision's name somebody has taken
     await bed.controller.stop()
-    for pod in (await bed.pods()).values():
-        await bed.api.delete(PODS, pod["metadata"]["name"])
+    await bed.set_image(V1)
+    for revision in await bed.revisions():
+        await bed.api.delete(REVISIONS, revision["metadata"]["name"])
+    await bed.api.create(
+        REVISIONS,
+        {
+            "metadata": {"name": wanted, "labels": {"app": "somebody"}},
+            "data": {"spec": {"template": {"spec": {"containers": []}, "$patch": "replace"}}},
+            "revision": 1,
+        },
+    )
     bed.controller.start()
-    await bed.runs_on("node-0", "node-1", image=V1)
+    await bed.settled()
+    await bed.idle()
+    bed.journal.clear()
+    await bed.set_image(V2)
+    await bed.status(collisions=1, updated=2, available=2)
+    await bed.runs_on(*nodes, image=V2)
+    assert one["status"].get("collisionCount") is None
+    current = (await bed.daemonset())["status"]["updateRevision"]
+    assert current not in (wanted.removeprefix("agent-"), first["metadata"]["labels"][HASH])
+    assert not controller_of(await bed.api.get(REVISIONS, wanted)), "what is not ours is left alone"
+    refused = bed.journal.of("controllerrevisions.apps", failed=True)
+    assert [(write.name, write.status) for write in refused if write.status == 409] == [(wanted, 409)]
+
+
+async def test_of_several_equal_revisions_the_newest_stays_without_restarts(bed: Bed) -> None:
+    nodes = await bed.deploy(daemonset(), nodes=2)
+    before = uids(await bed.pods())
+    (first,) = await bed.revisions()
+    await bed.controller.stop()
+    for number in (2, 3):
+        labels = {**first["metadata"]["labels"], HASH: f"twin{number}"}
+        references = first["metadata"]["ownerReferences"]
+        metadata = {"name": f"agent-twin{number}", "labels": labels, "ownerReferences": references}
+        await bed.api.create(REVISIONS, {"metadata": metadata, "data": first["data"], "revision": number})
+    bed.controller.start()
+    await bed.until(REVISIONS, numbers(1, 3), "twin3 alone")
+    pods = await bed.runs_on(*nodes)
+    assert uids(pods) == before
+    assert {pod["metadata"]["labels"][HASH] for pod in pods.values()} == {"twin3"}
+    await bed.idle()
+    order = [(write.verb, write.resource.partition(".")[0]) for write in bed.journal.writes]
+    first_delete = order.index(("delete", "controllerrevisions"))
+    assert [step for step in order[first_delete:] if step == ("patch", "pods")] == [], "relabelled before"
+
+
+@both_beds
+async def test_the_stable_revision_outlasts_the_controller_and_is_never_guessed(bed: Bed) -> None:
+    await bed.deploy(daemonset(revisionHistoryLimit=0), nodes=3)
+    (first,) = await bed.revisions()
+    good = first["metadata"]["labels"][HASH]
+
+    async def stable() -> str | None:
+        found: str | None = (await bed.daemonset())["status"]["rollout"].get("stableRevision")
+        return found
+
+    async def becomes_stable(wanted: str) -> None:
+        def missing(found: list[Object]) -> str:
+            known = found[0]["status"]["rollout"].get("stableRevision")
+            return "" if known == wanted else f"it is {known}"
+
+        await bed.until(DAEMONSETS, missing, f"{wanted} is stable")
+
+    async def rolled_out(image: str, partition: int) -> str | None:
+        """The stable revision after that, while the partition keeps so many nodes old."""
+        await bed.edit({"updateStrategy": {"rollingUpdate": {"partition": partition}}})
+        await bed.set_image(image)
+        await bed.seen()
+        await bed.status(desired=3, updated=3 - partition, available=3)
+        await bed.idle()
+        return await stable()
+
+    await becomes_stable(good)
+    assert await rolled_out(V2, 2) == good
+    await bed.controller.kill()
+    bed.controller.start()
+    assert await rolled_out(V3, 1) == good
+    await bed.controller.stop()
+    await bed.api.patch(DAEMONSETS, "agent", {"status": {"rollout": None}}, sub="status")
+    bed.controller.start()
+    assert await rolled_out(V4, 1) is None, "it was lost, and nothing is complete"
+    await rolled_out(V2, 0)
+    newest = (await bed.daemonset())["status"]["updateRevision"]
+    assert newest != good
+    await becomes_stable(newest)
+
+
+@both_beds
+async def test_a_pod_name_that_somebody_else_took_is_left_to_him(bed: Bed) -> None:
+    nodes = await bed.deploy(daemonset(), nodes=2)
+    await bed.controller.kill()
+    name = (await bed.pods())["node-1"]["metadata"]["name"]
+    await bed.api.delete(PODS, name, options={"gracePeriodSeconds": 0})
+    await bed.api.create(PODS, bare_pod(name, "node-1", labels={"app": "somebody"}))
+    bed.controller.start()
+    pods = await bed.runs_on(*nodes)
+    assert pods["node-1"]["metadata"]["name"] != name
+    assert not controller_of(await bed.api.get(PODS, name))
+    await bed.settled()
+    assert len([write for write in bed.journal.of("pods", "create", failed=True) if write.status == 409]) <= 1
+
+
+@both_beds
+async def test_a_namespace_that_ends_is_left_in_peace(bed: Bed) -> None:
+    await bed.add_nodes(3)
+    held = daemonset()
+    held["metadata"]["finalizers"] = ["example.com/hold"]
+    await bed.deploy(held)
+    await bed.api.delete(NAMESPACES, bed.api.namespace)
+    await bed.until(PODS, lambda found: f"{len(found)} pods" if found else "", "no pods")
+    await bed.idle(1.0)  # no retry follows: only an event could bring another attempt
+    tried = {write.status for write in bed.journal.of("pods", failed=True)}
+    assert tried <= {403}, "the pods may go before the DaemonSet does"
+    await bed.api.patch(DAEMONSETS, "agent", {"metadata": {"finalizers": None}})
+
+
+async def test_two_daemonsets_with_one_selector_do_not_touch_each_others_pods(bed: Bed) -> None:
+    nodes = await bed.deploy(daemonset(), nodes=2)
+    second = daemonset()
+    second["metadata"]["name"] = "second"
+    await bed.deploy(second)
+    first, other = uids(await bed.runs_on(*nodes)), uids(await bed.runs_on(*nodes, name="second"))
+    await bed.set_image(V2, "second")
+    await bed.settled("second")
+    assert uids(await bed.runs_on(*nodes, image=V1)) == first
+    changed = uids(await bed.runs_on(*nodes, name="second", image=V2))
+    assert set(changed.values()).isdisjoint(other.values())
+    await bed.api.create(PODS, bare_pod("orphan", "node-0"))
+    await bed.idle()
+    assert len([write for write in bed.journal.of("pods", "patch") if write.name == "orphan"]) == 1, "one has it"
+
+
+LATENCY = 0.02
+
+
+async def test_no_pod_is_made_for_daemonsets_that_went_with_their_kind() -> None:
+    async with simulated(latency=LATENCY) as bed:
+        bed.patience = 600.0
+        nodes = await bed.deploy(daemonset(), nodes=4)
+        link, store = bed.simulator.link, bed.simulator.cluster.store
+        link.up = False
+        link.drop_watches()
+        await asyncio.sleep(5)
+        store.remove_kind(kinds.DAEMONSETS)
+        link.up = True
+        await asyncio.sleep(10)
+        for pod in await bed.api.list(PODS):  # the garbage collector's work
+            await bed.api.delete(PODS, pod["metadata"]["name"])
+        await asyncio.sleep(60)
+        assert bed.journal.created == []
+        assert await bed.api.list(PODS) == []
+        assert metric(bed.controller, "kruise_ds_informer_objects", resource="daemonsets") == 0
+
+        store.add_kind(kinds.DAEMONSETS)
+        await bed.api.create(DAEMONSETS, daemonset())
+        await bed.runs_on(*nodes)

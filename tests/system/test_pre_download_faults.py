@@ -1,4 +1,4 @@
-"""Rollouts whose images go ahead, when jobs or pullers cannot be had: nobody waits in silence (virtual time)."""
+"""Rollouts whose images go ahead, when jobs or pullers cannot be had: none waits in silence (virtual time)."""
 
 from __future__ import annotations
 
@@ -7,16 +7,19 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
+from msgspec.structs import replace
 
 from controller.api.image_pull_job import PULLER_LABEL
+from controller.settings import FeatureGates
 from tests.beds.api import DAEMONSETS, IMAGE_PULL_JOBS, PODS, Object
 from tests.beds.controller.bed import Bed, Check
 from tests.beds.nodes import Behaviour
-from tests.beds.objects import V1, V2, V3, V4, daemonset, image_of, is_ready, stays
+from tests.beds.objects import PROBED, V1, V2, V3, V4, daemonset, image_of, is_ready, stays
 from tests.beds.simulator.cluster import Attempt
 from tests.beds.simulator.faults import (
     Answer,
     Effect,
+    Hang,
     LateRequest,
     LateWatch,
     LoseAnswer,
@@ -25,7 +28,8 @@ from tests.beds.simulator.faults import (
     Rule,
 )
 from tests.beds.simulator.refusal import Refused
-from tests.system.pulls import pulling
+from tests.system.pulls import pulling, restart
+from tests.system.test_pre_download_wait import updated
 
 JOBS = "imagepulljobs.apps.kruise.io"
 IN_PLACE = {"rollingUpdateType": "InPlaceIfPossible"}
@@ -48,12 +52,6 @@ def refused(bed: Bed, kind: str, among: Callable[[Object], bool]) -> Iterator[No
     admission.remove(admit)
 
 
-def two(first: str, second: str) -> Object:
-    """A template with two containers."""
-    containers = [{"name": "agent", "image": first}, {"name": "helper", "image": second}]
-    return {"template": {"spec": {"containers": containers}}}
-
-
 async def deployed(bed: Bed, edit: Object) -> list[str]:
     """Three nodes, updated in place from now on."""
     nodes = await bed.deploy(daemonset(rolling=IN_PLACE), nodes=3)
@@ -61,16 +59,6 @@ async def deployed(bed: Bed, edit: Object) -> list[str]:
         await bed.edit(edit)
         await bed.settled()
     return nodes
-
-
-async def test_a_job_that_is_refused_keeps_no_other_image_back(pulls: Bed) -> None:
-    nodes = await deployed(pulls, two(V1, V1))
-    with refused(pulls, "imagepulljobs", lambda job: job["spec"]["image"] == V2):
-        await pulls.edit(two(V2, V3))
-        await pulls.event("CreatedImagePullJob", V3)
-        began = pulls.clock()
-        await pulls.runs_on(*nodes, image=V2)
-    assert pulls.clock() - began < 60, "nobody waits for the one that cannot be made"
 
 
 def is_puller(pod: Object) -> bool:
@@ -114,40 +102,6 @@ async def test_a_rollout_in_place_says_that_its_job_is_to_pull_nowhere(pulls: Be
     await serving(pulls, V1)
     await pulls.api.patch(IMAGE_PULL_JOBS, name, {"spec": {"parallelism": 1}})
     await pulls.runs_on(*nodes, image=V2)
-
-
-async def test_nobody_waits_for_a_job_that_is_being_deleted(pulls: Bed) -> None:
-    nodes = await deployed(pulls, {})
-    pulls.nodes.behave("*", Behaviour(pull=100.0))
-    await pulls.set_image(V2)
-    (job,) = await pulls.until(IMAGE_PULL_JOBS, lambda found: "" if found else "none", "a job")
-    name = job["metadata"]["name"]
-    await pulls.api.patch(IMAGE_PULL_JOBS, name, {"metadata": {"finalizers": ["example.com/keep"]}})
-    await pulls.api.delete(IMAGE_PULL_JOBS, name)
-    await pulls.runs_on(*nodes, image=V2)
-
-
-async def test_an_updated_pod_not_ready_any_more_leaves_others_protected(pulls: Bed) -> None:
-    """The threshold is for making the job. The node that the first one is updated on goes without its image."""
-    await pulls.add_nodes(3)
-    await pulls.deploy(daemonset(rolling={**IN_PLACE, "maxUnavailable": 2, "selector": {"matchLabels": {"go": "1"}}}))
-    annotations = {"apps.kruise.io/image-predownload-min-updated-ready-pods": "1"}
-    await pulls.api.patch(DAEMONSETS, "agent", {"metadata": {"annotations": annotations}})
-    await pulls.label_node("node-2", go="1")
-    for node in ("node-0", "node-1"):
-        pulls.nodes.behave(node, Behaviour(missing_images=(V2,)))
-    await pulls.set_image(V2)
-    await pulls.status(updated=1, available=3)
-    await pulls.until(IMAGE_PULL_JOBS, lambda found: "" if found else "none", "a job")
-    for node in ("node-0", "node-1"):
-        await pulls.label_node(node, go="1")
-    await pulls.condition("Reconciling", "ImagesNotPulled")
-    pulls.nodes.behave("node-2", Behaviour(ready=None))
-    await pulls.nodes.ready((await pulls.pods())["node-2"], value=False)
-    await pulls.status(updated=1, available=2)
-    await pulls.idle()
-    pods = await pulls.pods()
-    assert {image_of(pods[node]) for node in ("node-0", "node-1")} == {V1}
 
 
 async def test_a_job_that_was_removed_and_is_wanted_again_is_made_again() -> None:
@@ -235,3 +189,109 @@ async def test_a_job_that_is_never_answered_is_waited_for_as_long_as_one_attempt
     await pulls.set_image(V2)
     await pulls.runs_on(*nodes, image=V2)
     assert 300 <= pulls.clock() - began < 600
+
+
+async def test_a_job_of_somebody_else_is_not_waited_for(pulls: Bed) -> None:
+    nodes = await pulls.deploy(daemonset(rolling=IN_PLACE), nodes=3)
+    pulls.nodes.behave("*", Behaviour(pull=60.0))
+    await pulls.set_image(V2)
+    await pulls.event("CreatedImagePullJob", V2)
+    (ours,) = await pulls.api.list(IMAGE_PULL_JOBS)
+    await pulls.set_image(V1)
+    await pulls.until(IMAGE_PULL_JOBS, lambda found: "it is there" if found else "", "the job is gone")
+    theirs = {"metadata": {"name": ours["metadata"]["name"]}, "spec": {"image": V2, "parallelism": 0}}
+    await pulls.api.create(IMAGE_PULL_JOBS, theirs)
+    pulls.nodes.behave("*", Behaviour())
+    began = pulls.clock()
+    await pulls.set_image(V2)
+    await pulls.runs_on(*nodes, image=V2)
+    assert pulls.clock() - began < 10
+    assert (await pulls.event("FailedCreateImagePullJob", "already exists"))["type"] == "Warning"
+
+
+async def test_a_job_goes_with_its_daemonset_also_where_dependents_are_to_stay(pulls: Bed) -> None:
+    """Or the next DaemonSet of that name could not make its own, and would not wait for the image."""
+    nodes = await pulls.deploy(daemonset(rolling=IN_PLACE), nodes=3)
+    pulls.nodes.behave("*", Behaviour(missing_images=(V2,)))
+    await pulls.set_image(V2)
+    await pulls.condition("Reconciling", "ImagesNotPulled")
+    await pulls.api.delete(DAEMONSETS, "agent", options={"propagationPolicy": "Orphan"})
+    await pulls.until(IMAGE_PULL_JOBS, lambda found: "it is there" if found else "", "the job is gone")
+    assert len(await pulls.api.list(PODS)) == 3
+    pulls.nodes.behave("*", Behaviour(pull=60.0))
+    await pulls.api.create(DAEMONSETS, daemonset(image=V2, rolling=IN_PLACE))
+    await pulls.event("CreatedImagePullJob", V2)
+    await asyncio.sleep(50)
+    assert {image_of(pod) for pod in (await pulls.pods()).values()} == {V1}
+    await pulls.runs_on(*nodes, image=V2)
+
+
+async def test_a_job_that_was_refused_at_first_is_waited_for_once_it_is_made(pulls: Bed) -> None:
+    """Also before a watch shows it."""
+    nodes = await pulls.deploy(daemonset(rolling=IN_PLACE), nodes=3)
+    pulls.nodes.behave("*", Behaviour(pull=5.0))
+    faults = pulls.simulator.link.faults
+    faults.add(Rule(verb="create", resource=JOBS, effect=Answer(500), times=1))
+    faults.add(Rule(verb="watch", resource=JOBS, effect=LateWatch(seconds=30.0)))
+    await pulls.controller.kill()
+    restart(pulls)
+    await asyncio.sleep(60)  # until it knows which jobs there are
+    await pulls.set_image(V2)
+    await pulls.event("CreatedImagePullJob", V2)
+    await asyncio.sleep(20)
+    there = {node for node, pod in (await pulls.pods()).items() if image_of(pod) == V2}
+    assert there <= {"node-2"}, "whose turn may have come while there was none"
+    await pulls.runs_on(*nodes, image=V2)
+
+
+@pytest.mark.parametrize("status", [403, 500])
+async def test_nobody_waits_for_a_job_that_cannot_be_made(pulls: Bed, status: int) -> None:
+    nodes = await pulls.deploy(daemonset(rolling=IN_PLACE), nodes=3)
+    pulls.simulator.link.faults.add(Rule(verb="create", resource=JOBS, effect=Answer(status)))
+    began = pulls.clock()
+    await pulls.set_image(V2)
+    await pulls.runs_on(*nodes, image=V2)
+    assert pulls.clock() - began < 10
+
+
+async def test_a_leader_that_never_learns_of_jobs_is_waited_for_ten_seconds(pulls: Bed) -> None:
+    nodes = await pulls.deploy(daemonset(pod=PROBED, rolling=IN_PLACE), nodes=3)
+    await pulls.controller.kill()
+    pulls.simulator.link.faults.add(Rule(verb="list,watch", resource=JOBS, effect=Hang()))
+    began = pulls.clock()
+    pulls.controller.start(replace(pulls.controller.settings, gates=FeatureGates(pre_download=True)))
+    await pulls.set_image(V2)
+    await pulls.runs_on(*nodes, image=V2)
+    assert 10 <= pulls.clock() - began < 15
+
+
+async def test_a_new_leader_does_not_run_ahead_of_jobs_it_does_not_know(pulls: Bed) -> None:
+    await pulls.deploy(daemonset(rolling=IN_PLACE), nodes=3)
+    pulls.nodes.behave("*", Behaviour(pull=60.0))
+    await pulls.set_image(V2)
+    await asyncio.sleep(10)
+    await pulls.controller.kill()
+    late = Rule(verb="list,watch", resource=JOBS, effect=Hang(seconds=5.0))
+    pulls.simulator.link.faults.add(late)
+    restart(pulls)
+    await asyncio.sleep(30)
+    assert {image_of(pod) for pod in (await pulls.pods()).values()} == {V1}
+    await pulls.settled()
+
+
+async def test_a_job_that_ends_is_replaced_when_nodes_begin_to_wait(pulls: Bed) -> None:
+    """Or a node on which it has failed would be updated without the image as soon as it is gone."""
+    nodes = await pulls.deploy(daemonset(rolling=IN_PLACE), nodes=3)
+    await pulls.edit({"updateStrategy": {"rollingUpdate": {"paused": True, "rollingUpdateType": "Standard"}}})
+    pulls.nodes.behave("node-1", Behaviour(missing_images=(V2,)))
+    await pulls.set_image(V2)
+    await pulls.event("CreatedImagePullJob", V2)
+    await asyncio.sleep(60)
+    await pulls.edit({"updateStrategy": {"rollingUpdate": {**IN_PLACE, "paused": False}}})
+    await updated(pulls, "node-0", "node-2")
+    await asyncio.sleep(3600)
+    (left,) = [pod for node, pod in (await pulls.pods()).items() if node == "node-1"]
+    assert (image_of(left), is_ready(left)) == (V1, True)
+    assert len(await pulls.api.list(IMAGE_PULL_JOBS)) == 1
+    pulls.nodes.behave("node-1")
+    await pulls.runs_on(*nodes, image=V2)

@@ -69,21 +69,6 @@ async def test_a_node_that_cannot_pull_the_image_is_left_alone_and_named(pulls: 
     await pulls.runs_on(*nodes, image=V2)
 
 
-async def test_an_unreadable_strategy_is_told_while_images_are_pulled(pulls: Bed) -> None:
-    nodes = await pulls.deploy(daemonset(rolling=IN_PLACE), nodes=2)
-    pulls.nodes.behave("*", Behaviour(pull=30.0))
-    await pulls.set_image(V2)
-    await pulls.until(IMAGE_PULL_JOBS, lambda found: "" if found else "no job", "a job")
-    pulls.simulator.cluster.admission.clear()
-    await pulls.edit({"updateStrategy": {"rollingUpdate": {"maxUnavailable": "some"}}})
-    await pulls.condition("Degraded", "InvalidSpec")
-    await asyncio.sleep(120)
-    await updated(pulls)
-    assert len(await pulls.api.list(IMAGE_PULL_JOBS)) == 1
-    await pulls.edit({"updateStrategy": {"rollingUpdate": {"maxUnavailable": 1}}})
-    await pulls.runs_on(*nodes, image=V2)
-
-
 async def test_with_the_annotation_new_pods_wait_too_but_not_for_what_has_failed(pulls: Bed) -> None:
     nodes = await pulls.deploy(daemonset(), nodes=3)
     annotations = {WAIT: "true", PARALLELISM: "3"}
@@ -96,31 +81,6 @@ async def test_with_the_annotation_new_pods_wait_too_but_not_for_what_has_failed
     assert image_of(pods["node-2"]) == V2, "its attempt has failed, so it is its turn"
     assert {image_of(pods[node]) for node in nodes[:2]} == {V1}
     pulls.nodes.behave("node-2")
-    await pulls.runs_on(*nodes, image=V2)
-
-
-async def test_without_it_a_rollout_in_place_takes_its_turns_at_once(pulls: Bed) -> None:
-    nodes = await pulls.deploy(daemonset(rolling=IN_PLACE), nodes=3)
-    await pulls.api.patch(DAEMONSETS, "agent", {"metadata": {"annotations": {WAIT: "false"}}})
-    pulls.nodes.behave("*", Behaviour(pull=30.0))
-    began = pulls.clock()
-    await pulls.set_image(V2)
-    await updated(pulls, "node-2")
-    assert pulls.clock() - began < 5
-    await pulls.runs_on(*nodes, image=V2)
-
-
-async def test_a_node_waits_for_every_image_of_its_pod(pulls: Bed) -> None:
-    nodes = await pulls.add_nodes(3)
-    before, after = (
-        [{"name": "agent", "image": image}, {"name": "helper", "image": f"helper:v{number}"}]
-        for number, image in ((1, V1), (2, V2))
-    )
-    await pulls.deploy(daemonset(rolling=IN_PLACE, pod={"containers": before}))
-    pulls.nodes.behave("*", Behaviour(pulls={"*helper:v2": 60.0}))
-    await pulls.edit({"template": {"spec": {"containers": after}}})
-    await asyncio.sleep(50)
-    assert {image_of(pod) for pod in (await pulls.pods()).values()} == {V1}
     await pulls.runs_on(*nodes, image=V2)
 
 

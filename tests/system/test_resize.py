@@ -8,15 +8,26 @@ import msgspec
 import pytest
 
 from controller.settings import FeatureGates
-from tests.beds.api import PODS, STRATEGIC_MERGE_PATCH
 from tests.beds.controller.bed import Bed
 from tests.beds.nodes import Behaviour
 from tests.beds.objects import V1, V2
 from tests.beds.simulator.faults import Answer, Rule
 from tests.system.both import a_while, both_beds
-from tests.system.in_place import container_of, identities, is_open, restarts, runs, serving, told
+from tests.system.in_place import (
+    container,
+    container_of,
+    cpu_of,
+    deployed,
+    edit,
+    identities,
+    is_open,
+    restarts,
+    runs,
+    serving,
+    small,
+    told,
+)
 from tests.system.monitor import monitoring
-from tests.system.resizes import container, cpu_of, deployed, edit, small
 
 
 @both_beds
@@ -31,16 +42,6 @@ async def test_resources_change_without_a_restart(bed: Bed) -> None:
     assert {(cpu_of(pod), restarts(pod)) for pod in after.values()} == {("200m", 0)}
     await bed.idle()
     assert told(bed)[1:] == [f"node-{n} {what}" for n in (2, 1, 0) for what in ("pods", "pods/resize")]
-
-
-async def test_one_pod_at_a_time_until_its_kubelet_has_done_it(bed: Bed) -> None:
-    await deployed(bed, 4)
-    bed.nodes.behave("*", Behaviour(resize=5.0))
-    await edit(bed, resources=small(cpu="200m"))
-    for done in range(4):
-        await bed.status(updated=done + 1, available=3)
-        assert sum(cpu_of(pod) == "200m" for pod in (await bed.pods()).values()) == done
-    await bed.settled()
 
 
 @both_beds
@@ -97,24 +98,6 @@ async def test_only_what_takes_a_restart_leaves_its_traffic_first(bed: Bed) -> N
     after = await bed.pods()
     assert identities(after) == before
     assert {(cpu_of(pod), restarts(pod)) for pod in after.values()} == {("200m", 1)}
-
-
-async def test_who_resizes_a_pod_after_its_update_is_left_alone(bed: Bed) -> None:
-    """As an autoscaler does."""
-    await deployed(bed, 2)
-    await edit(bed, resources=small(cpu="200m"))
-    await bed.settled()
-    name = (await bed.pods())["node-1"]["metadata"]["name"]
-    bed.journal.clear()
-    async with monitoring(bed, most_unavailable=0):
-        body = {"spec": {"containers": [{"name": "agent", "resources": small(cpu="300m")}]}}
-        await bed.api.patch(PODS, name, body, sub="resize", content_type=STRATEGIC_MERGE_PATCH)
-        await bed.until(PODS, lambda pods: "" if "300m" in map(cpu_of, pods) else "not resized", "300m")
-        await bed.idle()
-        assert bed.journal.work == []
-    await edit(bed, image=V2, resources=small(cpu="200m"))
-    await bed.settled()
-    assert cpu_of((await bed.pods())["node-1"]) == "300m", "the image is all that this edit changes"
 
 
 async def test_a_controller_without_the_gate_resizes_nothing_left_by_another(bed: Bed) -> None:
@@ -232,22 +215,3 @@ async def test_what_the_server_refuses_is_told(bed: Bed, refusal: Answer, after:
         assert bed.journal.deleted == []
         assert await serving(bed, V1) == {"node-0", "node-1", "node-2"}
         await bed.status(updated=1, available=2)
-
-
-async def test_others_changes_during_a_refused_resize_do_not_end_it(bed: Bed) -> None:
-    """Twice, as with two containers for debugging; each attempt takes such a change in."""
-    await deployed(bed, 1)
-    refused = Rule(verb="patch", resource="pods/resize", effect=Answer(status=403, reason="Forbidden"))
-    bed.simulator.link.faults.add(refused)
-    await edit(bed, image=V2, resources=small(cpu="200m"))
-    for number in range(2):
-        await asyncio.sleep(600)
-        pod = (await bed.pods())["node-0"]
-        more = [*pod["spec"].get("tolerations", ()), {"key": f"some-{number}", "operator": "Exists"}]
-        await bed.api.patch(PODS, pod["metadata"]["name"], {"spec": {"tolerations": more}})
-    await asyncio.sleep(600)
-    await bed.status(updated=1, available=0)
-    bed.simulator.link.faults.remove(refused)
-    bed.patience = 600.0
-    await bed.settled()
-    assert cpu_of((await bed.pods())["node-0"]) == "200m"

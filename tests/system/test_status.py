@@ -1,46 +1,185 @@
-"""What the status says and who is told."""
+"""What the status says: counts, columns, the phase of a rollout and its record; and how often it is written."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from itertools import groupby
 
 import pytest
 
-from tests.beds.api import DAEMONSETS, DAEMONSETS_ALPHA, PODS, Object
-from tests.beds.controller.bed import Bed
+from controller.api.objects import epoch
+from controller.runtime.pacing import LONGEST_INTERVAL
+from tests.beds.api import CONFIGMAPS, DAEMONSETS, NODES, PODS, Object
+from tests.beds.controller.bed import Bed, rollout_of
+from tests.beds.controller.opening import simulated
+from tests.beds.controller.waves import UNREADY, all_ready
+from tests.beds.kstatus import READ_AS, TERMINATING, kstatus
 from tests.beds.nodes import Behaviour
-from tests.beds.objects import V2, daemonset, on_delete
+from tests.beds.objects import V2, condition, daemonset, on_delete
+from tests.beds.simulator.faults import LateWatch, Rule
+from tests.system.admission import full_quota
 from tests.system.both import both_beds
-from tests.system.quota import lift_limit, limit_pods
+
+SETS = "daemonsets.apps.kruise.io"
+
+
+async def lose_patience_after(bed: Bed, seconds: int) -> None:
+    """From now on; a deadline of a second that held from the beginning would stall what is only slow."""
+    annotations = {"kruise-ds/progress-deadline-seconds": str(seconds)}
+    await bed.api.patch(DAEMONSETS, "agent", {"metadata": {"annotations": annotations}})
+
+
+def phases(bed: Bed) -> list[str]:
+    """The phases that were written, one after another."""
+    written = (rollout_of(write.answer).get("phase", "") for write in bed.journal.statuses)
+    return [phase for phase, _ in groupby(written)]
+
+
+async def stands(bed: Bed, phase: str) -> Object:
+    """Wait until the rollout is in that phase, and return its record. Whatever was written on the way, kstatus reads
+    as it should.
+    """
+    record = await bed.phase(phase)
+    for write in bed.journal.statuses:
+        written = rollout_of(write.answer).get("phase", "")
+        assert kstatus(write.answer) == READ_AS[written], f"{written}: {write.answer['status']['conditions']}"
+    return record
+
+
+async def progressing(bed: Bed) -> tuple[str, str]:
+    found = condition(await bed.daemonset(), "Progressing")
+    return found["status"], found["reason"]
 
 
 @both_beds
-async def test_the_status_counts_nodes(bed: Bed) -> None:
-    """n1 new and ready, n2 old and ready, n3 new and not ready, n4 none, n5 not eligible with a pod that is left."""
-    for name in ("n1", "n2", "n3", "n4", "n5"):
-        await bed.nodes.add(name)
-    await bed.deploy(on_delete())
+async def test_a_deployment_is_pending_then_progressing_then_healthy(bed: Bed) -> None:
+    await bed.add_nodes(3)
+    bed.nodes.behave("*", UNREADY)
+    await bed.api.create(DAEMONSETS, daemonset())
+    going = await stands(bed, "Progressing")
+    assert (going["target"], going["done"]) == (3, 0)
+    assert "completionTime" not in going
+    assert await progressing(bed) == ("True", "Updating")
+    await bed.runs_on("node-0", "node-1", "node-2", ready=False)
+    await all_ready(bed)
+    healthy = await stands(bed, "Healthy")
+    assert (healthy["target"], healthy["done"], healthy["mostDone"], healthy["mostUpdated"]) == (3, 3, 3, 3)
+    assert healthy["startTime"] <= healthy["completionTime"] <= healthy["lastTransitionTime"]
+    assert await progressing(bed) == ("True", "RolloutComplete")
+    assert phases(bed) == ["Pending", "Progressing", "Healthy"]
+
+
+@pytest.mark.parametrize(("silent", "most", "updated"), [(1, 1, 0), (1, 2, 5), (2, 2, 0), (3, 1, 0)])
+async def test_nodes_that_cannot_be_reached_stall_no_rollout(silent: int, most: int, updated: int) -> None:
+    """The template tolerates everything, as that of most node agents. The limit counts the silent nodes."""
+    async with simulated() as bed:
+        bed.patience = 86400.0
+        everything = {"tolerations": [{"operator": "Exists"}]}
+        made = daemonset(pod=everything, rolling={"maxUnavailable": most}, minReadySeconds=10)
+        nodes = await bed.deploy(made, nodes=6)
+        for name in nodes[:silent]:
+            await bed.nodes.lose(name)
+        await bed.set_image(V2)
+        await bed.condition("Progressing", "NodesUnreachable")
+        await bed.idle(60)
+        bed.journal.clear()
+        await bed.idle(6 * 3600)
+        assert bed.journal.writes == [], "time alone changes nothing"
+        one = await bed.daemonset()
+        assert (rollout_of(one)["phase"], rollout_of(one)["done"]) == ("Progressing", updated)
+        who = f"{silent} unreachable {'node' if silent == 1 else 'nodes'}: "
+        assert f"waits for {who}{', '.join(nodes[:silent][::-1])}" in condition(one, "Reconciling")["message"]
+
+        for name in nodes[:silent]:
+            await bed.nodes.regain(name)
+        await stands(bed, "Healthy")
+        assert "Stalled" not in phases(bed)
+
+
+@both_beds
+async def test_terminating_is_read_off_the_deletion_alone(bed: Bed) -> None:
+    await bed.deploy(daemonset(), nodes=1)
+    kept = {"metadata": {"finalizers": ["example.com/hold"]}}
+    await bed.api.patch(DAEMONSETS, "agent", kept)
+    await bed.api.delete(DAEMONSETS, "agent")
+    assert kstatus(await bed.daemonset()) == READ_AS["Terminating"] == TERMINATING
+    await bed.api.patch(DAEMONSETS, "agent", {"metadata": {"finalizers": None}})
+
+
+async def test_what_becomes_of_a_rollout_is_an_event_told_once(bed: Bed) -> None:
+    await bed.deploy(daemonset(), nodes=2)
+    bed.nodes.behave("*", UNREADY)
     await bed.set_image(V2)
-    await bed.seen()
-    for name in ("n1", "n3"):
-        await bed.api.delete(PODS, (await bed.pods())[name]["metadata"]["name"])
-    await bed.runs_on("n1", "n2", "n3", "n4", "n5")
+    await bed.status(updated=1, ready=1)
+    await lose_patience_after(bed, 1)
+    await stands(bed, "Stalled")
+    stalled = await bed.event("ProgressDeadlineExceeded", "Rollout stalled: no progress for 1 seconds")
+    assert stalled["type"] == "Warning"
+    await lose_patience_after(bed, 600)
+    bed.nodes.behave("*", None)
+    await all_ready(bed)
+    await stands(bed, "Healthy")
+    revision = (await bed.daemonset())["status"]["updateRevision"]
+    words = f"Rollout complete: 2 of 2 nodes have an available pod of revision {revision}"
+    complete = await bed.event("RolloutComplete", words)
+    assert complete["type"] == "Normal"
     await bed.controller.stop()
-    bed.nodes.behave("*", Behaviour(ready=None))
-    await bed.nodes.ready((await bed.pods())["n3"], value=False)
-    leftover = (await bed.pods())["n5"]["metadata"]["name"]
-    await bed.api.patch(PODS, leftover, {"metadata": {"finalizers": ["example.com/hold"]}})
-    await bed.taint("n5", {"key": "reserved", "effect": "NoExecute"})
-    await bed.taint("n4", {"key": "reserved", "effect": "NoSchedule"})
-    await bed.api.delete(PODS, (await bed.pods())["n4"]["metadata"]["name"], options={"gracePeriodSeconds": 0})
     bed.controller.start()
-    await bed.status(desired=3, current=3, ready=2, available=2, unavailable=1, updated=2, misscheduled=1)
-    await bed.condition("Progressing", "OnDelete")
-    await bed.condition("Available", "PodsUnavailable")
-    alpha = await bed.api.get(DAEMONSETS_ALPHA, "agent")
-    assert alpha["status"] == (await bed.daemonset())["status"]
-    assert alpha["status"]["updateRevision"] == alpha["status"]["daemonSetHash"]
-    await bed.api.patch(PODS, leftover, {"metadata": {"finalizers": None}})
+    await bed.idle()
+    told = [str(write.body["reason"]) for write in bed.journal.of("events") if isinstance(write.body, dict)]
+    assert [told.count(reason) for reason in ("ProgressDeadlineExceeded", "RolloutComplete")] == [1, 1]
+
+
+async def test_a_controller_that_starts_again_goes_on_with_the_record(bed: Bed) -> None:
+    await bed.deploy(daemonset(rolling={"maxUnavailable": 1, "partition": 1}), nodes=2)
+    await bed.set_image(V2)
+    held = await stands(bed, "Held")
+    await bed.seen()
+    await bed.idle()
+    await bed.controller.stop()
+    bed.journal.clear()
+    bed.controller.start()
+    await bed.idle(1.0)
+    assert bed.journal.writes == []
+    assert rollout_of(await bed.daemonset()) == held
+
+
+async def test_the_deadline_costs_one_status_and_one_event_and_time_none(bed: Bed) -> None:
+    bed.patience = 86400.0
+    await bed.deploy(daemonset(), nodes=3)
+    bed.nodes.behave("*", UNREADY)
+    await bed.set_image(V2)
+    await stands(bed, "Progressing")
+    await bed.idle(60)
+    bed.journal.clear()
+    stalled = await stands(bed, "Stalled")
+    waited = (epoch(stalled["lastTransitionTime"]) or 0) - (epoch(stalled["lastProgressTime"]) or 0)
+    assert 600 <= waited <= 601
+    await bed.idle(6 * 3600)
+    assert [write.resource for write in bed.journal.writes] == ["daemonsets.apps.kruise.io/status", "events"]
+
+
+async def test_while_the_cache_does_not_show_our_own_status_the_record_stays(bed: Bed) -> None:
+    bed.patience = 86400.0
+    await bed.deploy(daemonset(), nodes=3)
+    bed.nodes.behave("*", UNREADY)
+    await bed.set_image(V2)
+    await bed.status(updated=1, ready=2)
+    await bed.idle(30)
+    link = bed.simulator.link
+    link.faults.add(Rule(verb="watch", resource=SETS, effect=LateWatch(seconds=3600)))
+    link.drop_watches(SETS)
+    await all_ready(bed)
+    await bed.status(updated=2, available=2)
+    await bed.idle(30)
+    before = rollout_of(await bed.daemonset())
+    bed.journal.clear()
+    for pod in (await bed.pods()).values():
+        await bed.api.patch(PODS, pod["metadata"]["name"], {"metadata": {"labels": {"another": "look"}}})
+    await bed.idle(30)
+    assert bed.journal.writes == []
+    assert rollout_of(await bed.daemonset()) == before
 
 
 async def test_the_first_status_has_every_count_and_the_columns_of_kubectl(bed: Bed) -> None:
@@ -70,17 +209,97 @@ async def test_when_some_creates_are_refused_the_status_is_written_all_the_same(
     bed: Bed, make: Callable[..., Object]
 ) -> None:
     nodes = await bed.add_nodes(5)
-    await limit_pods(bed, 2)
-    await bed.api.create(DAEMONSETS, make())
-    await bed.status(desired=5, current=2, ready=2, available=2, unavailable=3)
-    degraded = await bed.condition("Degraded", "WritesFail")
-    assert "exceeded quota" in degraded["message"]
-    await bed.event("FailedCreate", "exceeded quota")
-    assert len(await bed.pods()) == 2
-    refused = [write for write in bed.journal.of("pods", "create", failed=True) if write.status == 403]
-    assert len({write.node for write in refused}) < 3, "a refused batch is the last one"
-
-    await lift_limit(bed)
+    async with full_quota(bed, 2):
+        await bed.api.create(DAEMONSETS, make())
+        await bed.status(desired=5, current=2, ready=2, available=2, unavailable=3)
+        degraded = await bed.condition("Degraded", "WritesFail")
+        assert "exceeded quota" in degraded["message"]
+        await bed.event("FailedCreate", "exceeded quota")
+        assert len(await bed.pods()) == 2
+        refused = [write for write in bed.journal.of("pods", "create", failed=True) if write.status == 403]
+        assert len({write.node for write in refused}) < 3, "a refused batch is the last one"
     await bed.runs_on(*nodes)
     await bed.settled()
     await bed.condition("Degraded", "AsExpected")
+
+
+PODS_PER_DEPLOY = 50
+
+
+@both_beds
+async def test_a_quiet_cluster_sees_no_writes(bed: Bed) -> None:
+    nodes = await bed.deploy(daemonset(), nodes=3)
+    beat = {"status": {"conditions": [{"type": "Ready", "status": "True", "reason": "Again"}]}}
+    for node in nodes:
+        await bed.api.patch(NODES, node, beat, sub="status")
+        await bed.label_node(node, irrelevant="yes")
+    note = {"metadata": {"annotations": {"example.com/seen": "yes"}}}
+    for pod in (await bed.pods()).values():
+        await bed.api.patch(PODS, pod["metadata"]["name"], note)
+    await bed.api.create(CONFIGMAPS, {"metadata": {"name": "unrelated"}})
+    await bed.idle(1.0)
+    assert bed.journal.writes == []
+
+
+async def test_six_quiet_hours_see_no_writes(bed: Bed) -> None:
+    bed.patience = 2 * 86400.0
+    await bed.deploy(daemonset(minReadySeconds=30), nodes=20)
+    await bed.idle(6 * 3600)
+    assert bed.journal.writes == []
+
+
+@both_beds
+async def test_a_deployment_and_an_update_write_hardly_more_than_pods(bed: Bed) -> None:
+    await bed.add_nodes(PODS_PER_DEPLOY)
+    began = asyncio.get_running_loop().time()
+    await bed.api.create(DAEMONSETS, daemonset(rolling={"maxUnavailable": "20%"}))
+    await bed.settled()
+    await bed.idle()
+    assert bed.journal.failed == []
+    assert bed.journal.counts()["create pods"] == PODS_PER_DEPLOY
+    assert len(bed.journal.work) <= 1.02 * PODS_PER_DEPLOY + 10 + statuses_since(began), str(bed.journal.counts())
+
+    bed.journal.clear()
+    began = asyncio.get_running_loop().time()
+    await bed.update(V2)
+    await bed.idle()
+    assert bed.journal.failed == []
+    assert len(bed.journal.created) == len(bed.journal.deleted) == PODS_PER_DEPLOY
+    assert len(bed.journal.work) <= 2.05 * PODS_PER_DEPLOY + 30 + statuses_since(began), str(bed.journal.counts())
+
+
+def statuses_since(began: float) -> float:
+    """How many more there may be: every three seconds one, if pods take so long to get ready."""
+    return (asyncio.get_running_loop().time() - began) / LONGEST_INTERVAL
+
+
+async def test_no_status_is_written_for_the_sake_of_a_condition_alone(bed: Bed) -> None:
+    bed.patience = 86400.0
+    await bed.add_nodes(40)
+    bed.nodes.behave("*", Behaviour(ready=3.0))
+    await bed.deploy(daemonset(rolling={"maxUnavailable": "10%"}))
+    await bed.update(V2)
+    await bed.idle(60)
+    for write in bed.journal.statuses:
+        assert isinstance(write.body, list)
+        paths = {str(one["path"]) for one in write.body if str(one["path"]).startswith("/status/")}
+        assert paths - {"/status/conditions"}, f"nothing but conditions is new: {write.body}"
+
+
+async def test_a_pod_turning_ready_with_its_condition_costs_few_statuses(bed: Bed) -> None:
+    bed.patience = 86400.0
+    await bed.deploy(daemonset(rolling={"maxUnavailable": 1, "partition": 1}), nodes=2)
+    await bed.set_image(V2)
+    await bed.phase("Held")
+    await bed.idle(60)
+    bed.journal.clear()
+    bed.nodes.behave("*", Behaviour(ready=None))
+    updated = (await bed.pods())["node-1"]
+    for _ in range(40):
+        await bed.nodes.ready(updated, value=False)
+        await asyncio.sleep(0.25)
+        await bed.nodes.ready(updated)
+        await asyncio.sleep(0.25)
+    await bed.idle(10)
+    assert 3 <= len(bed.journal.statuses) <= 15, "twenty seconds in which Held and Degraded took turns"
+    assert condition(await bed.daemonset(), "Ready")["status"] == "True"

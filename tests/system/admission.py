@@ -1,15 +1,14 @@
-"""Admission webhooks: one that is down, on both beds, and one that changes what is written, on the simulator. On the
-real control plane a policy of the server itself changes pods."""
+"""Admission on both beds: a webhook that is down, one that changes what is written, and a quota of pods."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import aclosing, asynccontextmanager, contextmanager
 
 import pytest
 
-from tests.beds.api import CONFIGMAPS, Object, Refusal, Resource
+from tests.beds.api import CONFIGMAPS, Api, Object, Refusal, Resource, closing
 from tests.beds.api import PODS as ALL_PODS
 from tests.beds.control_plane.cluster import LOOPBACK
 from tests.beds.control_plane.processes import free_port
@@ -17,7 +16,7 @@ from tests.beds.controller.bed import Bed
 from tests.beds.objects import pod
 from tests.beds.simulator.cluster import Attempt
 from tests.beds.simulator.kinds import PODS
-from tests.beds.simulator.refusal import Refused
+from tests.beds.simulator.refusal import Refused, forbidden
 
 WEBHOOKS = Resource(
     "/apis/admissionregistration.k8s.io/v1",
@@ -153,3 +152,61 @@ async def _refuses(bed: Bed) -> bool:
         if refusal.status != 500:
             raise
         return True
+
+
+QUOTAS = Resource("/api/v1", "resourcequotas", "ResourceQuota")
+COUNTED, QUOTA = "pods", "full"
+LONG = 3600.0
+"""Seconds for which nothing may happen to any pod."""
+
+
+@asynccontextmanager
+async def full_quota(bed: Bed, count: int) -> AsyncIterator[None]:
+    """No more than that many pods at a time, while the block runs; nobody makes or deletes any as it begins."""
+    if bed.simulation is None:
+        there = await bed.api.page(ALL_PODS)
+        await _store(bed.api, {COUNTED: count}, used=len(there["items"]))
+        async with asyncio.TaskGroup() as group:
+            counting = group.create_task(_count_off(bed.api, there["metadata"]["resourceVersion"]))
+            yield
+            counting.cancel()
+        await bed.api.delete(QUOTAS, QUOTA)
+        return
+    cluster = bed.simulation.cluster
+
+    def admit(attempt: Attempt) -> None:
+        new = attempt.kind is PODS and attempt.verb == "create"
+        if new and len(cluster.store.objects[PODS]) >= count:
+            raise forbidden(PODS, attempt.name, "exceeded quota: pods")
+
+    cluster.admission.append(admit)
+    yield
+    cluster.admission.remove(admit)
+
+
+async def _store(server: Api, hard: Mapping[str, int], *, used: int) -> None:
+    limits = {what: str(most) for what, most in hard.items()}
+    status = {"hard": limits, "used": dict.fromkeys(hard, str(used))}
+    await server.create(QUOTAS, {"metadata": {"name": QUOTA}, "spec": {"hard": limits}})
+    await server.patch(QUOTAS, QUOTA, {"status": status}, sub="status")
+
+
+async def _count_off(server: Api, version: str) -> None:
+    """The server itself counts only the pods that it lets in. Until cancelled."""
+    async with aclosing(closing(server.watch(ALL_PODS, resourceVersion=version, silence=LONG))) as events:
+        async for event in events:
+            if event.type == "DELETED":
+                await _one_less(server)
+
+
+async def _one_less(server: Api) -> None:
+    while True:
+        quota: Object = await server.get(QUOTAS, QUOTA)
+        used = quota["status"]["used"]
+        used[COUNTED] = str(int(used[COUNTED]) - 1)
+        try:
+            await server.replace(QUOTAS, quota, sub="status")
+            return
+        except Refusal as refusal:
+            if refusal.status != 409:  # it has just let another one in
+                raise

@@ -1,0 +1,387 @@
+"""Writes that the server refuses again and again: the rest goes on, and they are tried ever later."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+from itertools import pairwise
+
+import pytest
+
+from tests.beds.api import DAEMONSETS, PODS, REVISIONS
+from tests.beds.controller.bed import Bed, uids
+from tests.beds.controller.journal import Write
+from tests.beds.controller.opening import simulated
+from tests.beds.controller.waves import UNREADY
+from tests.beds.nodes import INSTANT, Behaviour
+from tests.beds.objects import V1, V2, condition, daemonset, image_of, node_of
+from tests.beds.simulator.cluster import Attempt
+from tests.beds.simulator.faults import Answer, Effect, NoConnection, Rule
+from tests.beds.simulator.kinds import PODS as POD_KIND
+from tests.beds.simulator.refusal import Refused, forbidden
+from tests.beds.virtual_time import now
+from tests.system.admission import full_quota, webhook_down
+from tests.system.both import both_beds
+
+MINUTE, HOUR = 60.0, 3600.0
+WEBHOOK = Answer(500, reason="InternalError", message='failed calling webhook "policy.example.com": no endpoints')
+SLOW = Behaviour(start=0.3, ready=0.2, terminate=0.3)
+
+
+def probes(bed: Bed) -> list[Write]:
+    return bed.journal.of("pods", "probe", failed=True)
+
+
+async def refused(bed: Bed, verb: str, times: int) -> None:
+    """Wait until so many of these writes of pods were answered by the webhook."""
+
+    def count() -> int:
+        return len([write for write in bed.journal.of("pods", verb, failed=True) if write.status == 500])
+
+    async with asyncio.timeout(bed.patience):
+        while count() < times:
+            await bed.journal.news(bed.patience)
+
+
+@pytest.mark.parametrize("answer", [WEBHOOK, NoConnection()], ids=["a webhook is down", "nobody answers"])
+async def test_a_dry_run_that_fails_is_tried_again_ever_later(answer: Effect) -> None:
+    broken = Rule(verb="create", resource="pods", effect=answer)
+    async with simulated(latency=0.02) as bed:
+        bed.patience = 10 * MINUTE
+        await bed.deploy(daemonset(), nodes=3)
+        bed.simulator.link.faults.add(broken)
+        await bed.set_image(V2)
+        await bed.seen()
+        await bed.idle(MINUTE)
+        assert 2 <= len(probes(bed)) <= 20, "in a minute"
+        bed.simulator.link.faults.remove(broken)
+        bed.patience = HOUR
+        await bed.runs_on("node-0", "node-1", "node-2", image=V2)
+
+
+@pytest.mark.real
+async def test_a_dry_run_waits_for_a_webhook_that_is_down(real_bed: Bed) -> None:
+    """It is tried again at once, then after a second."""
+    bed = real_bed
+    nodes = await bed.deploy(daemonset(), nodes=3)
+    async with webhook_down(bed, "create"):
+        await bed.set_image(V2)
+        await refused(bed, "probe", 3)
+        first, *_, third = bed.journal.of("pods", "probe", failed=True)
+        assert "failed calling webhook" in first.answer["message"]
+        assert third.began - first.at >= 1.0
+    await bed.runs_on(*nodes, image=V2)
+
+
+@both_beds
+async def test_a_full_quota_stops_no_update(bed: Bed) -> None:
+    """Five nodes and room for four pods: the fifth create is refused for ever, and the four are updated.
+
+    So they are by the edit that cures the shortage: a placement on fewer nodes.
+    """
+    nodes = await bed.add_nodes(5)
+    bed.nodes.behave("*", SLOW)
+    async with full_quota(bed, 4):
+        await bed.api.create(DAEMONSETS, daemonset(rolling={"maxUnavailable": 2}))
+        await bed.status(desired=5, available=4)
+        before = set(uids(await bed.pods()).values())
+        await bed.set_image(V2)
+        await bed.status(observed=2, desired=5, available=4, updated=4)
+        after = await bed.pods()
+        assert len(after) == 4
+        assert before.isdisjoint(uids(after).values())
+        for node in nodes[:4]:
+            await bed.label_node(node, few="yes")
+        await bed.edit({"template": {"spec": {"nodeSelector": {"few": "yes"}}}})
+        await bed.settled()
+        await bed.runs_on(*nodes[:4], image=V2)
+
+
+@pytest.mark.parametrize("edited", [False, True], ids=["as the next node's turn comes", "right after an edit"])
+async def test_a_template_that_was_accepted_is_asked_about_again(bed: Bed, edited: bool) -> None:
+    """A policy changes without any event: no node loses its pod to a template that is refused by now."""
+
+    def admit(attempt: Attempt) -> None:
+        if attempt.kind is POD_KIND and attempt.verb == "create" and V2 in str(attempt.object):
+            raise forbidden(POD_KIND, attempt.name, "not any more")
+
+    await bed.deploy(daemonset(), nodes=3)
+    bed.nodes.behave("*", UNREADY)
+    await bed.set_image(V2)
+    await bed.until(PODS, lambda found: "" if V2 in map(image_of, found) else "all are old", "one is new")
+    await asyncio.sleep(0.0 if edited else HOUR)
+    bed.simulator.cluster.admission.append(admit)
+    if edited:
+        await bed.edit({"revisionHistoryLimit": 5})
+    bed.nodes.behave("*", INSTANT)
+    await asyncio.sleep(HOUR)
+    assert sorted(map(image_of, (await bed.pods()).values())) == [V1, V1, V2]
+    (degraded,) = [one for one in (await bed.daemonset())["status"]["conditions"] if one["type"] == "Degraded"]
+    assert (degraded["reason"], "not any more" in degraded["message"]) == ("TemplateRefused", True)
+
+
+ANSWERS = {
+    "forbidden": (403, "Forbidden"),
+    "conflict": (409, "Conflict"),
+    "exists": (409, "AlreadyExists"),
+    "not found": (404, "NotFound"),
+    "too many requests": (429, "TooManyRequests"),
+    "error": (500, "InternalError"),
+}
+
+
+def refuse(
+    bed: Bed,
+    verb: str,
+    nodes: Collection[str],
+    answer: str = "forbidden",
+    *,
+    after: int = 0,
+    words: str = "the policy webhook says no",
+) -> None:
+    """Such a write to a pod of these nodes is refused, once `after` went through."""
+    code, reason = ANSWERS[answer]
+    seen: list[str] = []
+
+    def admit(attempt: Attempt) -> None:
+        if attempt.kind is POD_KIND and attempt.verb == verb and node_of(attempt.object) in nodes:
+            seen.append(attempt.name)
+            if len(seen) > after:
+                raise Refused(code, reason, words, retry_after=1 if code == 429 else None)
+
+    bed.simulator.cluster.admission.append(admit)
+
+
+@pytest.mark.parametrize("count", [15, 300])
+async def test_many_nodes_that_get_no_pod_and_come_first_delay_no_other_one(count: int) -> None:
+    async with simulated(latency=0.02) as bed:
+        bed.patience = HOUR
+        nodes = await bed.add_nodes(count + 20)
+        refused, served = sorted(nodes)[:count], sorted(nodes)[count:]
+        refuse(bed, "create", refused)
+        began = now()
+        await bed.api.create(DAEMONSETS, daemonset())
+        await bed.runs_on(*served)
+        assert now() - began < 60.0
+        began = now()
+        await bed.api.delete(PODS, (await bed.pods())[served[0]]["metadata"]["name"])
+        await bed.runs_on(*served)
+        assert now() - began < 2.0, "seconds; a lost pod among them"
+
+
+async def test_a_policy_that_speaks_of_a_quota_keeps_its_own_node_alone(bed: Bed) -> None:
+    nodes = sorted(await bed.add_nodes(6))
+    words = 'admission webhook "budget.example.com" denied the request: exceeded quota: pods, requested: pods=1'
+    refuse(bed, "create", nodes[:1], words=words)
+    await bed.api.create(DAEMONSETS, daemonset(rolling={"maxUnavailable": 2}))
+    await bed.runs_on(*nodes[1:])
+    began = now()
+    await bed.set_image(V2)
+    await bed.runs_on(*nodes[1:], image=V2)
+    assert now() - began < 30.0
+
+
+async def test_nodes_that_get_no_pod_are_tried_again_ever_less_often() -> None:
+    async with simulated(latency=0.02) as bed:
+        nodes = await bed.add_nodes(40)
+        refuse(bed, "create", nodes)
+        await bed.api.create(DAEMONSETS, daemonset())
+        await asyncio.sleep(HOUR)  # of virtual time
+        tried = [write for write in bed.journal.writes if write.verb == "create" and write.resource == "pods"]
+        assert len(tried) < 40 * 24, "each 9 times until it waits 300 s, then 12 times an hour"
+        bed.simulator.cluster.admission.clear()
+        began = now()
+        bed.patience = HOUR
+        await bed.runs_on(*nodes)
+        assert now() - began < 330.0
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+@pytest.mark.parametrize("verb", ["create", "delete"])
+async def test_whatever_the_answer_for_one_node_the_others_go_on(verb: str, answer: str) -> None:
+    """Also one that means something else when the API server itself gives it: a webhook chooses its words."""
+    async with simulated(latency=0.02) as bed:
+        bed.patience = HOUR
+        nodes = sorted(await bed.add_nodes(6))
+        if verb == "delete":
+            await bed.deploy(daemonset())
+            refuse(bed, verb, nodes[-1:], answer)
+        else:
+            refuse(bed, verb, nodes[:1], answer)
+            await bed.api.create(DAEMONSETS, daemonset())
+            await bed.status(available=5)
+        began = now()
+        await bed.set_image(V2)
+        await bed.status(updated=5)
+        assert now() - began < 150.0, "seconds: of a busy server each request is tried again for 30, three times over"
+        await asyncio.sleep(300.0)  # of virtual time
+        (conditions,) = [one["status"]["conditions"] for one in await bed.api.list(DAEMONSETS)]
+        assert "the policy webhook says no" in str(conditions), "it is told why one node waits"
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+async def test_a_node_whose_dry_run_fails_stops_no_update_of_others(answer: str) -> None:
+    async with simulated(latency=0.02) as bed:
+        bed.patience = 900.0
+        nodes = sorted(await bed.add_nodes(6))
+        await bed.deploy(daemonset(rolling={"maxUnavailable": 2}))
+        refuse(bed, "create", nodes[-1:], answer)
+        await bed.set_image(V2)
+        await bed.status(updated=5)
+
+
+async def test_a_taken_name_of_a_dry_run_stops_no_rollout() -> None:
+    """Anybody can work it out. The server looks for the name last: the template was accepted."""
+    async with simulated(latency=0.02) as bed:
+        bed.patience = HOUR
+        await bed.deploy(daemonset(), nodes=3)
+        await bed.set_image(V2)
+        await bed.status(observed=2, updated=3)
+        (probe,) = bed.journal.of("pods", "probe")
+        stranger = probe.name
+        plain = {"containers": [{"name": "main", "image": "stranger:1"}]}
+        await bed.api.create(PODS, {"metadata": {"name": stranger}, "spec": plain})
+        await bed.set_image("demo:v3")
+        await bed.status(observed=3, updated=3)
+
+
+async def test_an_orphaned_revision_without_our_labels_stops_nothing() -> None:
+    async with simulated(latency=0.02) as bed:
+        bed.patience = HOUR
+        nodes = await bed.deploy(daemonset(), nodes=3)
+        (stored,) = await bed.api.list(REVISIONS)
+        name = stored["metadata"]["name"]
+        orphan = {key: stored[key] for key in ("data", "revision")} | {"metadata": {"name": name}}
+        await bed.controller.stop()
+        await bed.api.delete(REVISIONS, name)
+        await bed.api.create(REVISIONS, orphan)
+        await bed.api.delete(PODS, (await bed.pods())[nodes[0]]["metadata"]["name"])
+        bed.controller.start()
+        await bed.runs_on(*nodes)
+
+
+async def test_a_raised_quota_is_seen_within_half_a_minute() -> None:
+    async with simulated(latency=0.02) as bed:
+        bed.patience = HOUR
+        nodes = await bed.add_nodes(5)
+        async with full_quota(bed, 4):
+            await bed.api.create(DAEMONSETS, daemonset())
+            await bed.status(available=4)
+            await asyncio.sleep(HOUR)  # of virtual time
+        began = now()
+        await bed.runs_on(*nodes)
+        assert now() - began <= 35.0
+
+
+LATENCY = 1.0
+"""Seconds for each request of the controller: so many that those sent together are seen to be."""
+
+DAYS = 3 * 86400.0
+
+
+def rounds(bed: Bed) -> list[int]:
+    """How many pods were created together, batch by batch."""
+    answered = [int(write.at / LATENCY) for write in bed.journal.of("pods", "create", failed=True)]
+    return [answered.count(moment) for moment in sorted(set(answered))]
+
+
+async def test_creates_refused_after_ten_pods_are_tried_one_by_one() -> None:
+    async with simulated(latency=LATENCY) as bed:
+        bed.patience = DAYS
+        await bed.add_nodes(100)
+        async with full_quota(bed, 10):
+            await bed.api.create(DAEMONSETS, daemonset())
+            await bed.status(desired=100, current=10, updated=10)
+            await bed.idle(5)
+            assert rounds(bed)[:5] == [1, 2, 4, 8, 1]
+        await bed.settled()
+        assert len(await bed.pods()) == 100
+
+
+async def test_a_pod_that_fails_again_and_again_is_replaced_later_and_later(bed: Bed) -> None:
+    bed.patience = DAYS
+    await bed.nodes.add("node-0")
+    await bed.deploy(daemonset())
+    bed.nodes.behave("node-0", Behaviour(fail=0.0))
+    await bed.nodes.fail((await bed.pods())["node-0"])
+    await bed.until(PODS, lambda _: "" if len(bed.journal.deleted) >= 12 else "too few", "12 pods")
+    at = [write.at for write in bed.journal.of("pods", "delete")]
+    pauses = [round(after - before) for before, after in pairwise(at)]
+    assert pauses == [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 900]
+
+    bed.journal.clear()
+    await bed.edit({"minReadySeconds": 1})
+    await bed.until(PODS, lambda _: "" if bed.journal.deleted else "none", "a pod deleted")
+    first = bed.journal.of("pods", "delete")[0]
+    assert first.at - at[-1] < 5, "a new generation begins at once"
+
+
+async def test_a_status_costs_one_write_and_no_read() -> None:
+    async with simulated(latency=0.01) as bed:
+        await bed.deploy(daemonset(), nodes=1)
+        link = bed.simulator.link
+        link.seen.clear()
+        await bed.nodes.add("node-1")
+        await bed.status(desired=2, available=2)
+        await bed.idle(30)
+        assert link.counts()["get daemonsets.apps.kruise.io"] == 0
+        assert len(bed.journal.statuses) <= 2
+
+
+async def test_while_no_pod_can_be_created_it_is_said_once_and_until_one_can(bed: Bed) -> None:
+    """Between the tries a back-off leaves nothing to do; that is no success."""
+    bed.patience = DAYS
+    nodes = await bed.add_nodes(5)
+
+    def policy(attempt: Attempt) -> None:
+        if attempt.kind is POD_KIND and attempt.verb == "create":
+            raise forbidden(POD_KIND, attempt.name, 'violates PodSecurity "restricted:latest"')
+
+    bed.simulator.cluster.admission.append(policy)
+    await bed.api.create(DAEMONSETS, daemonset())
+    degraded = await bed.condition("Degraded", "WritesFail")
+    assert "PodSecurity" in degraded["message"]
+    await asyncio.sleep(10)
+    bed.journal.clear()
+    await asyncio.sleep(900)
+    assert len(bed.journal.of("pods", "create", failed=True)) > 12, "each node is tried now and then"
+    told = [write.answer["status"]["rollout"]["phase"] for write in bed.journal.statuses]
+    assert told == ["Stalled"], "after progressDeadlineSeconds; nothing else is news"
+    assert condition(await bed.daemonset(), "Degraded")["reason"] == "WritesFail"
+
+    bed.simulator.cluster.admission.remove(policy)
+    await bed.settled()
+    await bed.runs_on(*nodes)
+    await bed.condition("Degraded", "AsExpected")
+
+
+FORBIDDEN = Answer(403, reason="Forbidden", message="the webhook says no")
+
+
+@pytest.mark.parametrize("by", [-HOUR, HOUR], ids=["back", "ahead"])
+async def test_a_refused_create_is_tried_again_as_soon_as_otherwise(by: float) -> None:
+    """Four refusals are worth 0, 1, 2 and 4 seconds; then the node gets its pod."""
+    refused = Rule(verb="create", resource="pods", nth=(1, 2, 3, 4), effect=FORBIDDEN)
+    async with simulated(refused, latency=0.01) as bed:
+        await bed.add_nodes(1)
+        began = now()
+        await bed.api.create(DAEMONSETS, daemonset())
+        await asyncio.sleep(2.0)  # of virtual time: in the middle of a wait
+        bed.controller.ahead = by
+        await bed.settled()
+        assert 7.0 <= now() - began < 15.0
+
+
+@pytest.mark.parametrize("by", [-HOUR, HOUR], ids=["back", "ahead"])
+async def test_a_refused_template_is_asked_about_again_after_a_minute(by: float) -> None:
+    refused = Rule(verb="create", resource="pods", nth=(3, 4), effect=FORBIDDEN)
+    async with simulated(refused, latency=0.01) as bed:
+        await bed.add_nodes(2)
+        bed.patience = 600.0
+        await bed.deploy(daemonset())
+        began = now()
+        await bed.set_image(V2)
+        await bed.event("TemplateRefused")
+        bed.controller.ahead = by
+        await bed.runs_on("node-0", "node-1", image=V2)
+        assert 60.0 <= now() - began < 75.0
