@@ -242,16 +242,29 @@ def rollout_plan(
 ) -> RolloutPlan:
     """The plan for the DaemonSet in `snapshot`, with up to `waves` computed waves (0: all). `answer` is None without
     a dry run. Raises ValueError for a spec that the planner cannot use."""
-    surveyed = survey(snapshot)
+    surveyed, world = survey(snapshot), world_of(snapshot)
     pace = pace_of(snapshot.pods, surveyed.rollout.revision.hash)
     refusal = refusal_in(snapshot.daemonset, answer)
-    verdict = TemplateRefused(words=refusal, unknown_fields=answer is not None and answer.unknown_fields)
-    found = _forecast_of(snapshot, surveyed.rollout, waves, verdict if refusal else None, pace, tell)
-    later, wrong = ((), ()) if refusal else _steps_and_checks(found, waves, tell)
-    answered = _dry_run_checks(answer, refusal) if answer is not None else ()
-    checks = (*answered, *_missing_rights(snapshot), *wrong, *warnings_of(snapshot, found))
+    if refusal:
+        verdict = TemplateRefused(words=refusal, unknown_fields=answer is not None and answer.unknown_fields)
+        world = replace(world, verdicts={surveyed.rollout.revision.hash: verdict}, ask_at=math.inf)
+    failing = frozenset((one.pod.node, one.pod.hash) for one in snapshot.pods if failure_of(one) is not None)
+    hopeless, seconds = failing | port_waiters(surveyed.rollout), pace.seconds if pace else 0.0
+    found = forecast(world, never_ready=hopeless, waves=waves, pace=seconds, tell=tell)
+    later: tuple[Later, ...] = ()
+    checks = [*(_dry_run_checks(answer, refusal) if answer is not None else ()), *_missing_rights(snapshot)]
+    try:
+        later = () if refusal else later_steps(found, waves, tell)
+    except CommandError as error:
+        checks.append(_warning("Steps", error.message, error.hints))
     return RolloutPlan(
-        survey=surveyed, forecast=found, later=later, pace=pace, checks=checks, tried=asked, refusal=refusal
+        survey=surveyed,
+        forecast=found,
+        later=later,
+        pace=pace,
+        checks=(*checks, *warnings_of(snapshot, found)),
+        tried=asked,
+        refusal=refusal,
     )
 
 
@@ -284,31 +297,6 @@ def refusal_in(daemonset: DaemonSet, answer: DryRunAnswer | None) -> str:
     return found.message if of_a_pod and trusted else ""
 
 
-def _forecast_of(
-    snapshot: Snapshot,
-    rollout: RolloutState,
-    waves: int,
-    refused: TemplateRefused | None,
-    pace: Pace | None,
-    tell: Tell | None,
-) -> Forecast:
-    world = world_of(snapshot)
-    if refused:
-        world = replace(world, verdicts={rollout.revision.hash: refused}, ask_at=math.inf)
-    failing = frozenset((one.pod.node, one.pod.hash) for one in snapshot.pods if failure_of(one) is not None)
-    hopeless, seconds = failing | port_waiters(rollout), pace.seconds if pace else 0.0
-    return forecast(world, never_ready=hopeless, waves=waves, pace=seconds, tell=tell)
-
-
-def _steps_and_checks(
-    found: Forecast, waves: int, tell: Tell | None
-) -> tuple[tuple[Later, ...], tuple[ForecastWarning, ...]]:
-    try:
-        return later_steps(found, waves, tell), ()
-    except CommandError as error:
-        return (), (ForecastWarning(name="Steps", result=CheckResult.WARNING, text=error.message, hints=error.hints),)
-
-
 def _dry_run_checks(answer: DryRunAnswer, refusal: str) -> Iterator[ForecastWarning]:
     text = {
         CheckResult.OK: "server dry-run of the pod template",
@@ -324,7 +312,11 @@ def _missing_rights(snapshot: Snapshot) -> Iterator[ForecastWarning]:
     lost = {"nodes": "nodes without a pod are not seen, selector and placement are not judged"}
     for one in snapshot.unread:
         text = f"no right to list {one.what}: {lost.get(one.what, 'the plan is made without them')}"
-        yield ForecastWarning(name="MissingRights", result=CheckResult.WARNING, text=text)
+        yield _warning("MissingRights", text)
+
+
+def _warning(name: str, text: str, hints: tuple[str, ...] = ()) -> ForecastWarning:
+    return ForecastWarning(name=name, result=CheckResult.WARNING, text=text, hints=hints)
 
 
 KIND: Final = "RolloutPlan"
@@ -333,13 +325,26 @@ KIND: Final = "RolloutPlan"
 def document_of(plan: RolloutPlan) -> JSONObject:
     """Nodes are in update order; times are seconds from now, null if unknown. `wouldChange` is what `--exit-code`
     reports, `rest` the nodes after `--waves`, and `kept` the nodes that do not get the revision, by blocker."""
-    found, daemonset = plan.forecast, plan.survey.daemonset
+    found, daemonset, budget = plan.forecast, plan.survey.daemonset, plan.forecast.start.budget
+    rolling, pace, seconds = daemonset.rolling_update, plan.pace, plan.seconds
+    estimate: JSONObject | None = None
+    if pace is not None and seconds is not None:
+        estimate = {"seconds": round(seconds), "perNodeSeconds": round(pace.seconds), "fromNodes": pace.nodes}
     fields: JSONObject = {
         "metadata": {"name": daemonset.name, "namespace": daemonset.namespace},
         "asked": list(plan.tried),
         "wouldChange": found.changes,
         "revision": {"from": plan.previous_number, "to": plan.number, "hash": found.start.revision.hash},
-        "limits": _limits(plan),
+        "limits": {
+            "strategy": "OnDelete" if rolling is None else "RollingUpdate",
+            "desired": budget.desired,
+            "partition": None if rolling is None else rolling.partition,
+            "partitionNodes": budget.partition,
+            "maxUnavailable": budget.max_unavailable,
+            "maxSurge": budget.max_surge,
+            "minReadySeconds": daemonset.spec.min_ready_seconds,
+            "paused": daemonset.paused,
+        },
         "unavailableNow": [
             {"node": row.node, "state": row.state.value, "why": row.why} for row in plan.unavailable_rows
         ],
@@ -357,32 +362,10 @@ def document_of(plan: RolloutPlan) -> JSONObject:
             "desired": found.end.budget.desired,
         },
         "effect": msgspec.to_builtins(plan.effect),
-        "estimate": _estimate(plan),
+        "estimate": estimate,
         "checks": msgspec.to_builtins(plan.checks),
     }
     return document(KIND, **fields)
-
-
-def _limits(plan: RolloutPlan) -> JSONObject:
-    daemonset, budget = plan.survey.daemonset, plan.forecast.start.budget
-    rolling = daemonset.rolling_update
-    return {
-        "strategy": "OnDelete" if rolling is None else "RollingUpdate",
-        "desired": budget.desired,
-        "partition": None if rolling is None else rolling.partition,
-        "partitionNodes": budget.partition,
-        "maxUnavailable": budget.max_unavailable,
-        "maxSurge": budget.max_surge,
-        "minReadySeconds": daemonset.spec.min_ready_seconds,
-        "paused": daemonset.paused,
-    }
-
-
-def _estimate(plan: RolloutPlan) -> JSONObject | None:
-    if plan.pace is None or plan.seconds is None:
-        return None
-    seconds, each = round(plan.seconds), round(plan.pace.seconds)
-    return {"seconds": seconds, "perNodeSeconds": each, "fromNodes": plan.pace.nodes}
 
 
 def _camel(words: str) -> str:

@@ -33,7 +33,7 @@ from kubectl_plugin.rollout.reasons import (
     waits_for_words,
 )
 from kubectl_plugin.rollout.snapshot import counts_of, failure_lines
-from kubectl_plugin.rollout.status import RolloutStatus
+from kubectl_plugin.rollout.status import DONE, RolloutStatus
 from kubectl_plugin.rollout.survey import Survey
 from kubectl_plugin.rollout.way_back import verb_to_go_back
 from kubectl_plugin.terminal import WIDEST, Terminal
@@ -54,7 +54,6 @@ GRID_BAR: Final = 30
 MOST_GROUPS: Final = 16
 GAP: Final = "   "
 LEGEND_GAP: Final = "     "
-DONE: Final = (NodeState.UPDATED, NodeState.UNPLANNED)
 
 
 class Detail(IntEnum):
@@ -113,12 +112,13 @@ class _Block:
         step = f"step {steps.index} of {steps.count}" if steps and steps.index else ""
         match survey.phase:
             case Phase.PROGRESSING:
-                return _spaced(step, f"started {ago_in_words(status.started_at, now)}" if status.started_at else "")
+                started = f"started {ago_in_words(status.started_at, now)}" if status.started_at else ""
+                return "   ".join(filter(None, (step, started)))
             case Phase.STALLED if survey.standing.refused:
                 what = "unusable spec" if status.reason == INVALID_SPEC else "template refused"
                 return what + ("" if survey.standing.updated else ", no pod was touched")
             case Phase.STALLED:
-                return _spaced(step, f"no progress for {time_since(status.last_progress_at, now)}")
+                return "   ".join(filter(None, (step, f"no progress for {time_since(status.last_progress_at, now)}")))
             case Phase.HELD:
                 done = f"{step} done, " if step else ""
                 time = f" for {time_since(status.completed_at, now)}" if status.completed_at else ""
@@ -136,25 +136,20 @@ class _Block:
 
     def _holds(self) -> Iterator[Text]:
         """Phases that only a user can end; a pause is shown in any phase."""
+        phase = self.survey.phase
         if self.document.strategy.paused:
             yield from self._paused_lines()
-        match self.survey.phase:
-            case Phase.HELD if not self.document.strategy.paused:
-                yield from self._held_lines()
-            case Phase.HELD | Phase.PAUSED | Phase.PROGRESSING | Phase.STALLED | Phase.DEGRADED:
-                pass
-            case Phase.HEALTHY | Phase.TERMINATING:
-                pass
-            case Phase.MANUAL:
-                yield line("Waits for", waits_for_words(self.survey))
-                pod = next((row.pod.pod.name for row in self.survey.rows_in(NodeState.NEXT) if row.pod), "POD")
-                yield line(
-                    "Next", self._typed(command("delete pod", Key(self.document.namespace, pod), program="kubectl"))
-                )
-            case Phase.PENDING:
-                yield line("Waits for", self.document.message.removeprefix("waiting for "))
-                yield from self._quoted("Problem", self.absence)
-                yield line("Try", self._typed(command("doctor")))
+        elif phase is Phase.HELD:
+            yield from self._held_lines()
+        if phase is Phase.MANUAL:
+            yield line("Waits for", waits_for_words(self.survey))
+            pod = next((row.pod.pod.name for row in self.survey.rows_in(NodeState.NEXT) if row.pod), "POD")
+            deletion = command("delete pod", Key(self.document.namespace, pod), program="kubectl")
+            yield line("Next", self._typed(deletion))
+        elif phase is Phase.PENDING:
+            yield line("Waits for", self.document.message.removeprefix("waiting for "))
+            yield from self._quoted("Problem", self.absence)
+            yield line("Try", self._typed(command("doctor")))
 
     def _held_lines(self) -> Iterator[Text]:
         release = release_of(self.survey, self.document.steps)
@@ -166,11 +161,7 @@ class _Block:
         more = counted(len(release.nodes), "more node")
         change = f"partition {release.before} → {after}: {more}, {between(release.nodes)}"
         together = line("Next", f"{command}   {change}")
-        if together.cell_len <= self.width:
-            yield together
-        else:
-            yield line("Next", command)
-            yield line("", change)
+        yield from [together] if together.cell_len <= self.width else labelled("Next", [command, change])
 
     def _paused_lines(self) -> Iterator[Text]:
         pause = self.document.paused
@@ -206,11 +197,9 @@ class _Block:
         return f"{numbers:<15} {self._change() if moves else self._images()}"
 
     def _change(self) -> str:
-        changed = self.document.images.values()
-        if changed:
-            return ", ".join(
-                f"{self._image(one.before, one.after)} → {self._image(one.after, one.before)}" for one in changed
-            )
+        if changed := self.document.images.values():
+            sides = [(self._image(one.before, one.after), self._image(one.after, one.before)) for one in changed]
+            return ", ".join(f"{before} → {after}" for before, after in sides)
         previous = self.survey.previous_revision
         if previous is None:
             return self._images()
@@ -274,12 +263,12 @@ class _Block:
     def _trouble(self) -> list[Text]:
         """Empty if all is well."""
         waiting = waits_for_words(self.survey) if self.survey.phase is Phase.PROGRESSING else ""
-        lines = [
+        return [
             *self._problem_lines(),
             *self._prepared_lines(),
             *labelled("Waits for", [waiting] if waiting else []),
+            *labelled("Try", self._commands()),
         ]
-        return [*lines, *labelled("Try", self._commands())]
 
     def _problem_lines(self) -> Iterator[Text]:
         refused = self.survey.phase is Phase.STALLED and bool(self.survey.standing.refused)
@@ -306,9 +295,8 @@ class _Block:
 
     def _commands(self) -> list[str]:
         """At most two commands: one to see why, one to go back."""
-        status, commands = self.document, []
-        if status.problems:
-            commands.append(self._typed(self._look_command(status.problems[0])))
+        status = self.document
+        commands = [self._typed(self._look_command(one)) for one in status.problems[:1]]
         bad = self.survey.standing.refused or any(one.revision == status.revision.current for one in status.problems)
         if bad and status.phase in BUSY and (verb := verb_to_go_back(self.survey.snapshot)):
             commands.append(self._command(verb))
@@ -348,7 +336,7 @@ class _Block:
 
 
 def grid(rows: Iterable[NodeRow], width: int, only_ascii: bool) -> list[Text]:
-    """One line per group, and a legend. Nodes that should not run the pod are left out."""
+    """One line per group, and a legend beside the last one or below; without nodes that should not run the pod."""
     groups: dict[str, list[NodeRow]] = {}
     for row in rows:
         if row.state is not NodeState.EXCLUDED:
@@ -371,7 +359,13 @@ def grid(rows: Iterable[NodeRow], width: int, only_ascii: bool) -> list[Text]:
         lines.append(line.append_text(drawn).append(f"{GAP}{done} of {len(group)}"))
     if len(shown) < len(keys):
         lines.append(Text(f"  and {len(keys) - len(shown)} more groups", tables.DIM))
-    return _with_legend(lines, _legend(members, only_ascii, as_bar=not icons), width)
+    if not lines:
+        return []
+    legend = _legend(members, only_ascii, as_bar=not icons)
+    if lines[-1].cell_len + len(LEGEND_GAP) + legend.cell_len > width:
+        return [*lines, Text("  ").append_text(legend)]
+    lines[-1].append(LEGEND_GAP).append_text(legend)
+    return lines
 
 
 def _icons(group: list[NodeRow], only_ascii: bool) -> Text:
@@ -390,16 +384,6 @@ def _legend(groups: list[list[NodeRow]], only_ascii: bool, *, as_bar: bool) -> T
             icon = tables.bar_cell(state, only_ascii) if as_bar else tables.state_icon(state, only_ascii)
             text.append("  " if text else "").append_text(icon).append(f" {state.value}")
     return text
-
-
-def _with_legend(lines: list[Text], legend: Text, width: int) -> list[Text]:
-    """Puts the legend beside the last group if there is room, else below."""
-    if not lines:
-        return lines
-    last = lines[-1]
-    if last.cell_len + len(LEGEND_GAP) + legend.cell_len <= width:
-        return [*lines[:-1], last.append(LEGEND_GAP).append_text(legend)]
-    return [*lines, Text("  ").append_text(legend)]
 
 
 def _most_telling(groups: dict[str, list[NodeRow]]) -> list[str]:
@@ -467,7 +451,3 @@ def _done_words(status: RolloutDocument, now: float) -> str:
     if begun is None or ended is None:
         return ""
     return f", done {short_duration(now - ended)} ago in {short_duration(ended - begun)}"
-
-
-def _spaced(*parts: str) -> str:
-    return "   ".join(part for part in parts if part)

@@ -72,11 +72,6 @@ def text_of(path: Path) -> str:
     return ".".join(step.text for step in path)
 
 
-def holder_of(path: Path) -> str:
-    last = path[-1]
-    return text_of(path[:-1] if last.kind is PlaceKind.FIELD else (*path[:-1], PathStep(field=last.field)))
-
-
 def into(path: Path, key: str) -> Path:
     last = path[-1] if path else None
     if last is not None and last.kind is PlaceKind.FIELD and (last.field in _MAPS or not _WORD.fullmatch(key)):
@@ -86,10 +81,6 @@ def into(path: Path, key: str) -> Path:
 
 def member(path: Path, key: str, kind: PlaceKind) -> Path:
     return (*path[:-1], PathStep(field=path[-1].field, key=key, kind=kind))
-
-
-def is_map(field: str) -> bool:
-    return field in _MAPS
 
 
 def names_of(field: str, items: Sequence[JSON]) -> list[str] | None:
@@ -106,17 +97,10 @@ def _name(field: str, item: JSONObject) -> str:
         case "tolerations":
             return _joined(":", item.get("key") or "*", item.get("effect"))
         case "envFrom":
-            return _env_from(item)
+            names = ((word, value_at(item, f"{word}Ref", "name")) for word in ("configMap", "secret"))
+            return next((f"{word.lower()}/{name}" for word, name in names if isinstance(name, str)), "")
         case _:
             return _joined("", item.get(_NAMED_BY.get(field, "")))
-
-
-def _env_from(item: JSONObject) -> str:
-    for reference, word in (("configMapRef", "configmap"), ("secretRef", "secret")):
-        name = value_at(item, reference, "name")
-        if isinstance(name, str):
-            return f"{word}/{name}"
-    return ""
 
 
 def _joined(between: str, *parts: JSON) -> str:
@@ -153,6 +137,14 @@ class Difference(Value):
     path: Path
     old: JSON = None
     new: JSON = None
+
+    @property
+    def place(self) -> str:
+        """The path of what holds the difference."""
+        *above, last = self.path
+        if self.change is ChangeKind.ORDER:
+            return text_of(self.path)
+        return text_of((*above,) if last.kind is PlaceKind.FIELD else (*above, PathStep(field=last.field)))
 
     @property
     def document(self) -> JSONObject:
@@ -223,7 +215,7 @@ def _walk(path: Path, old: _Side | None, new: _Side | None) -> Iterator[Differen
     elif isinstance(old.meaning, list) and isinstance(new.meaning, list) and path[-1].kind is PlaceKind.FIELD:
         yield from _lists(path, old, new)
     else:
-        yield _changed(path, old, new)
+        yield Difference(change=ChangeKind.CHANGED, path=path, old=_shown(old), new=_shown(new))
 
 
 def _opened(path: Path, side: _Side | None, other: _Side | None) -> _Side | None:
@@ -232,7 +224,7 @@ def _opened(path: Path, side: _Side | None, other: _Side | None) -> _Side | None
         return side
     if isinstance(other.meaning, list) and other.meaning:
         return _Side([], [])
-    opened = path[-1].field in _OPENED or is_map(path[-1].field)
+    opened = path[-1].field in _OPENED or path[-1].field in _MAPS
     return _Side({}, {}) if isinstance(other.meaning, dict) and other.meaning and opened else None
 
 
@@ -266,19 +258,16 @@ def _lists(path: Path, old: _Side, new: _Side) -> Iterator[Difference]:
 
 def _sequences(path: Path, old: Sequence[_Side], new: Sequence[_Side]) -> Iterator[Difference]:
     """The shortest sequence of additions, removals and changes of unnamed list members."""
-    matcher = SequenceMatcher(None, [_key(one) for one in old], [_key(one) for one in new], autojunk=False)
+    before, after = ([as_bytes(one.meaning, ordered=True) for one in side] for side in (old, new))
+    matcher = SequenceMatcher(None, before, after, autojunk=False)
     for tag, begin, end, other_begin, other_end in matcher.get_opcodes():
         if tag == "equal":
             continue
         for offset in range(max(end - begin, other_end - other_begin)):
-            before = old[begin + offset] if begin + offset < end else None
-            after = new[other_begin + offset] if other_begin + offset < other_end else None
-            position = other_begin + offset if after is not None else begin + offset
-            yield from _walk(member(path, str(position), PlaceKind.POSITION), before, after)
-
-
-def _changed(path: Path, old: _Side, new: _Side) -> Difference:
-    return Difference(change=ChangeKind.CHANGED, path=path, old=_shown(old), new=_shown(new))
+            there = old[begin + offset] if begin + offset < end else None
+            wanted = new[other_begin + offset] if other_begin + offset < other_end else None
+            position = other_begin + offset if wanted is not None else begin + offset
+            yield from _walk(member(path, str(position), PlaceKind.POSITION), there, wanted)
 
 
 def _shown(side: _Side) -> JSON:
@@ -307,10 +296,6 @@ def _record(value: JSON) -> JSONObject:
     return cast("JSONObject", value)
 
 
-def _key(side: _Side) -> bytes:
-    return as_bytes(side.meaning, ordered=True)
-
-
 _ENDLESS: Final = 1 << 30
 _Mark: TypeAlias = Callable[[Sequence[str]], str]
 
@@ -330,7 +315,7 @@ def object_change_lines(old: JSONObject, new: JSONObject, *, show_values: bool =
 
 def change_lines(found: Sequence[Difference], *, only_ascii: bool) -> Iterator[str]:
     """Lines that begin with `+`, `-`, or a blank for the path. They are data and must not be truncated."""
-    for place, together in groupby(found, key=_place):
+    for place, together in groupby(found, key=lambda one: one.place):
         yield f" {_printable(place)}"
         for one in together:
             if one.change is not ChangeKind.ADDED:
@@ -345,10 +330,6 @@ def yaml_lines(value: JSON, *, only_ascii: bool) -> list[str]:
         _named_first(value), Dumper=_FlowDumper, sort_keys=False, allow_unicode=not only_ascii, width=_ENDLESS
     )
     return [_printable(line) for line in text.rstrip("\n").split("\n")]
-
-
-def _place(one: Difference) -> str:
-    return text_of(one.path) if one.change is ChangeKind.ORDER else holder_of(one.path)
 
 
 def _side(one: Difference, value: JSON, mark: _Mark, only_ascii: bool) -> Iterator[str]:

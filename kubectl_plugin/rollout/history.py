@@ -313,15 +313,12 @@ def revision_side(snapshot: Snapshot, detail: RevisionDetail) -> ComparedSide:
 
 def file_side(snapshot: Snapshot, file: str, objects: Sequence[JSONObject]) -> ComparedSide:
     """`objects` are the contents of `file`. Raises CommandError unless exactly one is this DaemonSet."""
-    return ComparedSide(template=template_among(objects, snapshot.key, called(file)), file=called(file))
+    found = daemonset_among(objects, snapshot.key, called(file))
+    return ComparedSide(template=fields_of(value_at(found, "spec", "template")), file=called(file))
 
 
 def called(file: str) -> str:
     return "standard input" if file == "-" else file
-
-
-def template_among(objects: Sequence[JSONObject], key: Key, source: str) -> JSONObject:
-    return fields_of(value_at(daemonset_among(objects, key, source), "spec", "template"))
 
 
 def daemonset_among(objects: Sequence[JSONObject], key: Key, source: str) -> JSONObject:

@@ -9,7 +9,6 @@ import msgspec
 from msgspec.structs import replace
 
 from controller.api.containers import stuck
-from controller.api.daemonset import LifecycleHook
 from controller.api.node import ZONE_LABELS, Node
 from controller.api.objects import JSONObject, Value, epoch, fields_of, rfc3339
 from controller.api.pod import Pod
@@ -46,11 +45,6 @@ class Preparing(Value, rename="camel"):
         return (
             f"{who}held{self.age(now)} by {self.handlers}; goes without {'it' if len(self.held_by) == 1 else 'them'}"
         )
-
-
-def preparing(pod: Pod, hook: LifecycleHook | None) -> Preparing:
-    since = rfc3339(pod.held_since) if pod.held_since is not None else None
-    return Preparing(node=pod.node, pod=pod.name, since=since, held_by=handlers(pod, hook))
 
 
 LABELS: Final = {
@@ -211,8 +205,17 @@ class RowReader:
         )
 
     def _preparing(self, node: NodeInfo) -> tuple[Preparing, ...]:
-        held = [pod for pod in node.pods if not pod.terminating and waits_for_hook(self._rollout, pod)]
-        return tuple([preparing(pod, self._rollout.world.daemonset.pre_delete) for pod in held])
+        hook = self._rollout.world.daemonset.pre_delete
+        return tuple(
+            Preparing(
+                node=pod.node,
+                pod=pod.name,
+                since=rfc3339(pod.held_since) if pod.held_since is not None else None,
+                held_by=handlers(pod, hook),
+            )
+            for pod in node.pods
+            if not pod.terminating and waits_for_hook(self._rollout, pod)
+        )
 
     def _held(self, node: NodeInfo, detail: PodDetail | None) -> str:
         named = detail.pod.name if detail is not None else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 from controller.api import formats
 from controller.api.daemonset import DaemonSet, DaemonSetStatus, Phase
@@ -41,7 +41,6 @@ from kubectl_plugin.units import short_duration
 
 _REFUSED_POD: Final = re.compile(r'^(?:Pod|pods) "[^"]*" is (?:forbidden|invalid): ')
 """Prefix that names the dry run's pod, which does not exist."""
-_PlainPhase: TypeAlias = Literal[Phase.PENDING, Phase.PAUSED, Phase.MANUAL, Phase.HEALTHY, Phase.TERMINATING]
 
 
 class PhaseReason(Value):
@@ -57,7 +56,7 @@ def reason_of(survey: Survey) -> PhaseReason:
             return _refusal_reason(survey.daemonset, standing.refused)
         case Phase.STALLED:
             waited = f"no progress for {short_duration(survey.daemonset.progress_deadline)}"
-            text = ", ".join(part for part in (waited, _waiting_words(survey)) if part)
+            text = ", ".join(filter(None, (waited, _waiting_words(survey))))
             return PhaseReason(word=PROGRESS_DEADLINE_EXCEEDED, text=text)
         case Phase.HELD:
             rollout, kept = survey.rollout, standing.kept
@@ -69,7 +68,7 @@ def reason_of(survey: Survey) -> PhaseReason:
             return PhaseReason(word=PODS_UNAVAILABLE, text=_waiting_words(survey))
         case Phase.PROGRESSING:
             return _progressing_reason(survey)
-        case Phase.PENDING | Phase.PAUSED | Phase.MANUAL | Phase.HEALTHY | Phase.TERMINATING as phase:
+        case phase:
             return _plain_reason(phase, survey.daemonset, standing.outdated)
 
 
@@ -156,8 +155,8 @@ def failing_words(rows: Sequence[NodeRow]) -> str:
     return some(f"{row.node} {row.failure.reason}" if row.failure else row.node for row in rows)
 
 
-def _plain_reason(phase: _PlainPhase, daemonset: DaemonSet, left: int) -> PhaseReason:
-    """`left` is the number of nodes to update."""
+def _plain_reason(phase: Phase, daemonset: DaemonSet, left: int) -> PhaseReason:
+    """In a phase that no other function explains. `left` is the number of nodes to update."""
     match phase:
         case Phase.TERMINATING:
             return PhaseReason(word="Deleting", text="it is being deleted")
@@ -171,7 +170,7 @@ def _plain_reason(phase: _PlainPhase, daemonset: DaemonSet, left: int) -> PhaseR
             return PhaseReason(word=WaitReason.ON_DELETE, text=f"{counted(left, 'old pod', 'changes')} when deleted")
         case Phase.PAUSED:
             return PhaseReason(word=WaitReason.PAUSED, text=f"{counted(left, 'node', 'waits')} for resume")
-        case Phase.HEALTHY:
+        case _:
             return PhaseReason(word=ROLLOUT_COMPLETE, text="")
 
 
@@ -179,16 +178,15 @@ def _rival_reason(daemonset: DaemonSet) -> PhaseReason | None:
     """After another controller has written the status, this one leaves the DaemonSet alone for minutes."""
     if not daemonset.status_writers.other_controller_wrote:
         return None
-    text = f"waiting for {daemonset.status_writers.other} to stop writing the status"
-    return PhaseReason(word="AnotherController", text=text)
+    writer = daemonset.status_writers.other
+    return PhaseReason(word="AnotherController", text=f"waiting for {writer} to stop writing the status")
 
 
 def _refusal_reason(daemonset: DaemonSet, words: str) -> PhaseReason:
     if is_unusable(daemonset):
         return PhaseReason(word=INVALID_SPEC, text=f"unusable spec: {words}")
-    return PhaseReason(
-        word=WaitReason.TEMPLATE_REFUSED, text=f"server dry-run of the new pod: {without_pod_name(words)}"
-    )
+    text = f"server dry-run of the new pod: {without_pod_name(words)}"
+    return PhaseReason(word=WaitReason.TEMPLATE_REFUSED, text=text)
 
 
 def _progressing_reason(survey: Survey) -> PhaseReason:
@@ -209,16 +207,13 @@ def _progressing_reason(survey: Survey) -> PhaseReason:
 
 def _waiting_words(survey: Survey) -> str:
     """What nodes without an available pod wait for: pods that may become ready, then failing ones."""
-    starting = survey.rows_in(NodeState.UPDATING)
-    if starting:
+    if starting := survey.rows_in(NodeState.UPDATING):
         return f"waiting for {some(row.node for row in starting)}"
-    failed = survey.rows_in(NodeState.FAILING)
-    if failed:
+    if failed := survey.rows_in(NodeState.FAILING):
         return failing_words(failed)
     if words := refused_writes_words(survey.daemonset):
         return words
-    lacking = survey.rows_in(NodeState.MISSING, NodeState.DELETING)
-    if lacking:
+    if lacking := survey.rows_in(NodeState.MISSING, NodeState.DELETING):
         return f"waiting for a pod on {some(row.node for row in lacking)}"
     without = nodes_without_available_pod(survey)
     return f"waiting for {some(without)}" if without else ""
@@ -234,12 +229,9 @@ def _stated_failure_words(snapshot: Snapshot, phase: Phase, status: DaemonSetSta
     parts = parts_of(condition(daemonset, PROGRESSING).message)
     if phase is not Phase.DEGRADED and len(parts) > 1:
         return parts[-1]
-    lacking = status.desired_number_scheduled - status.number_available
-    return (
-        f"{counted(lacking, 'node', 'has', of=status.desired_number_scheduled)} no available pod"
-        if lacking > 0
-        else ""
-    )
+    desired = status.desired_number_scheduled
+    lacking = desired - status.number_available
+    return f"{counted(lacking, 'node', 'has', of=desired)} no available pod" if lacking > 0 else ""
 
 
 def _pods_failure_words(snapshot: Snapshot) -> str:

@@ -45,7 +45,7 @@ from kubectl_plugin.rollout.survey import Survey, UnreadableSpecError, phase_in,
 MOST_LOGS: Final = 3
 _KUBELET: Final = "back-off "
 """Prefix of the kubelet's message for a waiting container, which does not say why it ended."""
-_DONE: Final = (NodeState.UPDATED, NodeState.UNPLANNED)
+DONE: Final = (NodeState.UPDATED, NodeState.UNPLANNED)
 
 Run: TypeAlias = tuple[Key, str, int]
 """Pod, container, and its number of restarts."""
@@ -330,7 +330,7 @@ def _groups(survey: Survey) -> tuple[Group, ...]:
     updated: dict[str, list[bool]] = {}
     for row in survey.rows:
         if row.state is not NodeState.EXCLUDED:
-            updated.setdefault(row.group, []).append(row.state in _DONE)
+            updated.setdefault(row.group, []).append(row.state in DONE)
     return tuple(Group(key=key, nodes=len(of_it), updated=sum(of_it)) for key, of_it in sorted(updated.items()))
 
 

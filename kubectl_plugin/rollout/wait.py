@@ -8,11 +8,11 @@ from msgspec.structs import replace
 
 from controller.api.daemonset import Phase
 from controller.api.formats import counted
-from controller.api.objects import Key, Value
+from controller.api.objects import Value
 from kubectl_plugin.errors import CommandError, ExitCode
 from kubectl_plugin.rollout.images import images_of, short_image
 from kubectl_plugin.rollout.status import RolloutStatus, is_degraded_for_long
-from kubectl_plugin.rollout.way_back import verb_to_go_back
+from kubectl_plugin.rollout.way_back import way_back
 from kubectl_plugin.units import short_duration
 from kubectl_plugin.wording import command
 
@@ -85,34 +85,30 @@ def _with_namespace(result: WaitResult, namespace: str) -> WaitResult:
 
 
 def _result_by_phase(status: RolloutStatus, wanted: Awaited) -> WaitResult | None:
+    updated, done = counted(status.counts.updated, "node", of=status.counts.desired), _done_words(status)
     match status.phase:
         case Phase.HEALTHY | Phase.HELD | Phase.PAUSED | Phase.MANUAL if not status.controller_agrees:
             return None
         case Phase.HEALTHY:
-            return _finished_result(status)
+            nowhere = f"no node is eligible for daemonset.apps.kruise.io/{status.daemonset.name}: it runs nowhere"
+            return WaitResult(code=ExitCode.DONE, warning="" if status.counts.desired else nowhere)
         case Phase.HELD if not wanted.require_full:
             return WaitResult(code=ExitCode.DONE)
         case Phase.HELD:
-            verb = "resume" if status.daemonset.paused else "promote"
-            return _rollout_result(status, ExitCode.WAITING, f"is held at {_updated_words(status)}", verb)
+            return _waiting(status, f"is held at {updated}", "resume" if status.daemonset.paused else "promote")
         case Phase.PAUSED:
-            return _rollout_result(status, ExitCode.WAITING, f"is paused at {_updated_words(status)}", "resume")
+            return _waiting(status, f"is paused at {updated}", "resume")
         case Phase.MANUAL:
-            words = f"waits until somebody deletes pods (updateStrategy OnDelete): {_updated_words(status)}"
-            verb = "nodes" if status.survey else ""
-            return _rollout_result(status, ExitCode.WAITING, words, verb, "--only", "next")
+            words = f"waits until somebody deletes pods (updateStrategy OnDelete): {updated}"
+            return _waiting(status, words, "nodes" if status.survey else "", "--only", "next")
         case Phase.STALLED if status.refused:
-            return _rollout_result(
-                status, ExitCode.STUCK, f"is refused: {status.refused}", verb_to_go_back(status.snapshot)
-            )
+            return _stuck(status, f"is refused: {status.refused}")
         case Phase.STALLED if status.certain:
-            words = f"{_done_words(status)}{_refused_writes_words(status)}"
-            return _rollout_result(status, ExitCode.STUCK, f"stalled at {words}", verb_to_go_back(status.snapshot))
+            return _stuck(status, f"stalled at {done}{_refused_writes_words(status)}")
         case Phase.TERMINATING:
             return deleted_result(status.daemonset.name)
         case _ if wanted.fail_fast and status.failing:
-            words = f"fails at {_done_words(status)}: {status.failing}"
-            return _rollout_result(status, ExitCode.STUCK, words, verb_to_go_back(status.snapshot))
+            return _stuck(status, f"fails at {done}: {status.failing}")
         case Phase.DEGRADED if wanted.fail_fast or is_degraded_for_long(status.snapshot):
             return _degraded_result(status)
     return None
@@ -140,20 +136,11 @@ def _other_revision_result(status: RolloutStatus, wanted: Awaited) -> WaitResult
     return _failed_result(ExitCode.REFUSED, words)
 
 
-def _finished_result(status: RolloutStatus) -> WaitResult:
-    nowhere = f"no node is eligible for daemonset.apps.kruise.io/{status.daemonset.name}: it runs nowhere"
-    return WaitResult(code=ExitCode.DONE, warning="" if status.counts.desired else nowhere)
-
-
 def _degraded_result(status: RolloutStatus) -> WaitResult:
     words = f"is over, but {counted(status.counts.desired - status.counts.available, 'node', 'has')} no available pod"
     if is_degraded_for_long(status.snapshot):
         words += f" for longer than {short_duration(status.daemonset.progress_deadline)}"
     return _rollout_result(status, ExitCode.STUCK, ": ".join(filter(None, (words, status.why))))
-
-
-def _updated_words(status: RolloutStatus) -> str:
-    return counted(status.counts.updated, "node", of=status.counts.desired)
 
 
 def _done_words(status: RolloutStatus) -> str:
@@ -164,10 +151,17 @@ def _refused_writes_words(status: RolloutStatus) -> str:
     return f": {status.writes}" if status.writes else ""
 
 
-def _rollout_result(status: RolloutStatus, code: int, words: str, verb: str = "", *more: str) -> WaitResult:
-    name, namespace = status.daemonset.name, status.daemonset.namespace
-    hints = (command(verb, Key(namespace, name), *more),) if verb else ()
-    return _failed_result(code, f"rollout of daemonset.apps.kruise.io/{name} {words}", *hints)
+def _waiting(status: RolloutStatus, words: str, verb: str, *more: str) -> WaitResult:
+    hints = (command(verb, status.daemonset.key, *more),) if verb else ()
+    return _rollout_result(status, ExitCode.WAITING, words, *hints)
+
+
+def _stuck(status: RolloutStatus, words: str) -> WaitResult:
+    return _rollout_result(status, ExitCode.STUCK, words, *way_back(status.snapshot))
+
+
+def _rollout_result(status: RolloutStatus, code: int, words: str, *hints: str) -> WaitResult:
+    return _failed_result(code, f"rollout of daemonset.apps.kruise.io/{status.daemonset.name} {words}", *hints)
 
 
 def _failed_result(code: int, words: str, *hints: str) -> WaitResult:

@@ -7,7 +7,7 @@ import pytest
 from controller.api.objects import JSON, JSONObject, Key
 from kubectl_plugin.commands.nodes import choice_of, chosen_rows
 from kubectl_plugin.errors import CommandError
-from kubectl_plugin.rollout.history import template_among
+from kubectl_plugin.rollout.history import daemonset_among
 from kubectl_plugin.rollout.survey import Survey, survey
 from tests.beds.snapshots import container, detail, snapshot
 from tests.beds.worlds import ago, ds, node, pod, served, taint
@@ -37,7 +37,7 @@ OTHERS: tuple[JSONObject, ...] = (
     [manifest(), manifest("apps.kruise.io/v1alpha1"), manifest("apps/v1"), manifest(namespace="obs")],
 )
 def test_found_among_others(wanted: JSONObject) -> None:
-    assert template_among([*OTHERS, wanted], KEY, "x.yaml") == TEMPLATE
+    assert daemonset_among([*OTHERS, wanted], KEY, "x.yaml") is wanted
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_found_among_others(wanted: JSONObject) -> None:
 )
 def test_not_found(objects: tuple[JSONObject, ...], words: str) -> None:
     with pytest.raises(CommandError) as raised:
-        template_among(objects, KEY, "x.yaml")
+        daemonset_among(objects, KEY, "x.yaml")
     assert (raised.value.message, raised.value.exit_code) == (words, 1)
 
 
