@@ -1,4 +1,4 @@
-"""When the next step may be taken, and in which words it may not."""
+"""Where a partition stands among the steps, when the next step may be taken, and in which words it may not."""
 
 from __future__ import annotations
 
@@ -9,17 +9,94 @@ import pytest
 from msgspec.structs import replace
 
 from controller.api.daemonset import Phase, Rollout
+from controller.api.formats import IntOrPercent
 from controller.api.objects import rfc3339
 from controller.api.pod import Pod
+from kubectl_plugin.errors import CommandError
 from kubectl_plugin.rollout.gate import PromotionBlock, PromotionBlockReason, quiet_since, why_blocked
 from kubectl_plugin.rollout.snapshot import PodDetail
-from kubectl_plugin.rollout.steps import steps_of
+from kubectl_plugin.rollout.steps import STEPS_ANNOTATION, Steps, steps_of
 from kubectl_plugin.rollout.survey import Survey, survey
 from tests.beds.snapshots import crashing, detail, observed, of_world
 from tests.beds.worlds import NOW, ago, ds, pod, served, world
 
-STEPS = {"kruise-ds/steps": "4,2,0"}
+
+def steps(text: str, partition: IntOrPercent | None, desired: int = 24) -> Steps:
+    found = steps_of({STEPS_ANNOTATION: text}, partition, desired)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("partition", "index", "following"),
+    [
+        pytest.param(24, 0, 22, id="before-the-first"),
+        pytest.param(22, 1, 16, id="first"),
+        pytest.param(20, 1, 16, id="between-two"),
+        pytest.param(16, 2, 8, id="second"),
+        pytest.param("70%", 2, 8, id="a-percentage-that-comes-to-16"),
+        pytest.param(1, 3, 0, id="before-the-last"),
+        pytest.param(0, 4, None, id="last"),
+        pytest.param(None, 4, None, id="no-partition"),
+        pytest.param(1000, 0, 22, id="more-than-there-are-nodes"),
+    ],
+)
+def test_where_a_partition_stands(partition: IntOrPercent | None, index: int, following: IntOrPercent | None) -> None:
+    assert steps("22,16,8,0", partition) == Steps(values=(22, 16, 8, 0), index=index, count=4, next=following)
+
+
+@pytest.mark.parametrize("text", ["22,16,8,0", " 22, 16 ,8,0 ", "22,16,8", "022,16,8,00"])
+def test_spellings_of_the_same_steps(text: str) -> None:
+    assert steps(text, 16).values == (22, 16, 8, 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "partition", "desired", "found"),
+    [
+        ("90%,50%,0", "90%", 24, (("90%", "50%", 0), 1, "50%")),
+        ("90%,50%,0%", "50%", 24, (("90%", "50%", "0%"), 2, "0%")),
+        ("23,50%,2,0", 23, 24, ((23, "50%", 2, 0), 1, "50%")),
+        ("90%,80%,50%,0", "90%", 3, (("90%", "80%", "50%", 0), 2, "50%")),
+    ],
+    ids=["as written", "written to the end", "mixed", "steps of the same number are passed together"],
+)
+def test_steps_in_percentages(text: str, partition: IntOrPercent, desired: int, found: tuple[Any, int, Any]) -> None:
+    told = steps(text, partition, desired)
+    assert (told.values, told.index, told.next) == found
+    assert told.count == len(told.values)
+
+
+def test_without_the_annotation_there_are_none() -> None:
+    assert steps_of({"kruise-ds/other": "22,16"}, 16, 24) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", '"" is neither a number nor a percentage'),
+        ("22,,0", '"" is neither a number nor a percentage'),
+        ("22,half,0", '"half" is neither a number nor a percentage'),
+        ("22,-1", '"-1" is neither a number nor a percentage'),
+        ("22;16", '"22;16" is neither a number nor a percentage'),
+        ("٢٢,0", '"٢٢" is neither a number nor a percentage'),
+        ("1" * 5000, f'"{"1" * 5000}" is neither a number nor a percentage'),
+        ("120%,0", "120% is more than all"),
+        ("8,16,0", "16 is not smaller than 8"),
+        ("50%,50%,0", "50% is not smaller than 50%"),
+    ],
+)
+def test_what_is_no_list_of_steps_is_refused_by_the_name_of_the_annotation(text: str, why: str) -> None:
+    with pytest.raises(CommandError) as refused:
+        steps(text, 16)
+    assert refused.value.message == f'annotation kruise-ds/steps="{text}" is not a list of steps: {why}'
+    assert refused.value.hints == ("write partitions from the largest to the smallest: 22,16,8,0 or 90%,50%,0",)
+    assert refused.value.exit_code == 6
+
+
 MINUTE = 60.0
+STEPS = {STEPS_ANNOTATION: "4,2,0"}
+UNFINISHED, FAILING = PromotionBlockReason.UNFINISHED, PromotionBlockReason.FAILING
+CRASH = "CrashLoopBackOff"
 
 
 def canary(
@@ -51,92 +128,84 @@ def canary(
     return survey(of_world(world(daemonset, nodes=4, pods=(*new, *served(*left))), details))
 
 
+def crashing_on(*nodes: str, **more: Any) -> Survey:
+    """Beside `more`, new pods that fail on these nodes."""
+    pods = [pod(name, "v2", ready=None) for name in nodes]
+    return canary(*more.pop("new", ()), *pods, details={one.node: detail(one, crashing()) for one in pods}, **more)
+
+
 def done(since: float = 20 * MINUTE) -> tuple[Pod, ...]:
     return served("node-3", "node-2", rev="v2", ready=ago(since))
 
 
-def why(seen: Survey, soak: float = 0.0) -> PromotionBlock | None:
+def blocked(seen: Survey, soak: float = 0.0) -> PromotionBlock | None:
     steps = steps_of(seen.daemonset.annotations, 2, seen.rollout.budget.desired)
     return why_blocked(seen, steps, soak=soak)
 
 
-def failing(*nodes: str, ready: float | None = None) -> dict[str, Any]:
-    pods = {name: pod(name, "v2", ready=ready) for name in nodes}
-    return {name: detail(one, crashing()) for name, one in pods.items()}
+ONE = pod("node-3", "v2")
 
 
-def test_it_is_open_when_the_target_is_done_and_well() -> None:
-    assert why(canary(*done())) is None
+@pytest.mark.parametrize(
+    ("seen", "why", "text"),
+    [
+        (
+            canary(*done(), phase=Phase.PROGRESSING),
+            UNFINISHED,
+            "step 2 looks finished, but the controller does not say so yet",
+        ),
+        (canary(ONE), UNFINISHED, "step 2 is not finished: 1 of 2 nodes updated"),
+        (canary(ONE, annotations={}), UNFINISHED, "the update is not finished: 1 of 2 nodes updated"),
+        (
+            crashing_on("node-2", new=(ONE,)),
+            UNFINISHED,
+            f"step 2 is not finished: 1 of 2 nodes updated, node-2 {CRASH}",
+        ),
+        (crashing_on("node-1", new=done()), FAILING, f"step 2 is finished, but not well: node-1 {CRASH}"),
+        (
+            crashing_on("node-3", "node-2", "node-1", "node-0", partition=0),
+            UNFINISHED,
+            f"step 2 is not finished: 0 of 4 nodes updated, node-3 {CRASH}, node-2 {CRASH}, node-1 {CRASH},"
+            " 1 more failing",
+        ),
+        (canary(*done(), paused=True), PromotionBlockReason.PAUSED, "demo is paused: 2 of 2 nodes updated"),
+        (
+            canary(ONE, progress=11 * MINUTE),
+            PromotionBlockReason.STALLED,
+            "step 2 is not finished: 1 of 2 nodes updated",
+        ),
+        (
+            canary(*done(), generation=2, phase=Phase.HELD),
+            PromotionBlockReason.UNSEEN,
+            "the controller has not acted on the newest change of demo yet",
+        ),
+    ],
+    ids=[
+        "the controller does not say so",
+        "one node is left",
+        "without steps it is the update",
+        "a node fails",
+        "a node outside of the target fails",
+        "of many failing nodes three are told",
+        "paused, though the step is finished",
+        "stalled",
+        "the controller has not seen it",
+    ],
+)
+def test_why_the_next_step_may_not_be_taken(seen: Survey, why: PromotionBlockReason, text: str) -> None:
+    if why is PromotionBlockReason.UNSEEN:
+        seen = survey(replace(seen.snapshot, daemonset=replace(seen.daemonset, generation=3)))
+    assert blocked(seen) == PromotionBlock(why=why, text=text)
 
 
-def test_it_is_closed_while_the_controller_does_not_say_so() -> None:
-    words = "step 2 looks finished, but the controller does not say so yet"
-    assert why(canary(*done(), phase=Phase.PROGRESSING)) == PromotionBlock(
-        why=PromotionBlockReason.UNFINISHED, text=words
-    )
-
-
-def test_a_step_that_is_not_finished_is_told_by_its_number() -> None:
-    seen = canary(pod("node-3", "v2"))
-    assert why(seen) == PromotionBlock(
-        why=PromotionBlockReason.UNFINISHED, text="step 2 is not finished: 1 of 2 nodes updated"
-    )
-
-
-def test_without_steps_it_is_the_update() -> None:
-    seen = canary(pod("node-3", "v2"), annotations={})
-    assert why(seen) == PromotionBlock(
-        why=PromotionBlockReason.UNFINISHED, text="the update is not finished: 1 of 2 nodes updated"
-    )
-
-
-def test_a_failing_node_is_told_with_its_reason() -> None:
-    details = failing("node-2")
-    seen = canary(pod("node-3", "v2"), pod("node-2", "v2", ready=None), details=details)
-    words = "step 2 is not finished: 1 of 2 nodes updated, node-2 CrashLoopBackOff"
-    assert why(seen) == PromotionBlock(why=PromotionBlockReason.UNFINISHED, text=words)
-
-
-def test_a_failing_node_outside_of_the_target_keeps_it_closed_too() -> None:
-    details = failing("node-1")
-    seen = canary(*done(), pod("node-1", "v2", ready=None), details=details)
-    assert why(seen) == PromotionBlock(
-        why=PromotionBlockReason.FAILING, text="step 2 is finished, but not well: node-1 CrashLoopBackOff"
-    )
+def test_it_may_be_taken_when_the_target_is_done_and_well() -> None:
+    assert blocked(canary(*done())) is None
 
 
 @pytest.mark.parametrize("phase", ["Running", "Failed"])
 def test_a_failing_pod_of_the_old_revision_keeps_nothing_closed(phase: str) -> None:
     old = pod("node-1", "v1", ready=None, phase=phase)
-    assert why(canary(*done(), old, details={"node-1": detail(old, crashing())})) is None
-
-
-def test_of_many_failing_nodes_three_are_told() -> None:
-    names = ("node-3", "node-2", "node-1", "node-0")
-    new = [pod(name, "v2", ready=None) for name in names]
-    found = why(canary(*new, details=failing(*names), partition=0))
-    assert found is not None
-    reason = "CrashLoopBackOff"
-    assert found.text.endswith(f"node-3 {reason}, node-2 {reason}, node-1 {reason}, 1 more failing")
-
-
-def test_while_it_is_paused_it_is_closed_though_the_step_is_finished() -> None:
-    found = why(canary(*done(), paused=True))
-    assert found == PromotionBlock(why=PromotionBlockReason.PAUSED, text="demo is paused: 2 of 2 nodes updated")
-
-
-def test_a_stalled_step_will_not_open_by_waiting() -> None:
-    found = why(canary(pod("node-3", "v2"), progress=11 * MINUTE))
-    assert found == PromotionBlock(
-        why=PromotionBlockReason.STALLED, text="step 2 is not finished: 1 of 2 nodes updated"
-    )
-
-
-def test_what_the_controller_has_not_seen_is_not_finished() -> None:
-    edited = replace(observed(ds("v2", generation=1)), generation=2)
-    seen = survey(of_world(world(edited, nodes=1, pods=served("node-0", rev="v2"))))
-    words = "the controller has not acted on the newest change of demo yet"
-    assert why_blocked(seen, None, soak=0.0) == PromotionBlock(why=PromotionBlockReason.UNSEEN, text=words)
+    assert blocked(canary(*done(), old, details={"node-1": detail(old, crashing())})) is None
 
 
 @pytest.mark.parametrize(
@@ -148,7 +217,7 @@ def test_what_the_controller_has_not_seen_is_not_finished() -> None:
     ],
 )
 def test_it_has_to_be_quiet_for_as_long_as_was_asked(soak: float, text: str | None) -> None:
-    found = why(canary(*done(since=20 * MINUTE), progress=30 * MINUTE), soak)
+    found = blocked(canary(*done(since=20 * MINUTE), progress=30 * MINUTE), soak)
     assert (found.text if found else None) == text
 
 
