@@ -212,7 +212,7 @@ async def test_a_node_that_has_failed_is_not_tried_again_after_a_restart() -> No
 async def test_no_puller_outlives_its_job(cut: bool) -> None:
     """Also where no garbage collector runs, as in this bed."""
     async with pulling_on(3) as bed:
-        bed.simulator.cluster._collect = False
+        bed.simulator.cluster.collects = False
         if cut:
             await bed.controller.kill()
         await bed.api.delete(IMAGE_PULL_JOBS, "pull")
@@ -223,7 +223,7 @@ async def test_no_puller_outlives_its_job(cut: bool) -> None:
 
 async def test_deletions_that_are_refused_back_off_also_when_the_job_is_gone() -> None:
     async with pulling_on(3) as bed:
-        bed.simulator.cluster._collect = False
+        bed.simulator.cluster.collects = False
         rule = Rule(verb="delete", resource="pods", effect=Answer(500))
         bed.simulator.link.faults.add(rule)
         await bed.api.delete(IMAGE_PULL_JOBS, "pull")

@@ -29,9 +29,6 @@ class _Life:
     task: asyncio.Task[None] | None = None
     worker: PodWorker | None = None
     """From the first change of the pod on."""
-    unsent: Object | None = None
-    """A status that comes late."""
-    sender: asyncio.Task[None] | None = None
     environments: dict[str, dict[str, str]] = field(default_factory=dict)
     """What each container read when it was started."""
 
@@ -56,7 +53,6 @@ class Kubelet:
         """By node name; None for a node that we do not play."""
         self._events = Events(api, clock)
         self._lives: dict[str, _Life] = {}
-        self._cuts: Counter[str] = Counter()
         self._images: defaultdict[str, set[str]] = defaultdict(set)
         self.allocatable: dict[str, Mapping[str, str]] = {}
         """By node."""
@@ -77,10 +73,9 @@ class Kubelet:
     def pod_lost(self, pod: Object) -> None:
         self.writer.forget(pod)
         life = self._lives.get(pod["metadata"]["uid"])
-        for task in (life.task, life.sender) if life is not None else ():
-            if task is not None:
-                task.cancel()
         if life is not None:
+            if life.task is not None:
+                life.task.cancel()
             self._end(pod["metadata"]["uid"], life)
 
     def _end(self, uid: str, life: _Life) -> None:
@@ -111,22 +106,6 @@ class Kubelet:
     def images_of(self, node: str) -> set[str]:
         """What has been pulled there, to be added to."""
         return self._images[node]
-
-    def restart(self, node: str) -> None:
-        """The kubelet is killed and started again: containers run on, failures are forgotten."""
-        for life in self._on(node):
-            if life.worker is not None:
-                life.worker.kubelet_restarted()
-            life.poked.set()
-
-    def power_cut(self, node: str) -> None:
-        """All containers have ended, and the node is back."""
-        self._cuts[node] += 1
-        for life in self._on(node):
-            if stage_of(life.pod) in RUNNING:
-                life.worker = life.worker or self._hire(life)
-                life.worker.power_cut(life.pod, self._cuts[node])
-            life.poked.set()
 
     def forget(self, node: str) -> None:
         """The machine is gone, and with it everything that ran on it."""
@@ -165,7 +144,7 @@ class Kubelet:
             life.stage, life.since = stage, now
         node = life.pod["spec"]["nodeName"]
         behaviour = self._behaviour_of(node)
-        if stage in RUNNING and (life.unsent is not None or (life.worker is not None and life.worker.holds)):
+        if stage in RUNNING and life.worker is not None and life.worker.holds:
             return None
         return None if behaviour is None else next_step(life.pod, stage, behaviour, frozenset(self._images[node]))
 
@@ -208,28 +187,11 @@ class Kubelet:
             images=self._images[node],
             began=life.began,
             room=lambda: self._room_for(life),
-            write=lambda status: self._report(life, status),
+            write=lambda status: self._send(life, status),
             tell=self._events.tell,
             clock=self._clock,
         )
         return PodWorker(around, behaviour.back_off)
-
-    async def _report(self, life: _Life, status: Object) -> None:
-        """Now, or with what else there will be to tell by then."""
-        behaviour = self._behaviour_of(life.pod["spec"]["nodeName"])
-        if behaviour is None or not behaviour.report:
-            await self._send(life, status)
-            return
-        life.unsent = status
-        if life.sender is None:
-            life.sender = self._group.create_task(self._send_late(life, behaviour.report))
-
-    async def _send_late(self, life: _Life, seconds: float) -> None:
-        await asyncio.sleep(seconds)
-        status, life.unsent, life.sender = life.unsent, None, None
-        with suppress(Gone):
-            await self._send(life, status or {})
-        life.poked.set()
 
     async def _send(self, life: _Life, status: Object) -> None:
         after = await self.writer.send(lambda: life.pod, status)

@@ -44,14 +44,12 @@ class Nodes:
         behaviour: Behaviour = INSTANT,
         clock: Clock = system_clock,
         schedule: bool = True,
-        bind_seconds: float = 0.0,
         heartbeat: float | None = None,
         pod_garbage: float | None = None,
     ) -> None:
         self._api, self._clock = Api(transport), clock
         self._default, self._behaviours = behaviour, dict[str, Behaviour | None]()
-        self._schedule, self._bind_seconds, self._heartbeat = schedule, bind_seconds, heartbeat
-        self._pod_garbage = pod_garbage
+        self._schedule, self._heartbeat, self._pod_garbage = schedule, heartbeat, pod_garbage
         self._scope = AsyncExitStack()
 
     @property
@@ -74,7 +72,7 @@ class Nodes:
         async with asyncio.TaskGroup() as group:
             self._group = group
             self._kubelet = Kubelet(self._api, self._clock, group, self.behaviour_of)
-            self._scheduler = Scheduler(self._api, self._clock, delay=self._bind_seconds)
+            self._scheduler = Scheduler(self._api, self._clock)
             self._pods = Mirror(self._api, PODS, seen=self._pod_seen, lost=self._pod_lost)
             tasks = [group.create_task(self._pods.run(), name="pods")]
             if self._schedule:
@@ -150,23 +148,6 @@ class Nodes:
         await self._api.patch(NODES, name, {"status": {"conditions": ready_conditions(now)}}, sub="status")
         await self._retaint(name, [])
         self.behave(name, behaviour)
-
-    def restart_kubelet(self, name: str) -> None:
-        """Containers run on; what has failed is tried again at once."""
-        self._kubelet.restart(name)
-
-    def power_off(self, name: str) -> None:
-        """Nobody is told. Pods keep the status that they had."""
-        self.behave(name, DEAD)
-
-    def power_on(self, name: str, behaviour: Behaviour | None = None) -> None:
-        """All containers are started anew, in pods with other addresses; the images are still there."""
-        self.behave(name, behaviour)
-        self._kubelet.power_cut(name)
-
-    def preload(self, name: str, *images: str) -> None:
-        """The node has these images, as if they had been pulled."""
-        self._kubelet.images_of(name).update(images)
 
     def images_of(self, name: str) -> frozenset[str]:
         """What the node has."""

@@ -55,10 +55,6 @@ class BackOff:
         seconds = self._first if entry is None or self._is_old(entry, since) else min(2 * entry.seconds, LONGEST)
         self._entries[key] = _Entry(seconds, now)
 
-    def forget(self) -> None:
-        """The kubelet was started anew."""
-        self._entries.clear()
-
     @staticmethod
     def _is_old(entry: _Entry, since: float) -> bool:
         return since - entry.updated > 2 * LONGEST
@@ -76,9 +72,6 @@ class Puller:
         self._failed = BackOff(back_off)
         self._words: dict[str, str] = {}
         """What the registry has said, by image."""
-
-    def forget(self) -> None:
-        self._failed.forget()
 
     async def get(
         self, pod: Object, container: Object, behaviour: Behaviour, let_pass: Callable[[float], Awaitable[None]]
@@ -176,7 +169,7 @@ class PodWorker:
         self._pod: Object = {}
         """As it was when the turn began."""
         self._observed: int | None = None
-        self._address, self._flipped = "", False
+        self._flipped = False
 
     def wants(self, pod: Object, behaviour: Behaviour, now: float) -> bool:
         """Whether there is something to do at once."""
@@ -202,22 +195,6 @@ class PodWorker:
         for container in lasting(pod):
             self._expect_exit(container, behaviour)
         self.due = min(self._exits.values(), default=None)
-
-    def power_cut(self, pod: Object, cuts: int) -> None:
-        """Nothing runs any more, and the kubelet has just been started."""
-        self._runtime.see(pod, _now())
-        self.kubelet_restarted()
-        for name, told in self._runtime.told.items():
-            if self._runtime.runs(name):
-                self._runtime.end(name, 255, _now())
-                self._runtime.told[name] = terminated(told, 255, self._moment(), reason="Unknown")
-        self._address = statuses.pod_ip(pod, cuts)
-
-    def kubelet_restarted(self) -> None:
-        """It remembers no failure, and looks at everything anew."""
-        self._starts.forget()
-        self._puller.forget()
-        self.due = _now()
 
     async def sync(self) -> bool:
         """One turn; returns whether a container was started. Raises Interrupted, and is then due again."""
@@ -302,7 +279,7 @@ class PodWorker:
         pod = {**newest, "metadata": {**newest["metadata"], **generation}, "spec": self._pod["spec"]}
         moment = self._moment()
         told = [runtime.told[one["name"]] for one in lasting(pod) if one["name"] in runtime.told]
-        status = statuses.status(pod, "Running", told, moment, address=self._address, flipped=self._flipped)
+        status = statuses.status(pod, "Running", told, moment, flipped=self._flipped)
         self._flipped = False
         status["conditions"] += self._resizes.conditions(pod, moment)
         await self._around.write(status)

@@ -148,8 +148,8 @@ RETRY_SECONDS = 0.5
 class Scheduler:
     """Looks at all pods without a node whenever something has changed that could matter to them."""
 
-    def __init__(self, api: Api, clock: Clock, *, delay: float = 0.0) -> None:
-        self._api, self._clock, self._delay = api, clock, delay
+    def __init__(self, api: Api, clock: Clock) -> None:
+        self._api, self._clock = api, clock
         self._nodes = Mirror(api, NODES, seen=self._node_seen, lost=self._node_lost)
         self._by_name: dict[str, Object] = {}
         self._looks: dict[str, Object] = {}
@@ -186,8 +186,6 @@ class Scheduler:
             await self._nodes.synced.wait()
             while True:
                 await self._work.wait()
-                if self._delay:
-                    await asyncio.sleep(self._delay)
                 self._work.clear()
                 await self._round()
 

@@ -48,8 +48,6 @@ class Behaviour:
     """From a change of a readiness gate's condition until Ready follows: 0.05 to 1.5 on a real node."""
     probe: float = 0.5
     """From the end of a container until its readiness probe has found it out, unless the next one runs by then."""
-    report: float = 0.0
-    """By how much a pod's status comes late after a change of its spec: what happens meanwhile comes with it."""
     resize: float = 0.0
     """From the reservation of other resources until the container has them."""
     resizes: str = ""
@@ -67,8 +65,6 @@ class Behaviour:
     """Until the next start, at first; for `crashing_images`, and for what was restarted before, doubled each time."""
     fail: float | None = None
     """From Running until the whole pod is Failed."""
-    succeed: float | None = None
-    """From Running until the whole pod is Succeeded."""
     dead: bool = False
     """The node does nothing at all, and its heart does not beat."""
 
@@ -179,8 +175,6 @@ def _running_steps(pod: Object, stage: str, behaviour: Behaviour, there: frozens
         steps.append(Step(behaviour.crash, statuses.crashed))
     if behaviour.fail is not None:
         steps.append(Step(behaviour.fail, lambda pod, now: statuses.ended(pod, "Failed", "", "", now)))
-    if behaviour.succeed is not None:
-        steps.append(Step(behaviour.succeed, lambda pod, now: statuses.ended(pod, "Succeeded", "", "", now)))
     return steps
 
 

@@ -85,10 +85,14 @@ def waiting(container: Object, old: Object, reason: str, message: str, now: str)
     }
 
 
-def terminated(entry: Object, code: int, now: str, *, reason: str = "") -> Object:
+def terminated(entry: Object, code: int, now: str) -> Object:
     """The container has ended."""
-    words = reason or ("Completed" if code == 0 else "Error")
-    state = {"exitCode": code, "reason": words, "startedAt": _since(entry, now), "finishedAt": now}
+    state = {
+        "exitCode": code,
+        "reason": "Error" if code else "Completed",
+        "startedAt": _since(entry, now),
+        "finishedAt": now,
+    }
     if "containerID" in entry:
         state["containerID"] = entry["containerID"]
     return {**entry, "ready": False, "started": False, "state": {"terminated": state}}
@@ -194,10 +198,8 @@ def ended(pod: Object, phase: str, reason: str, message: str, now: str) -> Objec
     return result | {"reason": reason, "message": message} if reason else result
 
 
-def status(
-    pod: Object, phase: str, states: list[Object], now: str, *, address: str = "", flipped: bool = False
-) -> Object:
-    """The whole of it. `address`: a new one; `flipped`: the pod was not ready in between, though nobody was told."""
+def status(pod: Object, phase: str, states: list[Object], now: str, *, flipped: bool = False) -> Object:
+    """The whole of it. `flipped`: the pod was not ready in between, though nobody was told."""
     unready = [state["name"] for state in states if not state["ready"]]
     all_ready = bool(states) and not unready
     conditions = {
@@ -225,7 +227,7 @@ def status(
     if "generation" in pod["metadata"]:
         found["observedGeneration"] = pod["metadata"]["generation"]
     if phase == "Running":
-        address = address or (pod.get("status") or {}).get("podIP") or pod_ip(pod)
+        address = (pod.get("status") or {}).get("podIP") or _pod_ip(pod)
         found |= {"podIP": address, "podIPs": [{"ip": address}]}
     return found
 
@@ -262,9 +264,8 @@ def _condition(
     return found
 
 
-def pod_ip(pod: Object, sandbox: int = 0) -> str:
-    """A pod has another one after its machine was switched off."""
-    number = zlib.crc32(pod["metadata"]["uid"].encode()) + sandbox
+def _pod_ip(pod: Object) -> str:
+    number = zlib.crc32(pod["metadata"]["uid"].encode())
     return f"10.{64 + (number >> 16) % 64}.{(number >> 8) % 256}.{number % 254 + 1}"
 
 

@@ -125,16 +125,14 @@ def _kind(cluster: Cluster, where: Route) -> Kind:
     kind = cluster.find_kind(where.group, where.plural)
     if kind is None or where.version not in kind.versions:
         raise refusal.no_such_path()
-    if where.subresource and not _has_subresource(cluster, kind, where):
+    if where.subresource and not _has_subresource(kind, where):
         raise refusal.no_such_path()
     return kind
 
 
-def _has_subresource(cluster: Cluster, kind: Kind, where: Route) -> bool:
+def _has_subresource(kind: Kind, where: Route) -> bool:
     if where.subresource == "status":
         return kind.status
-    if where.subresource == "resize" and not cluster.resize:
-        return False
     return where.subresource in SUBRESOURCES.get(kind.plural, ())
 
 
@@ -273,8 +271,6 @@ def _delete_options(request: Request, query: dict[str, str]) -> DeleteOptions:
     preconditions = body.get("preconditions") or {}
     grace = body.get("gracePeriodSeconds", query.get("gracePeriodSeconds"))
     propagation = body.get("propagationPolicy") or query.get("propagationPolicy") or ""
-    if body.get("orphanDependents"):
-        propagation = "Orphan"
     return DeleteOptions(
         uid=preconditions.get("uid") or "",
         version=preconditions.get("resourceVersion") or "",

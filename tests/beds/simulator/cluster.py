@@ -6,7 +6,7 @@ raised as `Refused`. Requests as bytes come in through `api.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -47,35 +47,26 @@ class Cluster:
     """The API server's model.
 
     `strict_namespaces`: refuse objects in namespaces that do not exist, as a real server does; otherwise a namespace
-    comes into being with its first object. `collect`: run the garbage and namespace collectors after each write;
-    otherwise only when `collect_garbage` is called.
+    comes into being with its first object.
     """
 
     def __init__(
         self,
         clock: Clock,
         *,
-        kinds: Iterable[Kind] = KINDS,
-        history: int = 10_000,
         watch_list: bool = True,
         strict_namespaces: bool = False,
-        collect: bool = True,
-        seed: int = 0,
     ) -> None:
         self.clock = clock
-        self.store = Store(clock, kinds, history=history, seed=seed)
+        self.store = Store(clock, KINDS)
         self.watch_list = watch_list
         """Whether `sendInitialEvents` is understood; otherwise it is refused, and clients must list."""
-        self.gone_as_event = True
-        """Whether a watch from a forgotten version gets 200 and an ERROR event, or else a plain 410."""
-        self.resize = True
-        """Whether pods can be resized; servers before 1.33 know no such subresource."""
-        self.resize_admission = True
-        """Whether a resize beyond what the node has is refused; otherwise it is for the kubelet to say so."""
         self.frozen: set[str] = set()
         """uids of ControllerRevisions whose data was not sent as the server would write it: no update is accepted."""
         self.admission: list[Admission] = []
-        self._strict, self._collect = strict_namespaces, collect
+        self._strict = strict_namespaces
+        self.collects = True
+        """Whether the garbage and namespace collectors run after each write."""
         self._garbage = GarbageCollector(self)
         for namespace in START_NAMESPACES:
             self.create(NAMESPACES, "", {"metadata": {"name": namespace}})
@@ -164,17 +155,13 @@ class Cluster:
         self._tidy()
         return result
 
-    def collect_garbage(self) -> None:
-        """Let the garbage and namespace collectors do everything that there is to do."""
-        self._garbage.run()
-
     def _remove(self, before: Stored, last: Stored | None = None) -> Stored:
         removed = self.store.remove(before)
         self._garbage.removed(before)
         return removed if last is None else last
 
     def _tidy(self) -> None:
-        if self._collect:
+        if self.collects:
             self._garbage.run()
 
     def _admit(self, attempt: Attempt) -> None:
@@ -182,7 +169,7 @@ class Cluster:
             admission(attempt)
 
     def _admit_resize(self, before: Stored, new: Object, change: UpdateRequest) -> None:
-        if change.subresource != "resize" or not self.resize_admission or new["spec"] == before.object["spec"]:
+        if change.subresource != "resize" or new["spec"] == before.object["spec"]:
             return
         node = self.store.get(NODES, ("", new["spec"].get("nodeName") or ""))
         if refused := too_big(new, node.object if node else None):

@@ -54,7 +54,7 @@ def _document(cluster: Cluster, path: str) -> dict[str, Any] | None:
     kinds = [kind for kind in cluster.kinds if kind.group == group and version in kind.versions]
     if not kinds or (not group and segments != ["api", "v1"]):
         return None
-    resources = [entry for kind in kinds for entry in _resources(cluster, kind)]
+    resources = [entry for kind in kinds for entry in _resources(kind)]
     api_version = kinds[0].api_version(version)
     return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": api_version, "resources": resources}
 
@@ -65,7 +65,7 @@ def _group(cluster: Cluster, name: str) -> dict[str, Any]:
     return {"name": name, "versions": versions, "preferredVersion": versions[0]}
 
 
-def _resources(cluster: Cluster, kind: Kind) -> list[dict[str, Any]]:
+def _resources(kind: Kind) -> list[dict[str, Any]]:
     entry = {
         "name": kind.plural,
         "singularName": kind.kind.lower(),
@@ -76,7 +76,7 @@ def _resources(cluster: Cluster, kind: Kind) -> list[dict[str, Any]]:
     }
     if not kind.status:
         return [entry]
-    subresources = ["status", "resize"] if kind.plural == "pods" and cluster.resize else ["status"]
+    subresources = ["status", "resize"] if kind.plural == "pods" else ["status"]
     return [entry, *(_subresource(kind, name) for name in subresources)]
 
 

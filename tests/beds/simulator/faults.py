@@ -166,11 +166,11 @@ class _Account:
 
 
 class FaultPlan:
-    """Rules and what they have done so far. Deterministic for a given `seed` and order of requests."""
+    """Rules and what they have done so far. Deterministic for an order of requests."""
 
-    def __init__(self, *rules: Rule, seed: int = 0) -> None:
+    def __init__(self, *rules: Rule) -> None:
         self._accounts = [_Account(rule) for rule in rules]
-        self._random = random.Random(seed)
+        self._random = random.Random(0)
 
     def add(self, rule: Rule) -> None:
         self._accounts.append(_Account(rule))

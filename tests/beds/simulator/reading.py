@@ -122,8 +122,6 @@ def open_watch(cluster: Cluster, asked: Asked) -> Watch:
         if initial and watch.bookmarks:
             watch.bookmark(store.version, initial_end=True)
     elif version and version < forgotten:
-        if not cluster.gone_as_event:
-            raise _too_old(version, forgotten)
         watch.fail(_too_old(version, forgotten).body())
         return watch
     elif version:

@@ -49,15 +49,14 @@ def event_line(type_: str, document: bytes) -> bytes:
 class History:
     """The latest changes of one kind, oldest first; older ones are forgotten and then cost a 410."""
 
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
+    def __init__(self) -> None:
         self._changes: deque[HistoryEntry] = deque()
         self.forgotten = 0
         """Changes up to this version are gone."""
 
     def add(self, change: HistoryEntry) -> None:
         self._changes.append(change)
-        if len(self._changes) > self._limit:
+        if len(self._changes) > LONGEST_HISTORY:
             self.forgotten = self._changes.popleft().version
 
     def forget(self, version: int) -> None:
@@ -176,6 +175,8 @@ def _leaving(change: HistoryEntry) -> Stored:
     return Stored(change.after.kind, change.after.name, change.after.uid, change.version, gone)
 
 
+LONGEST_HISTORY = 10_000
+SEED = 0
 _SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 
 
@@ -190,7 +191,7 @@ class Backup:
 class Store:
     """One etcd with the watch cache before it."""
 
-    def __init__(self, clock: Clock, kinds: Iterable[Kind], *, history: int, seed: int) -> None:
+    def __init__(self, clock: Clock, kinds: Iterable[Kind]) -> None:
         self.clock = clock
         self.version = 1
         self.objects: dict[Kind, dict[Name, Stored]] = {}
@@ -199,8 +200,7 @@ class Store:
         self.by_uid: dict[str, Stored] = {}
         self.dependents: defaultdict[str, dict[str, None]] = defaultdict(dict)
         """uid of an owner -> uids of the objects that name it; a dict, so that the order is that of time."""
-        self._history = history
-        self._seed, self._random = seed, random.Random(seed)
+        self._random = random.Random(SEED)
         self._made = Counter[str]()
         self.made = 0
         """How many uids and names were given away; dry runs take some too."""
@@ -209,7 +209,7 @@ class Store:
 
     def add_kind(self, kind: Kind) -> None:
         self.objects[kind] = {}
-        self.histories[kind] = History(self._history)
+        self.histories[kind] = History()
         self.watches[kind] = []
 
     def remove_kind(self, kind: Kind) -> None:
@@ -237,10 +237,8 @@ class Store:
                 watch.close()
 
     def new_uid(self, kind: Kind, name: Name) -> str:
-        """Never twice the same; each depends on the seed, on what it is for and on how often that name was there,
-        not on who else was made before.
-        """
-        what = f"{self._seed} {kind.resource} {'/'.join(name)}"
+        """Never twice the same; each depends on its name and how often that was there, not on who else was made."""
+        what = f"{SEED} {kind.resource} {'/'.join(name)}"
         self._made[what] += 1
         self.made += 1
         digest = hashlib.blake2b(f"{what} {self._made[what]}".encode(), digest_size=16).digest()
@@ -277,10 +275,10 @@ class Store:
         """The objects that name `uid` among their owners."""
         return [found for key in self.dependents.get(uid, ()) if (found := self.by_uid.get(key)) is not None]
 
-    def compact(self, version: int | None = None) -> None:
-        """Forget the history up to `version` (all of it when None): resuming from there costs a 410."""
+    def compact(self) -> None:
+        """Forget the history: resuming from there costs a 410."""
         for history in self.histories.values():
-            history.forget(self.version if version is None else version)
+            history.forget(self.version)
 
     def _next(self, kind: Kind, name: Name, new: Object) -> Stored:
         self.version += 1

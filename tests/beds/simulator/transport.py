@@ -21,6 +21,7 @@ from tests.beds.simulator.refusal import Refused
 from tests.beds.simulator.route import Route, route
 from tests.beds.simulator.store import Watch
 
+BETWEEN_BOOKMARKS = 60.0
 LONGEST_WATCH = 2700.0
 """Seconds, when the client names no timeoutSeconds; a server takes 30 to 60 minutes."""
 
@@ -43,11 +44,9 @@ class WatchStream:
     status = 200
     retry_after: float | None = None
 
-    def __init__(
-        self, cluster: Cluster, watch: Watch, request: Request, effect: Effect | None, bookmark_seconds: float
-    ) -> None:
+    def __init__(self, cluster: Cluster, watch: Watch, request: Request, effect: Effect | None) -> None:
         self.watch = watch
-        self._cluster, self._effect, self._bookmark_seconds = cluster, effect, bookmark_seconds
+        self._cluster, self._effect = cluster, effect
         self._silence = request.timeout
         self._loop = asyncio.get_running_loop()
         asked = dict(request.query).get("timeoutSeconds") or "0"
@@ -73,7 +72,7 @@ class WatchStream:
 
     async def chunks(self) -> AsyncIterator[bytes]:
         """Raises ConnectionResetError when the connection breaks, TimeoutError after too long a silence."""
-        bookmark, cut = self._loop.time() + self._bookmark_seconds, self._loop.time() + self._idle
+        bookmark, cut = self._loop.time() + BETWEEN_BOOKMARKS, self._loop.time() + self._idle
         while True:
             if self._broken or self._loop.time() >= cut:
                 raise ConnectionResetError("injected fault: the watch is cut off")
@@ -89,7 +88,7 @@ class WatchStream:
             if (self.watch.closed and not self._waiting) or now >= self._end:
                 return
             if self.watch.bookmarks and now >= bookmark:
-                bookmark = now + self._bookmark_seconds
+                bookmark = now + BETWEEN_BOOKMARKS
                 self.watch.bookmark(self._cluster.store.version)
                 continue
             await self._wait(min(bookmark if self.watch.bookmarks else self._end, self._end, cut))
@@ -164,7 +163,6 @@ class InProcess:
         *,
         faults: FaultPlan | None = None,
         latency: float = 0.0,
-        bookmark_seconds: float = 60.0,
         keep: int | None = None,
     ) -> None:
         self.cluster = cluster
@@ -174,7 +172,6 @@ class InProcess:
         """The requests so far, or the last `keep` of them; clear it when it gets in the way."""
         self.up = True
         """False: connections are refused. See also `drop_watches`."""
-        self._bookmark_seconds = bookmark_seconds
         self._streams: set[WatchStream] = set()
 
     def counts(self) -> Counter[str]:
@@ -221,7 +218,7 @@ class InProcess:
             yield ErrorStream(Response(status=refused.code, body=refused.body(), retry_after=refused.retry_after))
             return
         self._note(request, where, 200)
-        stream = WatchStream(self.cluster, watch, request, effect, self._bookmark_seconds)
+        stream = WatchStream(self.cluster, watch, request, effect)
         self._streams.add(stream)
         try:
             yield stream
