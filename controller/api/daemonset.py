@@ -41,6 +41,14 @@ class OrderRule(View):
     group_by: str = ""
 
 
+class Topology(View):
+    key: str = ""
+    """The node label whose values are the failure domains."""
+    max_unavailable: IntOrPercent | None = None
+    """Number or percentage of a domain's nodes; None: no limit."""
+    max_domains: int | None = None
+
+
 class RollingUpdate(View):
     rolling_update_type: str = ""
     max_unavailable: IntOrPercent | None = None
@@ -51,6 +59,7 @@ class RollingUpdate(View):
     """Number or percentage of pods that stay on the old revision."""
     paused: bool = False
     order: tuple[OrderRule, ...] = ()
+    topology: Topology | None = None
 
 
 class UpdateStrategy(View):
@@ -98,6 +107,9 @@ class Phase(StrEnum):
     TERMINATING = "Terminating"
 
 
+MOST_UNAVAILABLE_BEFORE = 200
+
+
 class Rollout(Part):
     """The rollout of the current revision. Times are RFC 3339."""
 
@@ -123,6 +135,9 @@ class Rollout(Part):
     """Hash of the last revision that was fully rolled out; None if not recorded."""
     previous_stable_revision: str | None = None
     """Hash of the stable revision before that (`planner.progress.with_stable`); None if not known."""
+    unavailable_before: tuple[str, ...] | None = None
+    """Nodes that had no available pod when their update began and have none since. Kept only for fields that ask
+    whether the update is the cause, and for `MOST_UNAVAILABLE_BEFORE` nodes."""
 
 
 class Counts(Part):

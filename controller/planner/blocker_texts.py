@@ -18,6 +18,7 @@ class WaitReason(StrEnum):
     ON_DELETE = "OnDelete"
     MAX_UNAVAILABLE = "MaxUnavailableInUse"
     MAX_SURGE = "MaxSurgeInUse"
+    TOPOLOGY = "TopologyInUse"
     HOOK = "HeldByLifecycleHook"
     UNREACHABLE = "NodesUnreachable"
     TEMPLATE_REFUSED = TEMPLATE_REFUSED
@@ -39,6 +40,7 @@ METRIC_LABELS: Final = {
     WaitReason.SELECTOR: "Selector",
     WaitReason.MAX_UNAVAILABLE: "Budget",
     WaitReason.MAX_SURGE: "Budget",
+    WaitReason.TOPOLOGY: "Budget",
     WaitReason.HOOK: "PreDeleteHook",
     WaitReason.SERVER_SILENT: "Expectations",
     WaitReason.TEMPLATE_REFUSED: "TemplateRefused",
@@ -238,4 +240,12 @@ class Blocker(StrEnum):
         ends="room in {limit}",
         reason=WaitReason.MAX_UNAVAILABLE,
         planned="{limit} is used up, still to be updated {are} {who}",
+    )
+    DOMAIN = BlockerText(
+        name="domain",
+        why="waits for room in the limits of topology",
+        ends="room in its failure domain, or the end of the update in another one",
+        reason=WaitReason.TOPOLOGY,
+        all_wait="the limits of topology are used up:",
+        planned="the limits of topology are used up, still to be updated {are} {who}",
     )

@@ -287,8 +287,8 @@ def awaiting(nodes: Collection[str]) -> str:
     return f"{WAITS_FOR}{counted(len(nodes), 'unreachable node')}: {some(nodes)}"
 
 
-_ALL_WAIT: Final = (Blocker.UNPULLED, Blocker.UNANSWERED, Blocker.PULLING, Blocker.UNREACHABLE)
-"""Blockers that the controller cannot remove. The first one found gives the reason."""
+_ALL_WAIT: Final = (Blocker.UNPULLED, Blocker.UNANSWERED, Blocker.PULLING, Blocker.UNREACHABLE, Blocker.DOMAIN)
+"""Blockers that only the cluster or other nodes remove. The first one found gives the reason."""
 
 
 def _all_wait(explainer: Explainer) -> Wait | None:

@@ -15,6 +15,7 @@ from controller.planner.blocker_texts import Blocker
 from controller.planner.node_fit import Fit
 from controller.planner.nodes import NodeInfo
 from controller.planner.placement import fillable, in_order, refills
+from controller.planner.rolling_update import unblocked, within_limits
 from controller.planner.rollout_state import RolloutState
 from controller.planner.world import POD_QUOTA, Accepted, BackoffKey, TemplateRefused, Unasked
 
@@ -122,6 +123,8 @@ class Explainer:
             return Blocker.UNREACHABLE
         if node.old_ready and (self._used_up if node.old_available else self._none_young):
             return Blocker.BUDGET
+        if node.old_ready and self._admitted is not None and node.name not in self._admitted:
+            return Blocker.DOMAIN
         if self._stale is None and not self.rollout.revision.uid:
             return Blocker.UNSTORED  # a rollback would not find it
         return self._stale
@@ -165,7 +168,7 @@ class Explainer:
     @cached_property
     def in_turn(self) -> tuple[NodeInfo, ...]:
         """The nodes that are updated as soon as the budget has room, in update order."""
-        going = {Blocker.BUDGET, Blocker.STALE, Blocker.UNSTORED, None}
+        going = {Blocker.BUDGET, Blocker.DOMAIN, Blocker.STALE, Blocker.UNSTORED, None}
         return tuple([node for node in self.rollout.outdated if self.of_turn(node) in going])
 
     @cached_property
@@ -225,6 +228,14 @@ class Explainer:
     @cached_property
     def _used_up(self) -> bool:
         return not self.rollout.room
+
+    @cached_property
+    def _admitted(self) -> frozenset[str] | None:
+        """The nodes that their failure domains would allow to be updated now; None: domains have no limits."""
+        rollout = self.rollout
+        if rollout.domains is None:
+            return None
+        return frozenset([node.name for node in within_limits(rollout, unblocked(rollout), in_domains=True)])
 
     @cached_property
     def _none_young(self) -> bool:

@@ -12,7 +12,7 @@ from typing import TypeAlias
 import msgspec
 
 from controller.api import names, selector
-from controller.api.daemonset import OrderRule
+from controller.api.daemonset import OrderRule, Topology
 from controller.api.formats import decimal_integer
 from controller.api.node import ZONE_LABELS, Node, Taint
 from controller.api.objects import JSONObject, Value, View
@@ -73,6 +73,8 @@ class Judged(Value):
     """The number of eligible nodes in each zone that has any."""
     ranks: Mapping[str, int] = {}
     """As in `UpdateOrder`."""
+    domains: Mapping[str | None, int] = {}
+    """The number of eligible nodes with each value of the topology key; None: without the label."""
 
 
 class Rules:
@@ -86,6 +88,7 @@ class Rules:
         pods: LabelSelector | None = None,
         problems: tuple[str, ...] = (),
         order: Iterable[OrderRule] = (),
+        topology: Topology | None = None,
     ) -> None:
         """`pods` is the selector of the DaemonSet; `problems` say why its spec cannot be used."""
         self.problems = problems
@@ -98,6 +101,7 @@ class Rules:
         self._tolerations = (*(spec.tolerations or ()), *daemon_tolerations(spec.host_network))
         self._selects = selector.parse(nodes_to_update) if nodes_to_update is not None else None
         self._order = UpdateOrder(order)
+        self._domain_key = topology.key if topology is not None else None
         self._judged = Judged()
 
     def fit(self, node: Node) -> Fit:
@@ -120,6 +124,8 @@ class Rules:
         if self._judged.nodes is not nodes:
             usual, fits = ZONE_LABELS[0], tuple(map(self.fit, nodes))
             zones = tuple([node.labels.get(usual) or node.zone for node in nodes])
+            run = [node for node, fit in zip(nodes, fits, strict=True) if fit is Fit.RUN]
+            key = self._domain_key
             self._judged = Judged(
                 nodes=nodes,
                 fits=fits,
@@ -127,6 +133,7 @@ class Rules:
                 zones=zones,
                 eligible=Counter(zone for zone, fit in zip(zones, fits, strict=True) if fit is Fit.RUN),
                 ranks=self._order.ranks(nodes),
+                domains=Counter([node.labels.get(key) for node in run]) if key is not None else {},
             )
         return self._judged
 

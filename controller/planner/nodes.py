@@ -55,6 +55,14 @@ class NodeInfo(Value):
         )
 
     @property
+    def is_ill(self) -> bool:
+        """Whether the node has only an old pod, which is not Ready although nothing is done to it."""
+        old = self.old
+        if old is None or self.current is not None or self.old_ready:
+            return False
+        return not (old.held_by_hook or old.marked_not_ready or old.draining or old.in_progress is not None)
+
+    @property
     def only_old(self) -> bool:
         return self.old is not None and self.current is None
 

@@ -132,8 +132,11 @@ def _awaited_nodes(rollout: RolloutState) -> list[str]:
         users = set(rollout.mid_surge if rollout.surging else rollout.unavailable_nodes)
         silent = {node.name for node in rollout.nodes if node.name in users and _awaits_contact(node)}
         waits_for_them = not rollout.room and len(users - silent) < rollout.budget.most
-        if not (waits_for_them and all(_lacks_only_budget(rollout, node) for node in reachable)):
-            return []
+        far, domains = [node for node in rollout.nodes if node.name in silent], rollout.domains
+        for node in reachable:
+            held = waits_for_them or (domains is not None and domains.is_held_by(node, far))
+            if not (held and _lacks_only_budget(rollout, node)):
+                return []
         awaited |= silent
     return [node.name for node in rollout.in_update_order(rollout.nodes) if node.name in awaited]
 

@@ -50,12 +50,9 @@ def roll_out(rollout: RolloutState) -> Step:
     stored, so that a rollback always finds it."""
     if rollout_blocker(rollout) or not rollout.revision.uid:
         return Step()
-    world, free = rollout.world, list(rollout.outdated)
-    special = world.in_backoff or world.not_before or world.unpulled or rollout.taken
-    if special or world.daemonset.in_place_grace or world.daemonset.pre_delete:
-        free = [node for node in free if blockers.update_blocker(rollout, node) is None]
+    world, free = rollout.world, unblocked(rollout)
     candidates = blockers.others_first(world, free, partial(blockers.first_write_of_update, rollout))
-    chosen = _within_limits(rollout, candidates)[: rollout.budget.burst]
+    chosen = within_limits(rollout, candidates)[: rollout.budget.burst]
     if not chosen:
         step = Step(actions=_retire_surplus(rollout))
     elif not isinstance(rollout.verdict, Accepted):
@@ -71,10 +68,22 @@ def roll_out(rollout: RolloutState) -> Step:
     return replace(step, more=len(free) > len(chosen), wake_at=wake_at)
 
 
-def _within_limits(rollout: RolloutState, candidates: Sequence[NodeInfo]) -> list[NodeInfo]:
-    """The candidates that are updated now: all whose old pod has no traffic, and as many others as the limit has room
-    for, those younger than minReadySeconds first. A write to an unreachable node would have no effect. While surging,
-    a pod that only its hook keeps from being ready counts as available, because a new one beside it is not urgent."""
+def unblocked(rollout: RolloutState) -> list[NodeInfo]:
+    """The nodes of `outdated` whose update only the limits may delay."""
+    world = rollout.world
+    special = world.in_backoff or world.not_before or world.unpulled or rollout.taken
+    if special or world.daemonset.in_place_grace or world.daemonset.pre_delete:
+        return [node for node in rollout.outdated if blockers.update_blocker(rollout, node) is None]
+    return list(rollout.outdated)
+
+
+def within_limits(
+    rollout: RolloutState, candidates: Sequence[NodeInfo], *, in_domains: bool = False
+) -> list[NodeInfo]:
+    """The candidates that are updated now: all whose old pod has no traffic, and as many others as the limits have
+    room for, those younger than minReadySeconds first; `in_domains`: as many as only those of failure domains have.
+    A write to an unreachable node would have no effect. While surging, a pod that only its hook keeps from being
+    ready counts as available, because a new one beside it is not urgent."""
     surging, at_once, young, within = rollout.surging, list[NodeInfo](), list[NodeInfo](), list[NodeInfo]()
     for node in candidates:
         if node.unreachable or (surging and blockers.in_the_way(rollout, node)):
@@ -84,8 +93,13 @@ def _within_limits(rollout: RolloutState, candidates: Sequence[NodeInfo]) -> lis
         else:
             (young if node.old_ready else at_once).append(node)
     if surging:
-        return at_once + (young + within)[: rollout.room]
-    return at_once + young[: rollout.room_for(len(young))] + within[: rollout.room]
+        young, within = [], young + within
+    young_room, room = rollout.room_for(len(young)), rollout.room
+    if rollout.domains is None:
+        return at_once + young[:young_room] + within[:room]
+    if in_domains:
+        young_room = room = len(candidates)
+    return at_once + rollout.domains.admitted(young, young_room, within, room)
 
 
 def _dry_run_first(rollout: RolloutState, first: NodeInfo, candidates: Sequence[NodeInfo]) -> Step:

@@ -10,7 +10,7 @@ from functools import cached_property
 import msgspec
 
 from controller.api import formats
-from controller.api.daemonset import DaemonSet, RollingUpdate
+from controller.api.daemonset import DaemonSet, RollingUpdate, rollout_of
 from controller.api.formats import LONGEST_ITEM, joined, truncated
 from controller.api.names import UNKNOWN_FIELDS_ANNOTATION
 from controller.api.objects import Value
@@ -20,6 +20,7 @@ from controller.planner.blocker_texts import Blocker
 from controller.planner.node_fit import Fit
 from controller.planner.nodes import NodeInfo, NodeReader
 from controller.planner.revisions import Fallback, current_revision, rolled_out
+from controller.planner.topology import Domains
 from controller.planner.world import (
     TemplateRefused,
     TemplateVerdict,
@@ -136,6 +137,43 @@ class RolloutState(Value, dict=True, gc=True):
         return [
             node for node in self.eligible if node.unreachable or not (node.current_available or node.old_available)
         ]
+
+    @cached_property
+    def unavailable_before(self) -> frozenset[str]:
+        """The nodes of `Rollout.unavailable_before`: they are short for another reason than the update. A node joins
+        while its old pod, of the stable revision, is not Ready and nothing is done to it."""
+        rolling, record = self.rolling_update, rollout_of(self.world.daemonset.status)
+        if rolling is None or rolling.topology is None:
+            return frozenset()
+        known, stable = frozenset(record.unavailable_before or ()), record.stable_revision
+        return frozenset(
+            node.name
+            for node in self._lacking
+            if node.name in known or (node.is_ill and node.old is not None and stable in (None, node.old.hash))
+        )
+
+    @cached_property
+    def domains(self) -> Domains | None:
+        rolling = self.rolling_update
+        if rolling is None or rolling.topology is None:
+            return None
+        sizes = self.world.rules.judged(self.world.nodes).domains
+        if self.surging:
+            names = frozenset(self.mid_surge)
+            short = by_update = [node for node in self.eligible if node.name in names]
+        else:
+            short = [node for node in self._lacking if node.name not in self._excused]
+            by_update = [node for node in short if self._is_short_by_update(node)]
+        return Domains(rolling.topology, sizes, short, by_update)
+
+    def _is_short_by_update(self, short: NodeInfo) -> bool:
+        """An old pod of another than the stable revision was made by an earlier update."""
+        if short.unreachable or short.name in self.unavailable_before:
+            return False
+        if short.old is not None and short.current is None:
+            stable = rollout_of(self.world.daemonset.status).stable_revision
+            return not short.old_ready or short.old.hash != stable
+        return short.current is not None or short.name in self.holders
 
     @cached_property
     def without_pod(self) -> list[NodeInfo]:

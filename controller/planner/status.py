@@ -9,7 +9,15 @@ from typing import Final
 from msgspec.structs import replace
 
 from controller.api import names, selector
-from controller.api.daemonset import Columns, Counts, DaemonSet, DaemonSetStatus, Phase, Rollout
+from controller.api.daemonset import (
+    MOST_UNAVAILABLE_BEFORE,
+    Columns,
+    Counts,
+    DaemonSet,
+    DaemonSetStatus,
+    Phase,
+    Rollout,
+)
 from controller.api.formats import truncated
 from controller.api.names import PROGRESS_DEADLINE_EXCEEDED, READY, STALLED
 from controller.api.objects import JSON, Value, fields_of
@@ -68,6 +76,8 @@ def status_of(explainer: Explainer, *, observed: bool) -> Status:
         overdue=record.phase == Phase.STALLED and not standing.refused,
     )
     recorded, stable_at = with_stable(rollout, record, observed=observed)
+    ill = tuple(sorted(rollout.unavailable_before)[:MOST_UNAVAILABLE_BEFORE])
+    recorded = replace(recorded, unavailable_before=ill or None)
     counts = _counts(rollout)
     return Status(
         observed_generation=daemonset.generation if observed else None,

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from controller.api import formats, selector
-from controller.api.daemonset import DaemonSet
+from controller.api.daemonset import DaemonSet, RollingUpdate
 from controller.api.formats import LONGEST_ITEM, listed, truncated
 from controller.api.names import OWN_LABELS
 from controller.api.objects import JSONObject, fields_of
@@ -29,8 +29,8 @@ def compiled(daemonset: DaemonSet) -> Rules:
     found, spec, rolling = problems(daemonset), daemonset.spec, daemonset.rolling_update
     if not found:
         try:
-            chosen, order = (rolling.selector, rolling.order) if rolling is not None else (None, ())
-            return Rules(spec.template, chosen, spec.selector, order=order)
+            update = rolling or RollingUpdate()
+            return Rules(spec.template, update.selector, spec.selector, order=update.order, topology=update.topology)
         except (ValueError, msgspec.ValidationError) as error:
             found = (f"spec.template: {truncated(str(error), LONGEST_ITEM)}",)
     return Rules({}, problems=found)
@@ -47,7 +47,7 @@ def problems(daemonset: DaemonSet) -> tuple[str, ...]:
     else:
         found += _selector_problems(daemonset)
     rolling = daemonset.rolling_update
-    limits = {"spec.burstReplicas": spec.burst_replicas}
+    limits: dict[str, formats.IntOrPercent | None] = {"spec.burstReplicas": spec.burst_replicas}
     if rolling is not None:
         base = "spec.updateStrategy.rollingUpdate"
         limits |= {
@@ -55,6 +55,10 @@ def problems(daemonset: DaemonSet) -> tuple[str, ...]:
             f"{base}.maxSurge": rolling.max_surge,
             f"{base}.partition": rolling.partition,
         }
+        if (topology := rolling.topology) is not None:
+            limits[f"{base}.topology.maxUnavailable"] = topology.max_unavailable
+            if not is_label_key(topology.key):
+                found.append(f"{base}.topology.key: {topology.key!r} is not a label key")
         if rolling.selector is not None:
             try:
                 selector.parse(rolling.selector)

@@ -73,7 +73,7 @@ def repeated(
     for pod in world.pods:
         now_there.setdefault(pod.node, []).append(pod)
     sample = first.get(last[0].moves[0].node)
-    if sample is None or any(getattr(world, field) for field in _MEMORY):
+    if sample is None or rollout.domains is not None or any(getattr(world, field) for field in _MEMORY):
         return None
     kind, queue = _kind(sample, world), []
     hopeful = {one.name for one in world.nodes if not (is_not_ready(one) or one.not_ready)}
@@ -342,7 +342,9 @@ class _Foreseeing:
             rest=left_to_update(end) if more else (),
             start=start,
             end=end,
-            kept_nodes={one: nodes for one, nodes in kept.items() if not (more and one is Blocker.BUDGET)},
+            kept_nodes={
+                one: nodes for one, nodes in kept.items() if not (more and one in (Blocker.BUDGET, Blocker.DOMAIN))
+            },
             phase=None if more or self._status is None else Phase(self._status.rollout.phase),
             most_unavailable=self._most_unavailable,
             seconds=self._seconds,

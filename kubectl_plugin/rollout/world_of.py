@@ -49,6 +49,7 @@ def world_with(snapshot: Snapshot, daemonset: DaemonSet, lacking: Mapping[str, U
             rolling.selector if rolling and nodes is not None else None,
             daemonset.spec.selector,
             order=rolling.order if rolling and nodes is not None else (),
+            topology=rolling.topology if rolling and nodes is not None else None,
         ),
         nodes=nodes if nodes is not None else _stand_ins(snapshot),
         pods=tuple(one.pod for one in snapshot.pods),

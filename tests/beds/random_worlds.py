@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from controller.api.daemonset import DaemonSet, LifecycleHook, OrderRule
+from controller.api.daemonset import DaemonSet, LifecycleHook, OrderRule, Topology
 from controller.api.in_place import UpdateInProgress
 from controller.api.names import IN_PLACE_GRACE_ANNOTATION, IN_PLACE_IF_POSSIBLE, RESIZE_FALLBACK_ANNOTATION
 from controller.api.node import Node
@@ -59,6 +59,12 @@ NOWHERE = ("node-9", "")
 ORDERS = (
     (OrderRule(match_labels=CANARY),),
     (OrderRule(group_by="pool"), OrderRule(match_expressions=(Requirement(key="track", operator="Exists"),))),
+)
+
+TOPOLOGIES = (
+    Topology(key="pool", max_unavailable=1),
+    Topology(key="pool", max_unavailable="50%", max_domains=1),
+    Topology(key="track", max_domains=1),
 )
 
 
@@ -157,7 +163,7 @@ def daemonsets(draw: st.DrawFn, *, hooks: bool, in_place: bool) -> DaemonSet:
         hook=draw(st.sampled_from([None, None, HOOK, MARKING])) if hooks else None,
         partitioned_scaling=draw(seldom(None, True)),
         generation=3,
-        rolling={"order": draw(seldom((), *ORDERS))},
+        rolling={"order": draw(seldom((), *ORDERS)), "topology": draw(seldom(None, *TOPOLOGIES))},
         **limit,
         **draw(seldom({}, {"nodeSelector": POOL})),
     )

@@ -34,6 +34,7 @@ _LABELS: Final = "spec.template.metadata.labels"
 _EXPRESSION: Final = "spec.selector.matchExpressions[0]"
 _BY_NODE: Final = f"{ROLLING}.selector"
 _RULE: Final = f"{ROLLING}.order[0]"
+_TOPOLOGY: Final = f"{ROLLING}.topology"
 _TYPE: Final = f"{ROLLING}.rollingUpdateType"
 _SURGE: Final = f"{ROLLING}.maxSurge"
 _UNAVAILABLE: Final = f"{ROLLING}.maxUnavailable"
@@ -63,6 +64,10 @@ def _nodes(key: str, operator: str, *values: str) -> dict[str, object]:
 
 def _order(**rule: JSON) -> dict[str, object]:
     return {f"{ROLLING}.order": [rule]}
+
+
+def _topology(**fields: JSON) -> dict[str, object]:
+    return {_TOPOLOGY: {"key": "zone", **fields}}
 
 
 _OF_LABELS: Final = (
@@ -144,6 +149,22 @@ _OF_ORDER: Final = (
         f"{_RULE}.matchExpressions[0].values",
         "must have at least one value",
     ),
+)
+
+_OF_TOPOLOGY: Final = (
+    _there("a topology without limits", _TOPOLOGY, {"key": "a"}, "topology must have maxUnavailable, maxDomains"),
+    Refusal("a topology without a key", {_TOPOLOGY: {"maxDomains": 1}}, f"{_TOPOLOGY}.key", "Required value"),
+    Refusal("a topology by a bad key", _topology(key="a b", maxDomains=1), f"{_TOPOLOGY}.key", _KEY),
+    *(
+        Refusal(
+            f"topology.maxUnavailable {value!r}",
+            _topology(maxUnavailable=value),
+            f"{_TOPOLOGY}.maxUnavailable",
+            "must be a whole number of 1 or more",
+        )
+        for value in (0, -1, "0%", "5", "101%")
+    ),
+    Refusal("no domains", _topology(maxDomains=0), f"{_TOPOLOGY}.maxDomains", "greater than or equal to 1"),
 )
 
 _OF_NUMBERS: Final = tuple(
@@ -252,4 +273,4 @@ _OF_TEMPLATE: Final = (
     _there("a name that is no DNS name", "metadata.name", "Agent_1", "lowercase RFC 1123 subdomain"),
 )
 
-REFUSALS: Final = (*_OF_LABELS, *_OF_ORDER, *_OF_NUMBERS, *_OF_STRATEGY, *_OF_TEMPLATE)
+REFUSALS: Final = (*_OF_LABELS, *_OF_ORDER, *_OF_TOPOLOGY, *_OF_NUMBERS, *_OF_STRATEGY, *_OF_TEMPLATE)

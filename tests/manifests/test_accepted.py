@@ -70,6 +70,8 @@ ACCEPTED: tuple[Mapping[str, object], ...] = (
     {"spec.selector": {"matchExpressions": [{"key": "app", "operator": "Exists"}]}},
     {"metadata.name": "a" * 242},
     {f"{ROLLING}.order": [{"matchLabels": {"pool": "canary"}}, {"groupBy": "topology.kubernetes.io/zone"}]},
+    {f"{ROLLING}.topology": {"key": "topology.kubernetes.io/zone", "maxUnavailable": "10%", "maxDomains": 1}},
+    {f"{ROLLING}.topology": {"key": "zone", "maxUnavailable": 2}},
 )
 
 

@@ -19,6 +19,7 @@ from controller.api.daemonset import (
     RollingUpdate,
     Rollout,
     ScaleStrategy,
+    Topology,
     UpdateStrategy,
 )
 from controller.api.image_pull_job import (
@@ -53,6 +54,7 @@ STRUCTS: dict[Path, dict[str, type[msgspec.Struct]]] = {
         ".spec.updateStrategy": UpdateStrategy,
         ".spec.updateStrategy.rollingUpdate": RollingUpdate,
         ".spec.updateStrategy.rollingUpdate.order[]": OrderRule,
+        ".spec.updateStrategy.rollingUpdate.topology": Topology,
         ".spec.lifecycle": Lifecycle,
         ".spec.lifecycle.preDelete": LifecycleHook,
         ".spec.scaleStrategy": ScaleStrategy,

@@ -221,6 +221,7 @@ REMOVALS: Final[Mapping[Blocker, Callable[[World, str], World]]] = {
     Blocker.UNRESIZED: _ready,
     Blocker.PULLING: _pulled,
     Blocker.UNPULLED: _pulled,
+    Blocker.DOMAIN: lambda world, node: rolling(world, topology=None),
     Blocker.STALE: lambda world, node: replace(world, fresh=True),
 }
 """What ends each: the world without it. The budget is lifted anyway, and the planner itself stores a revision."""

@@ -164,6 +164,10 @@ def released(world: World) -> set[str]:
     return {pod.uid for pod in world.pods if not world.rules.owns(pod.labels)}
 
 
+def unreachable(world: World, node: str) -> bool:
+    return any(one.unreachable for one in world.nodes if one.name == node)
+
+
 def in_update_order(world: World, nodes: Iterable[str]) -> list[str]:
     """By the rules of `order`, where values of these worlds have no digits; then by name, descending."""
     labels = {one.name: one.labels for one in world.nodes}

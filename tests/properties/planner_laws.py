@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
+from controller.api.daemonset import rollout_of
+from controller.api.formats import scaled
 from controller.planner import actions
 from controller.planner.blockers import handlers, is_prepared
 from controller.planner.node_fit import Fit
@@ -44,6 +46,7 @@ from tests.properties.planner_facts import (
     served,
     serving,
     unfit,
+    unreachable,
     updated,
 )
 
@@ -134,6 +137,32 @@ def the_update_takes_down_no_more_than_max_unavailable(world: World, plan: Plan)
     for up in (served(world), serving(world)):
         gone_already = len(eligible(world) - up - unfit(world))
         assert len({*outgoing(plan)} & up) <= max(most - gone_already, 0)
+
+
+def the_limits_of_failure_domains_are_kept(world: World, plan: Plan) -> None:
+    """Of nodes that serve. A domain with a node that the update made short is open already."""
+    topology = rolling(world).topology
+    if topology is None or world.daemonset.rolling_update is None:
+        return
+    surging = limit(world, rolling(world).max_surge, round_up=True) > 0
+    both = {node for node in eligible(world) if node in updated(world) and len(live(world, node)) > 1}
+    up = served(world)
+    taken = ({one.node for one in creates(plan) if live(world, one.node)} if surging else {*outgoing(plan)}) & up
+    by_domain: dict[str | None, set[str]] = {}
+    for node in world.nodes:
+        if node.name in eligible(world):
+            by_domain.setdefault(node.labels.get(topology.key), set()).add(node.name)
+    touched = {domain for domain, there in by_domain.items() if there & taken}
+    for domain in touched if topology.max_unavailable is not None else ():
+        there = by_domain[domain]
+        short = there & both if surging else there - up - unfit(world)
+        assert len(short | there & taken) <= scaled(topology.max_unavailable, len(there), round_up=True)
+    mine = both if surging else {node for node in updated(world) - up if not unreachable(world, node)}
+    known = {*(rollout_of(world.daemonset.status).unavailable_before or ())}
+    if touched and topology.max_domains is not None:
+        short_by_us = {domain for domain, there in by_domain.items() if there & mine - known}
+        assert len(touched | short_by_us) <= max(topology.max_domains, len(short_by_us))
+        assert len(short_by_us) < topology.max_domains or touched <= short_by_us
 
 
 def surging_keeps_its_limit(world: World, plan: Plan) -> None:
@@ -296,6 +325,7 @@ LAWS: tuple[Law, ...] = (
     a_template_that_no_pod_has_had_is_checked_strictly,
     the_name_of_a_new_pod_is_free,
     the_update_takes_down_no_more_than_max_unavailable,
+    the_limits_of_failure_domains_are_kept,
     surging_keeps_its_limit,
     paused_or_on_delete_nothing_is_updated,
     what_may_only_stay_goes_when_others_serve,

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from tests.beds.controller.bed import Bed
+from tests.beds.controller.waves import UNREADY, all_ready, both, layout, wave
 from tests.beds.objects import V2, daemonset
+from tests.beds.pods import condition
 from tests.system.both import both_beds
 
 ZONES = ("a", "b", "a", "b", "a", "b")
@@ -25,3 +27,16 @@ async def test_nodes_are_updated_in_the_order_of_the_spec(bed: Bed) -> None:
     await deployed(bed, maxUnavailable=1, order=[{"matchLabels": {"canary": "yes"}}, {"groupBy": "zone"}])
     await bed.update(V2)
     assert [*bed.journal.deleted] == ["node-5", "node-3", "node-1", "node-4", "node-2", "node-0"]
+
+
+@both_beds
+async def test_one_failure_domain_is_updated_at_a_time_and_no_more_nodes_of_it_than_allowed(bed: Bed) -> None:
+    domains = {"key": "zone", "maxUnavailable": 2, "maxDomains": 1}
+    await deployed(bed, maxUnavailable=6, order=[{"groupBy": "zone"}], topology=domains)
+    bed.nodes.behave("*", UNREADY)
+    await bed.set_image(V2)
+    for moved in ((4, 2), (0,), (5, 3), (1,)):
+        await wave(bed, both(*moved))
+        assert condition(await bed.daemonset(), "Progressing")["reason"] in ("TopologyInUse", "Updating")
+        await all_ready(bed)
+    assert await layout(bed) == "v2 v2 v2 v2 v2 v2"
