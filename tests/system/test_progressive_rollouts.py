@@ -6,8 +6,7 @@ from typing import Any
 
 from tests.beds.controller.bed import Bed
 from tests.beds.controller.waves import UNREADY, all_ready, both, layout, wave
-from tests.beds.objects import V2, daemonset
-from tests.beds.pods import condition
+from tests.beds.objects import V2, condition, daemonset
 from tests.system.both import both_beds
 
 ZONES = ("a", "b", "a", "b", "a", "b")

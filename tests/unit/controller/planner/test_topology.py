@@ -14,9 +14,8 @@ from controller.planner.explanation import Explainer
 from controller.planner.plan import Plan, plan
 from controller.planner.rollout_state import rollout_state
 from controller.planner.world import World
-from tests.beds.picture import check
 from tests.beds.toy_cluster import ToyCluster
-from tests.beds.worlds import ds, node, pending, pod, taint, world
+from tests.beds.worlds import LONG, ago, check, ds, node, pending, pod, taint, world
 
 UNREACHABLE = taint("node.kubernetes.io/unreachable", "NoExecute")
 ZONES = {"a1": "a", "a2": "a", "a3": "a", "b1": "b", "b2": "b", "c1": None}
@@ -32,7 +31,7 @@ def zoned(
         for name, zone in ZONES.items()
     ]
     there = [
-        pending(name, "v2") if name in new.split() else pod(name, **({"ready": None} if name in ill.split() else {}))
+        pending(name, "v2") if name in new.split() else pod(name, ready=None if name in ill.split() else ago(LONG))
         for name in ZONES
     ]
     limits = {"max_unavailable": "100%", **how}
