@@ -199,57 +199,49 @@ def test_all_are_woken_when_the_server_is_back() -> None:
 # pods
 
 
+RESTARTING = UpdateInProgress(until=inf, restarting=("agent",), not_started=True)
+UPDATING = replace(RUNNING, in_progress=RESTARTING)
+
+
 @pytest.mark.parametrize(
-    ("changed", "urgency"),
+    ("before", "changed", "urgency", "while_work_is_left"),
     [
-        pytest.param(replace(RUNNING, ready=False), "lazy", id="its readiness"),
-        pytest.param(replace(RUNNING, phase="Failed"), "urgent", id="it failed"),
-        pytest.param(replace(RUNNING, phase="Succeeded"), "urgent", id="it ended"),
-        pytest.param(replace(RUNNING, labels={**RUNNING.labels, "app": "other"}), "urgent", id="its labels"),
-        pytest.param(replace(RUNNING, labels={**RUNNING.labels}), "lazy", id="equal labels"),
-        pytest.param(replace(RUNNING, terminating=True), "lazy", id="it is terminating"),
+        pytest.param(None, RUNNING, "lazy", "soon", id="it is new"),
+        pytest.param(RUNNING, replace(RUNNING, ready=False), "lazy", "soon", id="its readiness"),
+        pytest.param(RUNNING, replace(RUNNING, phase="Failed"), "urgent", "urgent", id="it failed"),
+        pytest.param(RUNNING, replace(RUNNING, phase="Succeeded"), "urgent", "urgent", id="it ended"),
+        pytest.param(RUNNING, replace(RUNNING, labels={"app": "other"}), "urgent", "urgent", id="its labels"),
+        pytest.param(RUNNING, replace(RUNNING, labels={**RUNNING.labels}), "lazy", "soon", id="equal labels"),
+        pytest.param(RUNNING, replace(RUNNING, terminating=True), "lazy", "lazy", id="it terminates"),
         pytest.param(
-            replace(RUNNING, terminating=True, phase="Failed"), "lazy", id="it is terminating and has failed"
+            RUNNING, replace(RUNNING, terminating=True, phase="Failed"), "lazy", "lazy", id="it terminates and failed"
+        ),
+        pytest.param(UPDATING, replace(UPDATING, version="2"), "lazy", "soon", id="no change of its update"),
+        pytest.param(UPDATING, RUNNING, "urgent", "urgent", id="its update is over"),
+        pytest.param(
+            UPDATING,
+            replace(RUNNING, in_progress=UpdateInProgress(until=inf, has_next_batch=True)),
+            "urgent",
+            "urgent",
+            id="the next containers are due",
+        ),
+        pytest.param(
+            UPDATING,
+            replace(RUNNING, in_progress=replace(RESTARTING, not_started=False)),
+            "lazy",
+            "soon",
+            id="its update may be over",
         ),
     ],
 )
-def test_what_changes_about_a_pod_says_how_soon_its_owner_looks(changed: Pod, urgency: Urgency) -> None:
-    woken = Woken()
-    woken.pod(RUNNING)
-    assert woken.told() == [("demo", "lazy")], "our own pod coming back is no news"
-    woken.pod(changed)
-    assert woken.told() == [("demo", urgency)]
-
-
-RESTARTING = UpdateInProgress(until=inf, restarting=("agent",), not_started=True)
-
-
-@pytest.mark.parametrize(
-    ("in_progress", "urgency"),
-    [
-        pytest.param(None, "urgent", id="it is over"),
-        pytest.param(UpdateInProgress(until=inf, has_next_batch=True), "urgent", id="the next containers are due"),
-        pytest.param(replace(RESTARTING, not_started=False), "soon", id="it may be over"),
-        pytest.param(RESTARTING, "soon", id="no change"),
-    ],
-)
-def test_a_pod_whose_kubelet_is_done_gets_its_traffic_back_at_once(
-    in_progress: UpdateInProgress | None, urgency: Urgency
+def test_a_pods_change_says_how_soon_its_owner_looks(
+    before: Pod | None, changed: Pod, urgency: Urgency, while_work_is_left: Urgency
 ) -> None:
-    woken = Woken()
-    woken.states.of(OURS).eager = True
-    woken.pod(replace(RUNNING, in_progress=RESTARTING))
-    woken.told()
-    woken.pod(replace(RUNNING, in_progress=in_progress, version="2"))
-    assert woken.told() == [("demo", urgency)]
-
-
-def test_a_rollout_that_waits_for_pods_looks_soon() -> None:
-    woken = Woken()
-    woken.states.of(OURS).eager = True
-    woken.pod(RUNNING)
-    woken.pod(replace(RUNNING, ready=False))
-    assert woken.told() == [("demo", "soon")] * 2
+    for eager, expected in ((False, urgency), (True, while_work_is_left)):
+        woken = Woken(pods=[] if before is None else [before])
+        woken.states.of(OURS).eager = eager
+        woken.pod(changed)
+        assert woken.told() == [("demo", expected)]
 
 
 def test_a_pod_that_is_gone_is_remembered_as_long_as_its_node_is_there() -> None:
@@ -274,59 +266,43 @@ def test_who_finds_a_pod_gone_in_a_list_finds_what_it_was() -> None:
     assert not there
 
 
-def test_a_pod_that_changes_hands_wakes_its_old_and_its_new_owner() -> None:
-    woken = Woken(ds(), OTHER, pods=[RUNNING])
-    woken.pod(replace(RUNNING, owner_uid=OTHER.uid))
-    assert woken.told() == [*URGENT, ("other", "lazy")]
-
-
-def test_a_released_pod_wakes_its_old_owner_and_possible_adopters() -> None:
-    woken = Woken(ds(), OTHER, pods=[RUNNING])
-    woken.pod(replace(RUNNING, owner_uid="", labels={"app": "other"}))
-    assert woken.told() == [*URGENT, ("other", "urgent")]
-    woken.pod(replace(RUNNING, owner_uid=""))
-    assert sorted(woken.told()) == [*URGENT, ("other", "urgent")], "now the first one may, and the other may not"
-    woken = Woken(ds(), TWIN, pods=[RUNNING])
-    woken.pod(replace(RUNNING, owner_uid=""))
-    assert sorted(woken.told()) == [*URGENT, *URGENT, ("twin", "urgent")], "its labels are as they were"
-
-
 ORPHAN = replace(RUNNING, owner_uid="")
-
-
-def test_an_orphan_wakes_those_it_matches_once_and_its_status_none() -> None:
-    woken = Woken(ds(), OTHER)
-    woken.pod(ORPHAN)
-    assert woken.told() == URGENT
-    woken.pod(replace(ORPHAN, ready=False))
-    assert woken.told() == []
+FOR_OTHER = replace(ORPHAN, labels={"app": "other"})
+LOOKS_AT_OTHER: list[tuple[str, Urgency]] = [("other", "urgent")]
 
 
 @pytest.mark.parametrize(
-    ("after", "woken_too"),
+    ("before", "after", "expected"),
     [
-        (None, []),
-        (replace(ORPHAN, terminating=True), []),
-        (replace(ORPHAN, phase="Failed"), []),
-        (replace(ORPHAN, labels={"app": "none's"}), []),
-        (replace(ORPHAN, owner_uid=OTHER.uid), [("other", "lazy")]),
+        pytest.param(RUNNING, replace(RUNNING, owner_uid=OTHER.uid), [*URGENT, ("other", "lazy")], id="handed over"),
+        pytest.param(RUNNING, FOR_OTHER, [*URGENT, *LOOKS_AT_OTHER], id="released and relabelled"),
+        pytest.param(RUNNING, ORPHAN, URGENT * 2, id="released with its labels"),
+        pytest.param(FOR_OTHER, ORPHAN, [*URGENT, *LOOKS_AT_OTHER], id="relabelled: one may, the other may not"),
+        pytest.param(None, ORPHAN, URGENT, id="a new orphan"),
+        pytest.param(ORPHAN, replace(ORPHAN, ready=False), [], id="an orphan's status"),
+        pytest.param(ORPHAN, RUNNING, [("demo", "lazy")], id="adopted, as any pod"),
+        pytest.param(ORPHAN, replace(ORPHAN, owner_uid=OTHER.uid), [*URGENT, ("other", "lazy")], id="by another"),
+        pytest.param(ORPHAN, None, URGENT, id="gone"),
+        pytest.param(ORPHAN, replace(ORPHAN, terminating=True), URGENT, id="terminating"),
+        pytest.param(ORPHAN, replace(ORPHAN, phase="Failed"), URGENT, id="ended"),
+        pytest.param(ORPHAN, replace(ORPHAN, labels={"app": "none's"}), URGENT, id="relabelled"),
     ],
-    ids=["gone", "terminating", "ended", "relabelled", "adopted by another"],
 )
-def test_an_orphan_that_is_none_any_more_wakes_those_it_matched_once(
-    after: Pod | None, woken_too: list[tuple[str, str]]
+def test_who_may_own_a_pod_looks_when_it_changes_hands(
+    before: Pod | None, after: Pod | None, expected: list[tuple[str, Urgency]]
 ) -> None:
-    woken = Woken(ds(), OTHER, pods=[ORPHAN])
+    woken = Woken(ds(), OTHER, pods=[] if before is None else [before])
     woken.pod(after, ORPHAN.key)
-    assert woken.told() == [*URGENT, *woken_too]
-    woken.pod(None, ORPHAN.key)
-    assert [key for key, _ in woken.told()] == [key for key, _ in woken_too], "of its owner it is a pod"
+    assert sorted(woken.told()) == expected
+    if after is not None and not after.owner_uid and not after.adoptable:
+        woken.pod(None, ORPHAN.key)
+        assert woken.told() == [], "of an orphan that none may adopt"
 
 
-def test_an_adopted_orphan_wakes_its_new_owner_as_any_pod_does() -> None:
-    woken = Woken(ds(), OTHER, pods=[ORPHAN])
-    woken.pod(RUNNING)
-    assert woken.told() == [("demo", "lazy")]
+def test_a_released_pod_wakes_all_whom_its_labels_match() -> None:
+    woken = Woken(ds(), TWIN, pods=[RUNNING])
+    woken.pod(ORPHAN)
+    assert sorted(woken.told()) == [*URGENT, *URGENT, ("twin", "urgent")]
 
 
 def test_a_broken_daemonset_does_not_hide_others() -> None:

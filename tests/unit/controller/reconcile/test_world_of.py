@@ -15,15 +15,13 @@ from controller.api.objects import Key
 from controller.api.pod import Pod
 from controller.api.revision import Revision
 from controller.kube.decode import Malformed, Seen
-from controller.observe.daemonset_gauges import sample_daemonsets
 from controller.planner.actions import Action, DeletePod, DeleteReason, PrepareDelete
-from controller.planner.plan import Plan, plan
 from controller.planner.world import BackoffKey, World
 from controller.reconcile.caches import Caches
 from controller.reconcile.reconcile import ImagePulls, world_of
-from controller.reconcile.state import DaemonSetState, DaemonSetStates, ReadyTimes, RestartTimes, UnknownOutcome
+from controller.reconcile.state import DaemonSetState, ReadyTimes, RestartTimes, UnknownOutcome
 from tests.beds.stores import open_store
-from tests.beds.worlds import NOW, OURS, ds, pod, world
+from tests.beds.worlds import NOW, ds, pod
 
 
 def caches_with(
@@ -111,14 +109,6 @@ def test_a_pod_that_may_have_been_prepared_is_unavailable() -> None:
 def test_a_pod_that_is_terminating_is_not_waited_for_any_more() -> None:
     is_alive = caches_with([pod("node-0"), pod("node-1", terminating=True)]).aliveness(ds())
     assert [is_alive(one.uid) for one in (pod("node-0"), pod("node-1"), pod("node-2"))] == [True, False, False]
-
-
-def test_metrics_show_the_last_pass_but_not_of_a_terminating_daemonset() -> None:
-    states = DaemonSetStates()
-    states.of(OURS).decided(ds(), Plan(summary=plan(world()).summary), NOW)
-    for terminating in (False, True):
-        (found,) = sample_daemonsets(caches_with(daemonset=ds(terminating=terminating)), states, NOW)
-        assert (found.summary is None) is terminating
 
 
 BEGAN = NOW - 500.0
