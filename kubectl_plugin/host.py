@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import time
 from collections.abc import Coroutine, Mapping
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from controller.kube.requests import Transport
 
 T = TypeVar("T")
+PLUGIN, COMPLETION = "kubectl-kruise_ds", "kubectl_complete-kruise_ds"
+"""The programs that kubectl calls: for the verbs, and for <TAB>."""
 
 
 class Host:
@@ -46,6 +49,10 @@ class Host:
 
     def version(self) -> str:
         return own_version()
+
+    def on_path(self, program: str) -> str:
+        """The path of the program; empty if it is not on the PATH."""
+        return shutil.which(program, path=self.environ.get("PATH")) or ""
 
     def run(self, body: Coroutine[object, object, T]) -> T:
         import asyncio

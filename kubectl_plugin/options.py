@@ -1,7 +1,5 @@
-"""The verbs that only read: the help, arguments and flags of each, for typer and for the verb.
-
-The verbs that change something: the help, arguments and flags of each, for typer and for the verb.
-"""
+"""The help, arguments and flags of each verb, for typer and for the verb. Apart from the verbs, because `--help` and
+<TAB> must not wait for what those import."""
 
 from __future__ import annotations
 
@@ -15,6 +13,7 @@ from typer import Argument, Option
 from kubectl_plugin import candidates
 from kubectl_plugin.errors import UsageError
 from kubectl_plugin.flags import ManifestOptions, Name, Names, Options, SelectorOptions, ShowValues
+from kubectl_plugin.units import seconds_of
 
 By = Annotated[
     str,
@@ -214,6 +213,13 @@ class WaitingOptions(ActingOptions):
     wait: Annotated[bool, Option(help="Wait as status -w does; end with 6 if another change takes over.")] = False
     timeout: Annotated[str, Option(help="With --wait: give up after, e.g. 15m, from the last answer on.")] = "0"
 
+    def check(self) -> None:
+        super().check()
+        if not self.wait and seconds_of(self.timeout, "--timeout"):
+            raise UsageError("--timeout goes with --wait: without it nothing is waited for")
+        if self.wait and (self.dry_run is not DryRun.NONE or self.print_patch):
+            raise UsageError("--wait waits for what --dry-run and --print-patch do not do")
+
 
 @dataclass(frozen=True, kw_only=True)
 class SelectedOptions(SelectorOptions):
@@ -241,6 +247,7 @@ class NamedOrSelectedOptions(SelectedOptions):
     names: Names = ()
 
     def check(self) -> None:
+        super().check()
         self.check_with(self.names)
 
 
@@ -355,6 +362,7 @@ class ApplyOptions(ManifestOptions, WaitingOptions):
     field_manager: FieldManager = KUBECTL
 
     def check(self) -> None:
+        super().check()
         if not self.given:
             raise UsageError("which manifest? use apply -f FILE, or -k FOLDER")
 

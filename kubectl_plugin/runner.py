@@ -67,7 +67,7 @@ ENTRIES = (
     _look("diff", "diff.diff", options.DiffOptions, outputs=_DOCUMENTS),
     _act("pause", "changes.pause", options.PauseOptions),
     _act("resume", "changes.resume", options.ResumeOptions),
-    _act("set-partition", "partition.set_partition", options.SetPartitionOptions),
+    _act("set-partition", "set_partition.set_partition", options.SetPartitionOptions),
     _act("promote", "promote.promote", options.PromoteOptions),
     _act("rollback", "rollback.rollback", options.RollbackOptions),
     _act("undo", "rollback.rollback", options.RollbackOptions, hidden=True),
@@ -124,7 +124,7 @@ class Runner:
             code = _print_failure(terminal, _not_utf8(error))
         except Exception as error:  # a bug of ours is one line for users, too
             code = _print_failure(terminal, _unexpected_error(error))
-        terminal.outlive_the_reader()
+        terminal.ignore_broken_pipe()
         terminal.flush()
         raise typer.Exit(code)
 
@@ -191,7 +191,7 @@ def _not_utf8(error: UnicodeEncodeError) -> CommandError:
 
 
 def _print_failure(terminal: Terminal, error: CommandError) -> int:
-    terminal.outlive_the_reader()
+    terminal.ignore_broken_pipe()
     terminal.flush()
     terminal.fail(error)
     if terminal.verbose > 1:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import shutil
 import signal
 from collections.abc import Iterator, Mapping
@@ -16,7 +17,7 @@ from kubectl_plugin.errors import CommandError, UsageError
 from kubectl_plugin.flags import GlobalFlags, Output
 from kubectl_plugin.host import Host
 from kubectl_plugin.units import ServerClock
-from kubectl_plugin.wording import for_cluster, visible
+from kubectl_plugin.wording import INVISIBLE, for_cluster, visible
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -28,6 +29,7 @@ WIDEST = 200
 NARROWEST = 40
 LOG_WIDTH = 80
 """Columns where stdout is not a terminal."""
+_BEYOND_ASCII = re.compile(r"[^\x00-\x7e]")
 
 
 class Terminal:
@@ -46,7 +48,7 @@ class Terminal:
         self.interactive = self._in.isatty() and self.err.isatty()
         self.ascii = flags.ascii or not _speaks_utf8(self.out, self._environ)
         self.lost = ""
-        """Why part of the result could not be printed, once `outlive_the_reader` was called; else empty."""
+        """Why part of the result could not be printed, once `ignore_broken_pipe` was called; else empty."""
         self._outlives = False
         plain = flags.no_color or bool(self._environ.get("NO_COLOR"))
         self.colour = (self.on_screen or "FORCE_COLOR" in self._environ) and not plain
@@ -98,7 +100,7 @@ class Terminal:
             words = f'invalid KRUISE_DS_NOW "{frozen}": use a time such as 2025-11-20T12:04:10Z'
             raise UsageError(words) from None
 
-    def outlive_the_reader(self) -> None:
+    def ignore_broken_pipe(self) -> None:
         """Ignore failures to print from now on, because a change that has begun must be finished."""
         self._outlives = True
 
@@ -108,8 +110,6 @@ class Terminal:
                 print(visible(line), file=self.out)
 
     def say_document(self, document: JSONObject, output: Output) -> None:
-        from kubectl_plugin.printing import as_text  # it imports msgspec
-
         self.say(as_text(document, output, only_ascii=self.ascii))
 
     def show(self, renderable: RenderableType, *, whole: bool = False) -> None:
@@ -121,7 +121,7 @@ class Terminal:
                 self.console.print(renderable, no_wrap=True, overflow="ellipsis", crop=True)
 
     def flush(self) -> None:
-        """Before `outlive_the_reader`, raises BrokenPipeError for a closed stdout, else CommandError."""
+        """Before `ignore_broken_pipe`, raises BrokenPipeError for a closed stdout, else CommandError."""
         with self._printing():
             self.out.flush()
 
@@ -192,6 +192,41 @@ class Terminal:
             if not self._outlives:
                 raise CommandError(f"it could not be printed: {reason}") from error
             self.lost = self.lost or ("" if gone else reason)
+
+
+def as_text(document: JSONObject, output: Output, *, only_ascii: bool = False) -> str:
+    """`document` without managedFields and final line break. `only_ascii` escapes other characters within strings."""
+    import msgspec  # not needed for --help
+
+    from controller.api.objects import as_bytes, items_of
+
+    shown = _without_managed_fields(document)
+    if shown.get("kind") == "List":
+        shown["items"] = [_without_managed_fields(one) for one in items_of(shown.get("items"))]
+    if output is Output.YAML:
+        from kubectl_plugin.kubectl_yaml import yaml_text
+
+        text = yaml_text(shown, only_ascii=only_ascii)
+        return yaml_text(shown, only_ascii=True) if INVISIBLE.search(text) else text
+    return as_line(msgspec.json.format(as_bytes(shown), indent=4), only_ascii=only_ascii)
+
+
+def as_line(encoded: bytes, *, only_ascii: bool) -> str:
+    """JSON for stdout, with invisible characters escaped; the document stays the same."""
+    return (_BEYOND_ASCII if only_ascii else INVISIBLE).sub(_escaped, encoded.decode())
+
+
+def _without_managed_fields(document: JSONObject) -> JSONObject:
+    shown = dict(document)
+    if isinstance(meta := shown.get("metadata"), dict):
+        shown["metadata"] = {key: value for key, value in meta.items() if key != "managedFields"}
+    return shown
+
+
+def _escaped(found: re.Match[str]) -> str:
+    """JSON escapes a character beyond U+FFFF as two surrogates."""
+    units = found[0].encode("utf-16-be")
+    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
 
 
 def _lead_nowhere(stream: TextIO) -> None:

@@ -12,8 +12,17 @@ from controller.api import patch
 from controller.api.formats import IntOrPercent, counted
 from controller.api.objects import JSON, JSONObject, Key, as_bytes, fields_of, items_of, value_at
 from controller.planner.rollout_state import RolloutState
-from kubectl_plugin.changes.edit import ROLLING, Application, Draft, Edit
-from kubectl_plugin.changes.effects import cautions, course_words, on_delete_caution, pause_caution, rollout_after
+from kubectl_plugin.changes.edit import (
+    ROLLING,
+    Application,
+    Draft,
+    Edit,
+    cautions,
+    course_words,
+    on_delete_caution,
+    pause_caution,
+    rollout_after,
+)
 from kubectl_plugin.changes.partition import desired_of, keeps_fewer, partition_of
 from kubectl_plugin.rollout.diff import object_change_lines
 from kubectl_plugin.rollout.gitops import LAST_ACTION

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import msgspec
 from msgspec.structs import replace
 
 from controller.api import patch, template_identity
-from controller.api.daemonset import RollingUpdate
+from controller.api.daemonset import DaemonSet, DaemonSetView, RollingUpdate, project
+from controller.api.formats import counted
 from controller.api.objects import JSON, JSONObject, Value, fields_of, is_same, value_at
+from controller.api.revision import Revision
+from controller.planner.blocker_texts import Blocker
+from controller.planner.node_fit import Placement
+from controller.planner.rollout_state import RolloutState, rollout_state
 from kubectl_plugin.errors import CommandError, ExitCode
 from kubectl_plugin.rollout.gitops import LAST_ACTION, PAUSE, LastAction, last_action, noted_pause
+from kubectl_plugin.rollout.in_place import Moves, planned_moves, unasked_words, ways_of
 from kubectl_plugin.rollout.snapshot import CHANGE_CAUSE, Snapshot
-from kubectl_plugin.wording import command
+from kubectl_plugin.rollout.world_of import world_of
+from kubectl_plugin.wording import between, command
 
 
 class Draft:
@@ -179,3 +186,116 @@ def template_gone_back_to(snapshot: Snapshot) -> str:
 def _new_template(change: tuple[JSONObject, ...]) -> str:
     written = (one.get("value") for one in change if one["path"] == _TEMPLATE)
     return next((template_identity.identity(one) for one in written if isinstance(one, dict)), "")
+
+
+def rollout_after(snapshot: Snapshot, operations: tuple[JSONObject, ...] = ()) -> RolloutState | None:
+    """The rollout once `operations` are written. None if pods are unreadable, if nodes are unreadable although
+    placement depends on them, or if the planner rejects the spec."""
+    if not snapshot.pods_readable:
+        return None
+    try:
+        after = project(msgspec.convert(with_operations(snapshot.document, operations), DaemonSetView))
+        if snapshot.nodes is None and _chooses_nodes(after):
+            return None
+        return rollout_state(world_of(snapshot, after))
+    except (ValueError, msgspec.MsgspecError):
+        return None
+
+
+def _chooses_nodes(daemonset: DaemonSet) -> bool:
+    """Whether node labels or taints decide which nodes get a pod or an update."""
+    rolling, spec = daemonset.rolling_update, msgspec.convert(daemonset.spec.template, Placement).spec
+    selects = rolling is not None and rolling.selector is not None
+    return selects or bool(spec.node_selector) or spec.affinity is not None
+
+
+def number_of(current: Revision, history: Sequence[Revision]) -> int:
+    """The number of the current revision, or the one the controller will give it: always the highest."""
+    return max(current.number, history[0].number + 1 if history else 1)
+
+
+def revision_of(snapshot: Snapshot, rollout: RolloutState) -> str:
+    """`revision 7`, or `the newest revision` if revisions are unreadable."""
+    if not snapshot.revisions_readable:
+        return "the newest revision"
+    return f"revision {number_of(rollout.revision, rollout.history)}"
+
+
+def course_words(snapshot: Snapshot, rollout: RolloutState) -> tuple[str, ...]:
+    moves = planned_moves(rollout)
+    revision, desired = revision_of(snapshot, rollout), rollout.budget.desired
+    moving, waiting = moves.moving, moves.held.get(Blocker.PAUSED, ())
+    if moving:
+        first = f"{_nodes_get(moving, desired)} {revision}: {', then '.join(_turn_lines(moves))}"
+    elif waiting:
+        first = f"{_nodes_get(waiting, desired)} {revision} after resume: {between(waiting)}"
+    else:
+        first = f"no node gets {revision} now; {len(moves.staying)} of {desired} have it"
+    ways = (*ways_of(rollout).words(), *unasked_words(snapshot)) if moving else ()
+    return (first, *_kept_lines(rollout, moves), *ways)
+
+
+def _nodes_get(nodes: Sequence[str], desired: int) -> str:
+    return counted(len(nodes), "node", "gets", of=desired)
+
+
+def _turn_lines(moves: Moves) -> Iterator[str]:
+    if moves.at_once:
+        yield f"{between(moves.at_once)} at once (no available pod)"
+    if moves.later and not moves.wave:
+        verb = "is" if len(moves.spent_by) == 1 else "are"
+        yield f"{between(moves.later)} when {between(moves.spent_by)} {verb} available"
+    elif moves.later:
+        pace = f", {moves.wave} at a time" if len(moves.later) > moves.wave else ""
+        yield f"{between(moves.later)}{pace}"
+
+
+def _kept_lines(rollout: RolloutState, moves: Moves) -> Iterator[str]:
+    """Nodes that keep an old revision, except those in the first line or in a caution."""
+    partition = rollout.rolling_update.partition if rollout.rolling_update else None
+    for blocker, nodes in moves.held.items():
+        if blocker not in (Blocker.PAUSED, Blocker.ON_DELETE):
+            yield blocker.text.of_edited.format(
+                partition=partition, who=f"{counted(len(nodes), 'node')} ({between(nodes)})"
+            )
+
+
+def edit_of(
+    snapshot: Snapshot,
+    draft: Draft,
+    result: str,
+    *warnings: Caution | None,
+    details: Sequence[str] = (),
+) -> Edit:
+    rollout = rollout_after(snapshot, draft.operations)
+    return Edit(
+        result=result,
+        operations=draft.operations,
+        details=(*details, *(course_words(snapshot, rollout) if rollout else ())),
+        warnings=cautions(snapshot, *warnings),
+    )
+
+
+def cautions(snapshot: Snapshot, *others: Caution | None) -> tuple[Caution, ...]:
+    terminating = Caution(text=f"{snapshot.key.name} is being deleted") if snapshot.daemonset.terminating else None
+    return tuple(one for one in (terminating, *others) if one is not None)
+
+
+def on_delete_caution(snapshot: Snapshot) -> Caution | None:
+    daemonset = snapshot.daemonset
+    if daemonset.rolling_update is not None:
+        return None
+    return Caution(
+        text=f"updateStrategy of {daemonset.name} is OnDelete: pods change only when you delete them",
+        hints=(command("nodes", daemonset.key, "--only", "old"),),
+    )
+
+
+def pause_caution(snapshot: Snapshot) -> Caution | None:
+    daemonset = snapshot.daemonset
+    if not daemonset.paused:
+        return None
+    return Caution(
+        text=f"{daemonset.name} is paused: nothing moves before it is resumed",
+        hints=(command("resume", daemonset.key),),
+    )

@@ -7,8 +7,7 @@ from typing import Final
 
 from controller.api.formats import IntOrPercent
 from controller.api.objects import JSON, value_at
-from kubectl_plugin.changes.edit import ROLLING, Caution, Draft, Edit
-from kubectl_plugin.changes.effects import edit_of, on_delete_caution, pause_caution
+from kubectl_plugin.changes.edit import ROLLING, Caution, Draft, Edit, edit_of, on_delete_caution, pause_caution
 from kubectl_plugin.errors import CommandError, UsageError
 from kubectl_plugin.rollout.diff import object_change_lines
 from kubectl_plugin.rollout.images import short_image

@@ -9,8 +9,16 @@ from controller.api.formats import IntOrPercent, counted
 from controller.api.objects import Value
 from controller.planner.explanation import NodeState
 from controller.planner.rollout_state import RolloutState
-from kubectl_plugin.changes.edit import ROLLING, Caution, Draft, Edit, settings_of
-from kubectl_plugin.changes.effects import cautions, revision_of, rollout_after
+from kubectl_plugin.changes.edit import (
+    ROLLING,
+    Caution,
+    Draft,
+    Edit,
+    cautions,
+    revision_of,
+    rollout_after,
+    settings_of,
+)
 from kubectl_plugin.errors import CommandError, ExitCode
 from kubectl_plugin.rollout.snapshot import Snapshot
 from kubectl_plugin.rollout.steps import STEPS_ANNOTATION, Steps, steps_of

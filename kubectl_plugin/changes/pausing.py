@@ -9,14 +9,17 @@ from controller.api.names import RESTARTED_AT
 from controller.api.objects import JSONObject, rfc3339
 from controller.planner.explanation import NodeState
 from controller.planner.rollout_state import RolloutState
-from kubectl_plugin.changes.edit import ROLLING, Draft, Edit, settings_of
-from kubectl_plugin.changes.effects import (
+from kubectl_plugin.changes.edit import (
+    ROLLING,
+    Draft,
+    Edit,
     cautions,
     edit_of,
     on_delete_caution,
     pause_caution,
     revision_of,
     rollout_after,
+    settings_of,
 )
 from kubectl_plugin.rollout.snapshot import Snapshot
 from kubectl_plugin.rollout.survey import survey

@@ -17,8 +17,17 @@ from controller.api.objects import JSON, Value, as_bytes, value_at
 from controller.planner.blocker_texts import Blocker
 from controller.planner.nodes import NodeInfo
 from controller.planner.rollout_state import RolloutState
-from kubectl_plugin.changes.edit import ROLLING, Caution, Draft, Edit, path_segments, template_gone_back_to
-from kubectl_plugin.changes.effects import cautions, on_delete_caution, rollout_after
+from kubectl_plugin.changes.edit import (
+    ROLLING,
+    Caution,
+    Draft,
+    Edit,
+    cautions,
+    on_delete_caution,
+    path_segments,
+    rollout_after,
+    template_gone_back_to,
+)
 from kubectl_plugin.rollout.history import live_revision
 from kubectl_plugin.rollout.in_place import Moves, planned_moves, ways_of
 from kubectl_plugin.rollout.snapshot import RevisionDetail, Snapshot

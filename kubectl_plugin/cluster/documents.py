@@ -174,15 +174,8 @@ async def patch(
 ) -> JSONObject:
     """The object after the patch, which carries its own precondition. `strict` rejects unknown fields, as kubectl
     does. Raises Conflict for a stale version or another uid, UnknownOutcome if it may have been applied, ApiError."""
-    call = Call(verb="patch", what=resource.describe(key))
-    request = Request(
-        method="PATCH",
-        path=resource.path(key),
-        query=_query(dry_run, field_manager, strict),
-        body=json_patch.encode(patch),
-        content_type=JSON_PATCH,
-    )
-    return await _stored(session, call, request)
+    query = _query(dry_run, field_manager, strict)
+    return await _patched(session, resource, key, json_patch.encode(patch), JSON_PATCH, query)
 
 
 async def apply(session: Session, application: Application, *, dry_run: bool, force: bool) -> JSONObject:
@@ -190,12 +183,8 @@ async def apply(session: Session, application: Application, *, dry_run: bool, fo
     body, meta = application.body, fields_of(application.body["metadata"])
     resource = replace(DAEMONSETS, version=str(body.get("apiVersion")).rpartition("/")[2])
     key = Key(str(meta["namespace"]), str(meta["name"]))
-    call = Call(verb="patch", what=resource.describe(key))
     query = (*_query(dry_run, application.manager, strict=True), ("force", str(force).lower()))
-    request = Request(
-        method="PATCH", path=resource.path(key), query=query, body=as_bytes(body), content_type=APPLY_PATCH
-    )
-    return await _stored(session, call, request)
+    return await _patched(session, resource, key, as_bytes(body), APPLY_PATCH, query)
 
 
 async def create(
@@ -218,6 +207,14 @@ def _query(dry_run: bool, field_manager: str, strict: bool = False) -> Query:
     manager = (("fieldManager", field_manager),) if field_manager else ()
     checked = (STRICT,) if strict else ()
     return (*((DRY_RUN,) if dry_run else ()), *checked, *manager)
+
+
+async def _patched(
+    session: Session, resource: AnyResource, key: Key, body: bytes, content_type: str, query: Query
+) -> JSONObject:
+    call = Call(verb="patch", what=resource.describe(key))
+    request = Request(method="PATCH", path=resource.path(key), query=query, body=body, content_type=content_type)
+    return await _stored(session, call, request)
 
 
 async def _stored(session: Session, call: Call, request: Request) -> JSONObject:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Coroutine
 from types import ModuleType
 from typing import Any, Final, TypeVar
 
@@ -15,14 +15,14 @@ from msgspec.structs import replace
 
 from controller.api.containers import ContainerView
 from controller.api.names import GROUP, LEASE_NAME
-from controller.api.objects import Key, ObjectMeta, View
+from controller.api.objects import JSONObject, Key, ObjectMeta, View, items_of, value_at
 from controller.api.pod import PodView
 from controller.kube.errors import ApiError, Forbidden, NotFound, Unreachable
 from controller.kube.requests import DAEMONSETS, PODS, Resource
 from controller.kube.sender import Call
 from controller.kube.typed import typed
 from kubectl_plugin.cluster import reads
-from kubectl_plugin.cluster.documents import ask, list_objects, read_items, side_by_side
+from kubectl_plugin.cluster.documents import ask, for_each, list_objects, read_items, side_by_side
 from kubectl_plugin.cluster.reads import read_as
 from kubectl_plugin.cluster.session import Session
 from kubectl_plugin.errors import NoAnswer
@@ -87,27 +87,6 @@ class _Group(View):
     versions: tuple[_GroupVersion, ...] | None = None
 
 
-class _ServedKind(View):
-    name: str = ""
-
-
-class _ServedKinds(View):
-    resources: tuple[_ServedKind, ...] | None = None
-
-
-class _DefinedVersion(View):
-    name: str
-    storage: bool = False
-
-
-class _DefinitionSpec(View):
-    versions: tuple[_DefinedVersion, ...]
-
-
-class _Definition(View):
-    spec: _DefinitionSpec
-
-
 async def server_version(session: Session) -> str:
     """Such as `v1.34.1`; empty if the server does not report it. Raises ApiError."""
     call = Call(verb="get", what="version")
@@ -119,26 +98,22 @@ async def served_versions(session: Session) -> tuple[str, ...]:
     """The served versions of Advanced DaemonSets; the group may serve only other kinds in one. Raises ApiError."""
     group = await _if_there(ask(session, f"/apis/{GROUP}", GROUP, _Group))
     names = [one.version for one in (group.versions if group is not None else None) or ()]
-    lists = await side_by_side(
-        *(_if_there(ask(session, f"/apis/{GROUP}/{name}", f"{GROUP}/{name}", _ServedKinds)) for name in names)
+    kinds = await for_each(
+        names, lambda name: _if_there(ask(session, f"/apis/{GROUP}/{name}", f"{GROUP}/{name}", JSONObject))
     )
-    return tuple(
-        sorted(
-            name
-            for name, one in zip(names, lists, strict=True)
-            if one is not None and any(kind.name == DAEMONSETS.plural for kind in one.resources or ())
-        )
-    )
+    served = [[one.get("name") for one in items_of((found or {}).get("resources"))] for found in kinds]
+    return tuple(sorted(name for name, plurals in zip(names, served, strict=True) if DAEMONSETS.plural in plurals))
 
 
 async def stored_version(session: Session) -> str:
     """The version in which etcd stores Advanced DaemonSets. Raises NotFound if there is no CRD, ApiError."""
     path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{DAEMONSETS.name}"
-    definition = await ask(session, path, f"customresourcedefinitions {DAEMONSETS.name}", _Definition)
-    return next(one.name for one in definition.spec.versions if one.storage)
+    definition = await ask(session, path, f"customresourcedefinitions {DAEMONSETS.name}", JSONObject)
+    versions = items_of(value_at(definition, "spec", "versions"))
+    return next((str(one.get("name")) for one in versions if one.get("storage")), "")
 
 
-async def _if_there(answer: Awaitable[T]) -> T | None:
+async def _if_there(answer: Coroutine[object, None, T]) -> T | None:
     """The answer; None if the object or path does not exist."""
     try:
         return await answer

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from math import inf
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, Self, TypeVar
 
 from controller.api.objects import Key
 from controller.kube.client import Client
@@ -92,14 +92,6 @@ class Watched(ABC):
         """Called after `refresh` failed for good. Raises `error`, or returns if the state is not essential."""
         raise error
 
-    async def begin(self, tell: Callable[[str], None]) -> None:
-        """Read it for the first time, with `read_with_patience`. Raises ApiError."""
-        try:
-            await read_with_patience(self.refresh, tell)
-        except Forbidden as error:
-            self.on_refusal(error)
-        self.current = True
-
 
 class WatchSet:
     """Keeps several `Watched` up to date and signals changes."""
@@ -127,11 +119,20 @@ class WatchSet:
         self._news.clear()
 
     @asynccontextmanager
-    async def keeping(self, *watched: Watched) -> AsyncIterator[None]:
-        """Keep them up to date while the block runs. Raises the first error in the block, not in a group."""
+    async def keeping(
+        self, *watched: Watched, first: Iterable[Watched] = (), tell: Callable[[str], None] = lambda _: None
+    ) -> AsyncIterator[Self]:
+        """Keep them up to date while the block runs; those of `first` are read before it begins, as
+        `read_with_patience` does. Raises the first error in the block, not in a group."""
+        for one in first:
+            try:
+                await read_with_patience(one.refresh, tell)
+            except Forbidden as error:
+                one.on_refusal(error)
+            one.current = True
         async with scope() as group:
-            tasks = [group.create_task(self.keep(one)) for one in watched]
-            yield
+            tasks = [group.create_task(self.keep(one)) for one in (*first, *watched)]
+            yield self
             for task in tasks:
                 task.cancel()
 

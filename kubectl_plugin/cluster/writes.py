@@ -19,8 +19,7 @@ from controller.kube.requests import DAEMONSETS
 from controller.planner.revisions import current_revision
 from kubectl_plugin.changes import apply
 from kubectl_plugin.changes.apply import NOTE, beside, note_of, with_notes
-from kubectl_plugin.changes.edit import Application, Edit, action_operations, with_operations
-from kubectl_plugin.changes.effects import number_of
+from kubectl_plugin.changes.edit import Application, Edit, action_operations, number_of, with_operations
 from kubectl_plugin.cluster import documents, reads
 from kubectl_plugin.cluster.session import Invocation
 from kubectl_plugin.errors import CommandError, ExitCode

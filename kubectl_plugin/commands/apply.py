@@ -17,11 +17,16 @@ from kubectl_plugin.changes.edit import ROLLING, Application, Draft, settings_of
 from kubectl_plugin.changes.partition import desired_of, keeps_fewer, partition_of
 from kubectl_plugin.cluster import previews
 from kubectl_plugin.cluster.manifests import Manifest, read_manifests
-from kubectl_plugin.cluster.previews import with_admission
+from kubectl_plugin.cluster.previews import ForecastTarget, daemonset_in, targets_of, with_admission
 from kubectl_plugin.cluster.session import Invocation
-from kubectl_plugin.commands.change_flow import carry_out, deadline_of, will_ask
-from kubectl_plugin.commands.change_writer import EditOfOne, guard_of_pauses, with_question
-from kubectl_plugin.commands.manifest_targets import ForecastTarget, daemonset_in, targets_of
+from kubectl_plugin.commands.change_flow import (
+    EditOfOne,
+    carry_out,
+    deadline_of,
+    guard_of_pauses,
+    will_ask,
+    with_question,
+)
 from kubectl_plugin.errors import CommandError, ExitCode, UsageError
 from kubectl_plugin.options import MANAGER
 from kubectl_plugin.options import ApplyOptions as Asked

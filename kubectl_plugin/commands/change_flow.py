@@ -2,52 +2,278 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import asyncio
+import shlex
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from dataclasses import replace as with_fields
+from typing import Final, TypeAlias
 
 from msgspec.structs import replace
 
+from controller.api import patch
 from controller.api.formats import counted
+from controller.api.objects import JSONObject, value_at
 from controller.kube.errors import ApiError
-from kubectl_plugin.changes.edit import Caution
-from kubectl_plugin.cluster import reads
-from kubectl_plugin.cluster.api_errors import explained_error
-from kubectl_plugin.cluster.session import Invocation
-from kubectl_plugin.cluster.writes import Judge
-from kubectl_plugin.commands.change_writer import (
-    ChangeWriter,
-    EditOfOne,
-    ToldLater,
-    does_write,
-    ends_as_written,
-    printable,
-    question_text,
+from controller.kube.requests import DAEMONSETS
+from kubectl_plugin.changes.edit import (
+    ROLLING,
+    Caution,
+    Edit,
+    action_operations,
+    cause_operations,
+    path_segments,
+    with_operations,
 )
-from kubectl_plugin.commands.deadline import Deadline, TimedOut
-from kubectl_plugin.commands.status_watch import follow_up, print_results
+from kubectl_plugin.cluster import events, installation, reads, writes
+from kubectl_plugin.cluster.api_errors import explained_error
+from kubectl_plugin.cluster.documents import side_by_side
+from kubectl_plugin.cluster.session import Deadline, Invocation, TimedOut
+from kubectl_plugin.cluster.writes import Judge
+from kubectl_plugin.commands.status import follow_up, print_results
 from kubectl_plugin.errors import CommandError, ExitCode, UsageError
+from kubectl_plugin.flags import Output
 from kubectl_plugin.options import ActingOptions, ChangeOptions, DryRun, StatusOptions, WaitingOptions
 from kubectl_plugin.rollout import gitops
+from kubectl_plugin.rollout.gitops import LastAction, action, pause_of, paused_words
 from kubectl_plugin.rollout.snapshot import Snapshot
 from kubectl_plugin.rollout.status import status_at
 from kubectl_plugin.rollout.wait import unfinished_result
-from kubectl_plugin.terminal import Terminal
-from kubectl_plugin.units import seconds_of
+from kubectl_plugin.terminal import Terminal, as_line, one_line
+
+ToldLater: TypeAlias = Callable[[Sequence[JSONObject]], Awaitable[Sequence[tuple[str, ...]]]]
+"""Called after the writes with the written objects; returns the lines to print under each result."""
+DRY_RUN_SUFFIX: Final = {DryRun.NONE: "", DryRun.CLIENT: " (dry run)", DryRun.SERVER: " (server dry run)"}
 
 
-def check_wait_flags(acting: ActingOptions) -> None:
-    """Raises UsageError for --timeout or --wait if there is nothing to wait for."""
-    if not isinstance(acting, WaitingOptions):
-        return
-    if not acting.wait and seconds_of(acting.timeout, "--timeout"):
-        raise UsageError("--timeout goes with --wait: without it nothing is waited for")
-    if acting.wait and (acting.dry_run is not DryRun.NONE or acting.print_patch):
-        raise UsageError("--wait waits for what --dry-run and --print-patch do not do")
+@dataclass(frozen=True)
+class EditOfOne:
+    snapshot: Snapshot
+    edit: Edit
+    ask: str | None = None
+    """The question, with an optional preview on the lines before; None: no prompt."""
+    judge: writes.Judge | None = None
+    """Called after consent and before each retry of the write; raises CommandError to stop the change."""
+
+
+def with_question(change: EditOfOne, headline: str) -> EditOfOne:
+    """Moves the details from under the result into the prompt."""
+    edit = change.edit
+    if not edit.operations:
+        return change
+    return with_fields(change, edit=replace(edit, details=()), ask=question_text(headline, edit.details))
+
+
+def question_text(headline: str, lines: Iterable[str]) -> str:
+    return "\n".join((headline, *(f"  {one_line(line)}" for line in lines), "Continue?"))
+
+
+class ChangeWriter:
+    """Writes changes one by one. `several`: JSON is one List, as in kubectl, and YAML one document per object."""
+
+    def __init__(
+        self,
+        invocation: Invocation,
+        acting: ActingOptions,
+        verb: str,
+        deadline: Deadline,
+        *,
+        several: bool,
+        by: str | None = None,
+        told_later: ToldLater | None = None,
+    ) -> None:
+        self._invocation, self._acting, self._verb, self._several = invocation, acting, verb, several
+        self._deadline = deadline
+        self._by, self._told_later = by, told_later
+        self._untold: list[tuple[EditOfOne, JSONObject, str]] = []
+        self._documents: list[JSONObject] = []
+        self.changed: list[Snapshot] = []
+        """Snapshots after the change, including those that needed none."""
+
+    async def carry_out(self, change: EditOfOne) -> None:
+        """Raises CommandError and ApiError only if the change was not made."""
+        snapshot, edit, acting = change.snapshot, change.edit, self._acting
+        if not edit.operations:
+            self._tell_of_nothing(change)
+        elif acting.print_patch:
+            terminal = self._invocation.terminal
+            terminal.say(
+                _kubectl_patch(change, acting.reason or "", terminal.cluster_flags, only_ascii=terminal.ascii)
+            )
+        elif acting.dry_run is DryRun.CLIENT:
+            notes = action_operations(snapshot.document, edit.operations, await self._action())
+            self._print(change, with_operations(snapshot.document, (*edit.operations, *notes)))
+        else:
+            await self._write(change, dry_run=acting.dry_run is DryRun.SERVER)
+
+    async def tell(self) -> None:
+        """Adds the lines of `told_later` to the results that `finish` prints."""
+        printed = self._invocation.output is None and not self._invocation.terminal.quiet
+        made = [document for change, document, _ in self._untold if change.edit.operations]
+        lines = iter(await self._told_later(made) if self._told_later is not None and made and printed else ())
+        for index, (change, document, ending) in enumerate(self._untold):
+            if change.edit.operations:
+                change = with_fields(change, edit=replace(change.edit, details=next(lines, ())))
+                self._untold[index] = change, document, ending
+
+    def finish(self) -> int:
+        """Prints what waits for all changes; must be called after errors too. Returns the exit code."""
+        terminal = self._invocation.terminal
+        for one in self._untold:
+            self._print_result(*one)
+        if self._several and self._invocation.output is Output.JSON:
+            whole: JSONObject = {"apiVersion": "v1", "kind": "List", "items": [*self._documents]}
+            terminal.say_document(whole, Output.JSON)
+        terminal.flush()
+        if terminal.lost:
+            done = "done, but " if does_write(self._acting) else ""
+            terminal.fail(CommandError(f"{done}it could not be printed: {terminal.lost}"))
+            return ExitCode.FAILED
+        return ExitCode.DONE
+
+    async def _write(self, change: EditOfOne, *, dry_run: bool) -> None:
+        invocation, done = self._invocation, await self._action()
+        async with self._deadline.enforced():
+            document = await writes.write(
+                invocation,
+                change.snapshot,
+                change.edit,
+                done,
+                dry_run=dry_run,
+                field_manager=self._acting.field_manager,
+                judge=change.judge,
+            )
+        self._print(change, document)
+        if dry_run:
+            return
+        self.changed.append(reads.with_document(change.snapshot, document))
+        try:
+            async with asyncio.timeout(reads.HURRY):
+                _, absence = await side_by_side(
+                    events.record_event(invocation.session, self.changed[-1], change.edit.result, done),
+                    installation.why_no_controller(invocation.session, invocation.terminal.now()),
+                )
+        except TimeoutError:
+            return
+        if absence is not None:
+            invocation.terminal.warn(f"patched, but {absence}")
+
+    async def _action(self) -> LastAction:
+        session = self._invocation.session
+        if self._by is None:
+            self._by = await installation.who_am_i(session)
+        return action(
+            self._verb,
+            by=self._by,
+            now=self._invocation.terminal.now(),
+            reason=self._acting.reason,
+            client=session.user_agent,
+        )
+
+    def _tell_of_nothing(self, change: EditOfOne) -> None:
+        self.changed.append(change.snapshot)
+        if self._acting.print_patch:  # stdout is read by a shell
+            self._invocation.terminal.note(f"{_printed_name(change)} {change.edit.result}: no patch")
+        else:
+            self._print(change, change.snapshot.document, suffix="")
+
+    def _print(self, change: EditOfOne, document: JSONObject, suffix: str | None = None) -> None:
+        ending = DRY_RUN_SUFFIX[self._acting.dry_run] if suffix is None else suffix
+        if self._told_later is None:
+            self._print_result(change, document, ending)
+        else:
+            self._untold.append((change, document, ending))
+
+    def _print_result(self, change: EditOfOne, document: JSONObject, ending: str) -> None:
+        terminal, output = self._invocation.terminal, self._invocation.output
+        if output is Output.NAME:
+            terminal.say(_printed_name(change))
+        elif output is Output.JSON and self._several:
+            self._documents.append(document)
+        elif output is not None:
+            terminal.say(*(["---"] if self._documents else []))
+            self._documents.append(document)
+            terminal.say_document(document, output)
+        else:
+            terminal.say(f"{_printed_name(change)} {change.edit.result}{ending}")
+            terminal.detail(*(f"  {printable(terminal, line)}" for line in change.edit.details))
+
+
+def does_write(acting: ActingOptions) -> bool:
+    return acting.dry_run is DryRun.NONE and not acting.print_patch
+
+
+def ends_as_written(acting: ActingOptions) -> bool:
+    """Whether the server makes or dry-runs the change, so that the command ends as the write would."""
+    return acting.dry_run is not DryRun.CLIENT and not acting.print_patch
+
+
+def printable(terminal: Terminal, text: str) -> str:
+    """The ellipsis is the only non-ASCII character of an edit."""
+    return text.replace("…", "...") if terminal.ascii else text
+
+
+def _printed_name(change: EditOfOne) -> str:
+    return f"daemonset.apps.kruise.io/{change.snapshot.key.name}"
+
+
+def _kubectl_patch(change: EditOfOne, reason: str, flags: tuple[str, ...], *, only_ascii: bool) -> str:
+    """Returns a kubectl command for the change, without resourceVersion and the last-action annotation. `flags` chose
+    the cluster. The server refuses it if a map that it creates exists by then, or a container has another index."""
+    key, document = change.snapshot.key, change.snapshot.document
+    words = ["kubectl", *flags, "patch", DAEMONSETS.name, key.name, "-n", key.namespace, "--type=json", "-p"]
+    operations = (*change.edit.operations, *cause_operations(document, change.edit.operations, reason))
+    maps = [one for one in operations if isinstance(one.get("value"), dict)]
+    absent = [one["path"] for one in maps if value_at(document, *path_segments(one)) is None]
+    tests: list[JSONObject] = [{"op": "test", "path": path, "value": None} for path in absent]
+    tests += _tests_of_names(document, operations)
+    return shlex.join([*words, as_line(patch.encode((*tests, *operations)), only_ascii=only_ascii)])
+
+
+def _tests_of_names(document: JSONObject, operations: Iterable[JSONObject]) -> Iterator[JSONObject]:
+    """Tests for the names of changed list items, such as containers: JSON Patch (RFC 6902) knows only their index."""
+    paths = map(path_segments, operations)
+    items = (path[:end] for path in paths for end in range(2, len(path) + 1))
+    for path in dict.fromkeys(items):
+        name = value_at(document, *path, "name")
+        if isinstance(value_at(document, *path[:-1]), list) and isinstance(name, str):
+            yield {"op": "test", "path": patch.pointer(*path, "name"), "value": name}
+
+
+async def guard_of_pauses(
+    invocation: Invocation,
+    acting: ActingOptions,
+    snapshots: Iterable[Snapshot],
+    *,
+    by_flag: bool,
+    what: str,
+    instead: str,
+) -> Callable[[EditOfOne], EditOfOne]:
+    """Returns a function that raises CommandError (exit code 6) for a change that may not lift a pause, else returns
+    it. `by_flag`: a flag allows it. `what` would lift the pause, `instead` keeps it."""
+    asks = invocation.terminal.may_ask and not acting.yes  # a dry run is not asked, but ends as after a yes
+    allowed = by_flag or asks or not ends_as_written(acting)
+    asks_who = not allowed and any(one.daemonset.paused for one in snapshots)
+    me = await installation.who_am_i(invocation.session) if asks_who else ""
+
+    def checked(change: EditOfOne) -> EditOfOne:
+        snapshot = change.snapshot
+        words, pause = paused_words(snapshot), pause_of(snapshot)
+        mine = pause is not None and me != "" and pause.by == me
+        stays = value_at(with_operations(snapshot.document, change.edit.operations), *ROLLING, "paused") is True
+        if allowed or mine or not words or stays:
+            return change
+        raise CommandError(
+            f"{snapshot.key.name} is {words}; {what} would lift that",
+            hints=(f"--lift-pause lifts it all the same; with {instead} nothing moves before resume",),
+            exit_code=ExitCode.REFUSED,
+        )
+
+    return checked
 
 
 def deadline_of(invocation: Invocation, acting: ActingOptions) -> Deadline:
     """The deadline of the whole command, including reads before the write. Raises UsageError."""
-    check_wait_flags(acting)
     return Deadline(invocation, acting.timeout if isinstance(acting, WaitingOptions) else "0")
 
 
@@ -135,7 +361,7 @@ async def carry_out(
     `told_later`, results are printed at the end. Raises CommandError and ApiError for a single object."""
     if acting.print_patch and invocation.output is not None:
         raise UsageError("give -o or --print-patch, not both")
-    invocation.terminal.outlive_the_reader()
+    invocation.terminal.ignore_broken_pipe()
     code, changes = _plan_each(invocation, snapshots, plan)
     for change in changes:
         _print_cautions(invocation, change)

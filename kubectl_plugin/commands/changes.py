@@ -12,12 +12,17 @@ from kubectl_plugin.changes import pausing as edits
 from kubectl_plugin.changes.images import parse_images, set_images
 from kubectl_plugin.cluster.documents import side_by_side
 from kubectl_plugin.cluster.installation import who_am_i
-from kubectl_plugin.cluster.previews import with_admission
+from kubectl_plugin.cluster.previews import daemonset_in, with_admission
 from kubectl_plugin.cluster.reads import HURRY, completed
 from kubectl_plugin.cluster.session import Invocation
-from kubectl_plugin.commands.change_flow import carry_out, choose, note_failed_reads, will_ask
-from kubectl_plugin.commands.change_writer import EditOfOne, with_question
-from kubectl_plugin.commands.manifest_targets import daemonset_in
+from kubectl_plugin.commands.change_flow import (
+    EditOfOne,
+    carry_out,
+    choose,
+    note_failed_reads,
+    will_ask,
+    with_question,
+)
 from kubectl_plugin.errors import CommandError, UsageError
 from kubectl_plugin.forecast.what_if import TriedSettings, as_tried
 from kubectl_plugin.options import PauseOptions, RestartOptions, ResumeOptions, SetImageOptions

@@ -5,14 +5,12 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 from kubectl_plugin.errors import CommandError, ExitCode
 from kubectl_plugin.flags import Output
-from kubectl_plugin.host import Host
-from kubectl_plugin.local_install import COMPLETION, PLUGIN, on_path
+from kubectl_plugin.host import COMPLETION, PLUGIN, Host
 from kubectl_plugin.options import CompletionOptions, Shell
 from kubectl_plugin.terminal import Terminal
 
@@ -34,15 +32,15 @@ MARK: Final = "# Written by `kubectl kruise-ds completion install`."
 
 def completion(host: Host, terminal: Terminal, _: Output | None, asked: CompletionOptions) -> int:
     """`install` raises CommandError: exit code 6 if a foreign file is in the way, 1 if the file cannot be written."""
-    environ, shell = host.environ, asked.shell
+    shell = asked.shell
     if shell is Shell.INSTALL:
-        return _install(environ, terminal, asked.folder)
+        return _install(host, terminal, asked.folder)
     terminal.say(
         f"# kubectl 1.26 or newer completes kubectl kruise-ds once its own completion is loaded ({STARTUP[shell]}):",
         LOADED[shell],
     )
-    if not on_path(COMPLETION, environ):
-        there = on_path(PLUGIN, environ)
+    if not host.on_path(COMPLETION):
+        there = host.on_path(PLUGIN)
         way = "kubectl kruise-ds completion install" if there else f"put {PLUGIN} on the PATH first"
         terminal.warn(f"{COMPLETION} is not on the PATH: kubectl would complete nothing", way)
     return 0
@@ -57,8 +55,8 @@ def batch(plugin: Path) -> str:
     return f'@rem {MARK.removeprefix("# ")}\r\n@"{plugin}" __complete %*\r\n'
 
 
-def _install(environ: Mapping[str, str], terminal: Terminal, folder: Path | None) -> int:
-    plugin = _plugin(environ)
+def _install(host: Host, terminal: Terminal, folder: Path | None) -> int:
+    plugin = _plugin(host)
     windows = os.name == "nt"
     target = (folder or plugin.parent) / f"{COMPLETION}{'.cmd' if windows else ''}"
     text = batch(plugin) if windows else script(plugin)
@@ -75,17 +73,17 @@ def _install(environ: Mapping[str, str], terminal: Terminal, folder: Path | None
         words = error.strerror or str(error)
         raise CommandError(f"cannot write {target}: {words}", hints=("choose a folder with --folder",)) from error
     terminal.say(f"{target} installed")
-    if on_path(COMPLETION, environ) != str(target):
+    if host.on_path(COMPLETION) != str(target):
         terminal.warn(f"{target.parent} is not on the PATH: kubectl does not find {COMPLETION} there")
     return 0
 
 
-def _plugin(environ: Mapping[str, str]) -> Path:
+def _plugin(host: Host) -> Path:
     """The path under which kubectl finds the plugin. Links are kept: krew's link survives upgrades."""
     called = Path(sys.argv[0])
     if called.name.partition(".")[0] == PLUGIN and called.exists():
         return called.absolute()
-    found = on_path(PLUGIN, environ)
+    found = host.on_path(PLUGIN)
     if not found:
         raise CommandError(f"{PLUGIN} is not on the PATH", hints=("install it first: pipx install kruise-ds",))
     return Path(found).absolute()

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from dataclasses import replace
+from typing import Final
 
 from controller.api.formats import counted
 from controller.api.names import GROUP
 from controller.api.objects import JSONObject
-from kubectl_plugin import local_install
 from kubectl_plugin.cluster import installation
 from kubectl_plugin.cluster.documents import side_by_side
 from kubectl_plugin.cluster.installation import answer_or_reason, review_right, served_versions, server_version
 from kubectl_plugin.cluster.session import Invocation
 from kubectl_plugin.errors import NoAnswer
 from kubectl_plugin.flags import Options
+from kubectl_plugin.host import COMPLETION, PLUGIN, Host
 from kubectl_plugin.render.listings import checks_text
 from kubectl_plugin.rollout.document import document
-from kubectl_plugin.rollout.installation import DoctorCheck, Facts, Level, Right, checkup, problems
+from kubectl_plugin.rollout.installation import DoctorCheck, Facts, Level, Machine, Right, checkup, problems
 from kubectl_plugin.wording import for_cluster
 
 WANTED = (
@@ -27,6 +30,9 @@ WANTED = (
     ("create", "", "pods"),
 )
 """Rights that the other commands need: verb, group and resource."""
+SHADOW: Final = "kubectl-kruise-ds"
+"""This program would hide a plugin `kubectl kruise`."""
+KUBECTL_SECONDS: Final = 5.0
 
 
 async def doctor(invocation: Invocation, _: Options) -> int:
@@ -49,7 +55,7 @@ async def doctor(invocation: Invocation, _: Options) -> int:
 
 async def _facts(invocation: Invocation) -> Facts:
     session = invocation.session
-    here, rights = await side_by_side(local_install.look_around(invocation.host), _rights(invocation))
+    here, rights = await side_by_side(look_around(invocation.host), _rights(invocation))
     server, served, pods, rival, daemons = await side_by_side(
         answer_or_reason(server_version(session)),
         answer_or_reason(served_versions(session)),
@@ -75,6 +81,26 @@ async def _facts(invocation: Invocation) -> Facts:
         rival=rival,
         daemons=daemons,
     )
+
+
+async def look_around(host: Host) -> Machine:
+    """kubectl, and the plugin's files on the PATH."""
+    plugin, completion, shadow = (host.on_path(one) for one in (PLUGIN, COMPLETION, SHADOW))
+    return Machine(kubectl=await _kubectl(host), plugin=plugin, completion=completion, shadow=shadow)
+
+
+async def _kubectl(host: Host) -> str | NoAnswer:
+    program = host.on_path("kubectl")
+    if not program:
+        return NoAnswer("it is not on the PATH")
+    try:
+        async with asyncio.timeout(KUBECTL_SECONDS):
+            _, out, _ = await host.run_program(program, "version", "--client", "--output=json")
+        return str(json.loads(out)["clientVersion"]["gitVersion"])
+    except (OSError, TimeoutError):
+        return NoAnswer(f"{program} does not answer")
+    except (ValueError, KeyError, TypeError):
+        return NoAnswer(f"{program} does not say")
 
 
 async def _rights(invocation: Invocation) -> tuple[Right, ...]:

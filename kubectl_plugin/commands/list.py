@@ -18,7 +18,7 @@ from kubectl_plugin.cluster.documents import for_each
 from kubectl_plugin.cluster.reads import VERSIONS
 from kubectl_plugin.cluster.session import Invocation
 from kubectl_plugin.cluster.watches import ReadAgain, WatchedObjects, WatchSet
-from kubectl_plugin.commands.table_watch import Picture, print_table, table_screen
+from kubectl_plugin.commands.screens import Picture, print_table, table_screen
 from kubectl_plugin.errors import UsageError
 from kubectl_plugin.flags import Output, SelectorOptions
 from kubectl_plugin.options import ListOptions
@@ -64,11 +64,11 @@ async def list_(invocation: Invocation, many: ListOptions) -> int:
 
 async def _watch(invocation: Invocation, many: SelectorOptions, found: _Found) -> NoReturn:
     """Retries failed reads and watches with backoff. Polls if watching is forbidden. Raises ApiError."""
-    table, changes = _Table(invocation, many, found), WatchSet()
+    table = _Table(invocation, many, found)
     with table_screen(invocation) as screen:
-        async with table.keeping(table.looking), changes.keeping(table.changes):
+        async with table.keeping(table.looking, table.changes):
             while True:
-                screen.show(_picture(invocation, many, table.found), table.interruption or changes.interruption)
+                screen.show(_picture(invocation, many, table.found), table.interruption)
                 await table.changed(EVERY)
 
 

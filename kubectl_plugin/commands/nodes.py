@@ -10,10 +10,9 @@ from controller.api.formats import counted
 from controller.api.objects import Value
 from controller.planner.explanation import PREPARING, NodeState
 from kubectl_plugin.cluster import reads
-from kubectl_plugin.cluster.follow import following
-from kubectl_plugin.cluster.image_pulls import with_pulls
+from kubectl_plugin.cluster.follow import following, with_pulls
 from kubectl_plugin.cluster.session import Invocation
-from kubectl_plugin.commands.table_watch import Picture, print_table, table_screen
+from kubectl_plugin.commands.screens import Picture, print_table, table_screen
 from kubectl_plugin.errors import CommandError, UsageError
 from kubectl_plugin.flags import Output
 from kubectl_plugin.options import NodesOptions as Asked

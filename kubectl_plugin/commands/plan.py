@@ -14,17 +14,17 @@ from controller.api.objects import JSONObject
 from controller.planner.validation import problems
 from kubectl_plugin.changes.images import parse_images
 from kubectl_plugin.cluster import previews, reads
-from kubectl_plugin.cluster.image_pulls import with_pulls
+from kubectl_plugin.cluster.follow import with_pulls
 from kubectl_plugin.cluster.manifests import STDIN, read_manifests
-from kubectl_plugin.cluster.previews import with_admission
-from kubectl_plugin.cluster.session import Invocation
-from kubectl_plugin.commands.manifest_targets import (
+from kubectl_plugin.cluster.previews import (
     ForecastTarget,
     daemonset_in,
     dry_run_of_manifest,
     targets_of,
     tell_unchecked,
+    with_admission,
 )
+from kubectl_plugin.cluster.session import Invocation
 from kubectl_plugin.errors import CommandError, ExitCode, UsageError
 from kubectl_plugin.flags import Output
 from kubectl_plugin.forecast.forecast import Tell

@@ -13,20 +13,18 @@ from controller.api.formats import IntOrPercent, counted
 from kubectl_plugin.changes import partition as edits
 from kubectl_plugin.changes.partition import desired_of, goal_of, known_desired, steps_for_promotion
 from kubectl_plugin.cluster import reads
-from kubectl_plugin.cluster.follow import Following, following
-from kubectl_plugin.cluster.image_pulls import with_pulls
-from kubectl_plugin.cluster.session import Invocation
+from kubectl_plugin.cluster.follow import Following, following, with_pulls
+from kubectl_plugin.cluster.session import Deadline, Invocation
 from kubectl_plugin.cluster.writes import Judge
 from kubectl_plugin.commands.change_flow import (
+    EditOfOne,
     ask_before_write,
     carry_out,
-    check_wait_flags,
     note_failed_reads,
+    question_text,
     will_ask,
 )
-from kubectl_plugin.commands.change_writer import EditOfOne, question_text
-from kubectl_plugin.commands.deadline import Deadline
-from kubectl_plugin.commands.status_watch import UNATTENDED, ControllerPresence
+from kubectl_plugin.commands.status import UNATTENDED, ControllerPresence
 from kubectl_plugin.errors import CommandError, ExitCode, UsageError
 from kubectl_plugin.options import ActingOptions
 from kubectl_plugin.options import PromoteOptions as Asked
@@ -137,7 +135,6 @@ async def promotion_wait(invocation: Invocation, seen: Survey, deadline: Deadlin
 async def promote(invocation: Invocation, asked: Asked) -> int:
     if asked.full and asked.to is not None:
         raise UsageError("give --full or --to, not both")
-    check_wait_flags(asked)
     to = 0 if asked.full else int_or_percent(asked.to, "partition") if asked.to is not None else None
     acting = with_fields(asked, wait=False, timeout="0")
     soak, deadline = seconds_of(asked.soak, "--soak"), Deadline(invocation, asked.timeout)

@@ -14,12 +14,11 @@ from controller.api.objects import JSONObject, Key
 from controller.kube.requests import IMAGE_PULL_JOBS
 from kubectl_plugin.changes.pull_job import pull_job
 from kubectl_plugin.cluster import documents, installation, reads
-from kubectl_plugin.cluster.image_pulls import PullFollowing, following_pull, nodes_with_images
-from kubectl_plugin.cluster.session import Invocation
+from kubectl_plugin.cluster.follow import PullFollowing, following_pull, nodes_with_images
+from kubectl_plugin.cluster.session import Deadline, Invocation
 from kubectl_plugin.cluster.writes import warn_if_interrupted
-from kubectl_plugin.commands.change_writer import DRY_RUN_SUFFIX
-from kubectl_plugin.commands.deadline import Deadline
-from kubectl_plugin.commands.table_watch import Picture, TableScreen, table_screen
+from kubectl_plugin.commands.change_flow import DRY_RUN_SUFFIX
+from kubectl_plugin.commands.screens import Picture, TableScreen, table_screen
 from kubectl_plugin.errors import CommandError, ExitCode
 from kubectl_plugin.options import DryRun
 from kubectl_plugin.options import PullOptions as Asked
@@ -52,7 +51,7 @@ async def pull(invocation: Invocation, asked: Asked) -> int:
     elif not targets(_job_of(body), nodes, None).nodes:
         where = f" with labels {asked.selector}" if asked.selector else ""
         raise CommandError(f"there is no node{where}: nothing to pull for")
-    terminal.outlive_the_reader()
+    terminal.ignore_broken_pipe()
     async with deadline.enforced():
         document = await _create_job(invocation, asked, body)
     _print(invocation, asked, document)

@@ -15,8 +15,15 @@ from kubectl_plugin.changes.rollback import (
 )
 from kubectl_plugin.cluster.reads import HURRY, PREVIEW, revisions_of
 from kubectl_plugin.cluster.session import Invocation
-from kubectl_plugin.commands.change_flow import carry_out, choose, deadline_of, will_ask
-from kubectl_plugin.commands.change_writer import EditOfOne, guard_of_pauses, question_text
+from kubectl_plugin.commands.change_flow import (
+    EditOfOne,
+    carry_out,
+    choose,
+    deadline_of,
+    guard_of_pauses,
+    question_text,
+    will_ask,
+)
 from kubectl_plugin.errors import UsageError
 from kubectl_plugin.options import RollbackOptions as Asked
 from kubectl_plugin.rollout.diff import change_lines, differences

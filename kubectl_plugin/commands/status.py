@@ -2,28 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+import math
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from typing import Final
 
+from msgspec.structs import replace
 from rich.text import Text
 
-from controller.api.objects import JSONObject
-from kubectl_plugin.cluster.image_pulls import with_pulls
-from kubectl_plugin.cluster.session import Invocation
-from kubectl_plugin.commands.status_watch import (
-    choose_objects,
-    look_at,
-    print_results,
-    wanted_of,
-    watch,
-)
-from kubectl_plugin.errors import ExitCode, UsageError
+from controller.api.daemonset import Phase
+from controller.api.objects import JSONObject, Key
+from kubectl_plugin.cluster import installation, reads
+from kubectl_plugin.cluster.events import LastLogLines
+from kubectl_plugin.cluster.follow import Following, following, with_pulls
+from kubectl_plugin.cluster.session import Deadline, Invocation
+from kubectl_plugin.cluster.watches import MIN_INTERVAL, is_from_proxy, read_with_patience
+from kubectl_plugin.commands.screens import Screen, status_screen
+from kubectl_plugin.errors import CommandError, ExitCode, UsageError
 from kubectl_plugin.flags import Output
 from kubectl_plugin.options import StatusOptions as Asked
 from kubectl_plugin.render.status import status_lines
 from kubectl_plugin.rollout.document import document
-from kubectl_plugin.rollout.status import RolloutStatus
-from kubectl_plugin.rollout.wait import Awaited, result_of, unfinished_result
+from kubectl_plugin.rollout.snapshot import Snapshot
+from kubectl_plugin.rollout.status import RolloutStatus, status_at
+from kubectl_plugin.rollout.wait import (
+    Awaited,
+    WaitResult,
+    changed_spec_result,
+    deleted_result,
+    has_image,
+    no_controller_result,
+    result_of,
+    unfinished_result,
+    with_namespaces,
+)
 from kubectl_plugin.units import seconds_of
+from kubectl_plugin.wording import command
 
 
 async def status(invocation: Invocation, asked: Asked) -> int:
@@ -79,3 +94,199 @@ def _print(invocation: Invocation, looks: Sequence[RolloutStatus]) -> None:
         terminal.show(Text("\n").join(lines), whole=wide and one.survey is not None)
         if one.blocker:
             terminal.warn(one.blocker)
+
+
+def wanted_of(asked: Asked) -> Awaited:
+    return Awaited(**{field: getattr(asked, field) for field in Awaited.__struct_fields__})
+
+
+async def choose_objects(
+    invocation: Invocation, asked: Asked, *, complete: bool = True
+) -> tuple[tuple[Snapshot, ...], tuple[CommandError, ...]]:
+    """Returns the objects of the command line, or all of the namespace, and an error per name that does not exist.
+    `complete`: with pods and nodes. Raises UsageError for several objects and a flag, such as --revision, for one."""
+    keys: list[Key] | None = None
+    if asked.given:
+        if asked.names or asked.selector or asked.all_namespaces:
+            raise UsageError("give names, -l and -A, or -f and -k, not both")
+        from kubectl_plugin.cluster import manifests
+
+        read, _ = await manifests.read_manifests(asked, invocation.host)
+        keys = [Key(one.namespace or invocation.session.namespace, one.name) for one in read]
+    elif asked.names and not (asked.selector or asked.all_namespaces):
+        keys = [reads.key_of(invocation, name) for name in asked.names]
+    absent: tuple[CommandError, ...] = ()
+    if keys is None:
+        found = await reads.snapshots(invocation, asked.names, asked, nodes=complete, pods=complete)
+    else:
+        found, absent = await reads.existing_snapshots(invocation, keys, nodes=complete, pods=complete)
+    numbers = {"--revision": asked.revision, "--generation": asked.generation}
+    several = len(found) + len(absent)
+    for flag in (flag for flag, number in numbers.items() if number is not None and several > 1):
+        raise UsageError(f"{flag} counts the changes of one DaemonSet, and these are {several}: name one")
+    return found, absent
+
+
+async def look_at(
+    invocation: Invocation,
+    asked: Asked,
+    snapshot: Snapshot,
+    *,
+    words: LastLogLines | None = None,
+    presence: Callable[[float], Awaitable[str | None]] | None = None,
+) -> RolloutStatus:
+    """`words` keeps log lines between calls. `presence` says why no controller is active; None: ask the server."""
+    status, logs = status_at(snapshot, asked.by), None
+    if runs := status.silent_runs:
+        logs = await (words or LastLogLines(invocation.session)).of(runs) if asked.logs else {}
+    ask = presence or partial(installation.why_no_controller, invocation.session)
+    absence = await ask(snapshot.now) if status.phase is Phase.PENDING else None
+    return replace(status, logs=logs, absence=absence or "")
+
+
+TICK: Final = 1.0
+"""Seconds between looks without events, as ages and deadlines depend on the time."""
+REST: Final = 4.0
+"""The pause between reports, as a multiple of the time one takes: large clusters are read less often."""
+HINT: Final = 30.0
+"""Seconds of Pending before a hint asks whether the controller is running."""
+UNATTENDED: Final = 60.0
+"""Seconds of Pending before the wait ends if no controller is running."""
+ASK_EVERY: Final = 10.0
+
+
+async def watch(invocation: Invocation, asked: Asked) -> int:
+    if invocation.output not in (None, Output.JSON, Output.WIDE):
+        raise UsageError(f"-w has no output format {invocation.output}: use json")
+    deadline = Deadline(invocation, asked.timeout)
+    async with deadline.enforced():
+        read = partial(choose_objects, invocation, asked, complete=False)
+        found, absent = await read_with_patience(read, invocation.terminal.note, is_from_proxy)
+        if absent:
+            raise absent[0]
+        return await follow_up(invocation, asked, found, deadline) if found else print_results(invocation, (), ())
+
+
+async def follow_up(
+    invocation: Invocation,
+    asked: Asked,
+    found: Sequence[Snapshot],
+    deadline: Deadline,
+    generations: Mapping[Key, int] | None = None,
+) -> int:
+    """Watches until each object has a result; returns the highest exit code. `generations`: specs to wait for."""
+    several = len({one.daemonset.namespace for one in found}) > 1
+    keys = [one.daemonset.key for one in found]
+    async with following(invocation, found) as follow:
+        with status_screen(invocation, plain=asked.plain, several=several) as screen:
+            watch = _StatusWatch(invocation, asked, follow, screen, deadline=deadline, several=several)
+            results = await watch.run(keys, generations or {})
+    return print_results(invocation, results, [key.namespace for key in keys])
+
+
+def print_results(invocation: Invocation, results: Sequence[WaitResult], namespaces: Sequence[str]) -> int:
+    """Returns the highest exit code; no object at all is a failure."""
+    for result in with_namespaces(results, namespaces):
+        if result.error is not None:
+            invocation.terminal.fail(result.error)
+        if result.warning:
+            invocation.terminal.warn(result.warning)
+    if not results:
+        invocation.terminal.fail(CommandError("no Advanced DaemonSet was found"))
+    return max((result.code for result in results), default=ExitCode.FAILED)
+
+
+class _StatusWatch:
+    def __init__(
+        self,
+        invocation: Invocation,
+        asked: Asked,
+        follow: Following,
+        shown: Screen,
+        *,
+        deadline: Deadline,
+        several: bool,
+    ) -> None:
+        self._invocation, self._asked, self._follow, self._screen = invocation, asked, follow, shown
+        self._deadline = deadline
+        self._words = LastLogLines(invocation.session)
+        self._met: set[Key] = set()
+        """Objects that have had the awaited image."""
+        self._presence = ControllerPresence(invocation, several=several)
+
+    async def run(self, keys: Sequence[Key], generations: Mapping[Key, int]) -> list[WaitResult]:
+        loop = asyncio.get_running_loop()
+        asked = wanted_of(self._asked)
+        wanted = [replace(asked, generation=generations.get(key, asked.generation)) for key in keys]
+        while True:
+            began = loop.time()
+            looks = [None if one is None else await self._look(one) for one in self._follow.snapshots()]
+            seen = [one for one in looks if one is not None]
+            if any(one.survey is not None and one.survey.counts_differ for one in seen):
+                self._follow.mark_nodes_stale()
+            results = [self._result(key.name, one, want) for key, one, want in zip(keys, looks, wanted, strict=True)]
+            late = self._deadline.seconds_left <= 0
+            stuck = any(result is not None and result.code == ExitCode.STUCK for result in results)
+            decided = all(result is not None for result in results) or (self._asked.fail_fast and stuck)
+            over = late or decided
+            self._screen.show(seen, "" if over else self._follow.interruption, final=over)
+            if over:
+                return [result or self._unfinished(one, late) for result, one in zip(results, looks, strict=True)]
+            took = loop.time() - began
+            pause = min(max(TICK, REST * took), self._deadline.seconds_left)
+            await self._follow.changed(pause, apart=max(MIN_INTERVAL, REST * took))
+
+    async def _look(self, snapshot: Snapshot) -> RolloutStatus:
+        return await look_at(
+            self._invocation, self._asked, snapshot, words=self._words, presence=self._presence.absence
+        )
+
+    def _unfinished(self, one: RolloutStatus | None, late: bool) -> WaitResult:
+        assert one is not None, "what is gone has a result"
+        return unfinished_result(one, self._asked.timeout if late else "")
+
+    def _result(self, name: str, one: RolloutStatus | None, wanted: Awaited) -> WaitResult | None:
+        if one is None:
+            return deleted_result(name)
+        pending = self._presence.pending_for(one.daemonset.key, one.phase)
+        if pending >= UNATTENDED and one.absence:
+            return no_controller_result(name, one.absence)
+        if has_image(one, wanted):
+            self._met.add(one.daemonset.key)
+        elif one.daemonset.key in self._met:
+            return changed_spec_result(one, Awaited())
+        return result_of(one, wanted)
+
+
+class ControllerPresence:
+    """Whether a controller handles a Pending object. Asks the server at most every `ASK_EVERY` seconds."""
+
+    def __init__(self, invocation: Invocation, *, several: bool) -> None:
+        self._invocation, self._several = invocation, several
+        self._since: dict[Key, float] = {}
+        self._hinted: set[Key] = set()
+        self._absence = ""
+        self._asked = -math.inf
+
+    async def absence(self, now: float) -> str:
+        """Returns why no controller seems active, or an empty text. `now`: seconds since 1970, server's clock."""
+        moment = asyncio.get_running_loop().time()
+        if moment - self._asked >= ASK_EVERY:
+            self._absence = await installation.why_no_controller(self._invocation.session, now) or ""
+            self._asked = moment
+        return self._absence
+
+    def pending_for(self, key: Key, phase: Phase) -> float:
+        """Returns the seconds of Pending, 0 in other phases. Prints the hint once, after `HINT` seconds."""
+        now = asyncio.get_running_loop().time()
+        if phase is not Phase.PENDING:
+            self._since.pop(key, None)
+            return 0.0
+        seconds = now - self._since.setdefault(key, now)
+        if seconds >= HINT and key not in self._hinted and not self._invocation.terminal.on_screen:
+            self._hinted.add(key)
+            name = f"{key.namespace}/{key.name}" if self._several else key.name
+            self._invocation.terminal.warn(
+                f"{name} is Pending for {HINT:.0f}s: is the controller running?", command("doctor")
+            )
+        return seconds

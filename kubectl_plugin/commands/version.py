@@ -87,4 +87,4 @@ def _crd(served: tuple[str, ...] | NoAnswer, stored: str | NoAnswer) -> str:
         return _words(served)
     if not served:
         return "not installed"
-    return f"{', '.join(served)}{f' (stored as {stored})' if isinstance(stored, str) else ''}"
+    return f"{', '.join(served)}{f' (stored as {stored})' if stored and isinstance(stored, str) else ''}"

@@ -23,7 +23,7 @@ from controller.planner.actions import ProbeTemplate
 from controller.planner.pod_template import pod_name
 from controller.planner.rollout_state import RolloutState, rollout_state
 from controller.planner.world import TemplateRefused, World
-from kubectl_plugin.changes.effects import number_of
+from kubectl_plugin.changes.edit import number_of
 from kubectl_plugin.errors import CommandError
 from kubectl_plugin.forecast.forecast import Forecast, Tell, forecast, left_to_update
 from kubectl_plugin.forecast.moves import How

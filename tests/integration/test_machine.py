@@ -6,18 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from kubectl_plugin import local_install
+from kubectl_plugin.commands.doctor import SHADOW, look_around
 from kubectl_plugin.errors import NoAnswer
-from kubectl_plugin.host import Host
-from kubectl_plugin.local_install import look_around
+from kubectl_plugin.host import COMPLETION, PLUGIN, Host
 from tests.unit.kubectl_plugin.test_local_install import program
 
 
 async def test_all_there(tmp_path: Path) -> None:
     program(tmp_path, "kubectl", """echo '{"clientVersion": {"gitVersion": "v1.36.3"}}'""")
-    paths = [
-        program(tmp_path, name) for name in (local_install.PLUGIN, local_install.COMPLETION, local_install.SHADOW)
-    ]
+    paths = [program(tmp_path, name) for name in (PLUGIN, COMPLETION, SHADOW)]
     found = await look_around(Host({"PATH": str(tmp_path)}))
     assert found.kubectl == "v1.36.3"
     assert [found.plugin, found.completion, found.shadow] == paths

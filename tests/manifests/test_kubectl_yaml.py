@@ -13,7 +13,7 @@ import pytest
 from controller.api.objects import JSON, JSONObject
 from kubectl_plugin.cluster.manifests import manifests_in
 from kubectl_plugin.flags import Output
-from kubectl_plugin.printing import as_text
+from kubectl_plugin.terminal import as_text
 from tests.beds.control_plane import ControlPlane
 from tests.beds.control_plane.access import run_to_end
 from tests.manifests.conftest import Kubectl, Store

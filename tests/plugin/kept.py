@@ -23,7 +23,7 @@ from typing import Concatenate, Generic, ParamSpec
 import msgspec
 
 from tests.plugin.playing import Scene, opened
-from tests.plugin.user_transport import UserTransport
+from tests.plugin.users_machine import UserTransport
 
 P = ParamSpec("P")
 

@@ -30,8 +30,7 @@ from tests.beds.simulator.transport import InProcess
 from tests.beds.virtual_time import VirtualLoop
 from tests.plugin.golden import check
 from tests.plugin.in_process import Ran, call, surroundings
-from tests.plugin.user_transport import UserTransport
-from tests.plugin.users_machine import UsersMachine
+from tests.plugin.users_machine import UsersMachine, UserTransport
 
 __all__ = ["HOME", "LEASE", "NAMESPACE", "NOW", "Meanwhile", "Ran", "Scene", "opened"]
 

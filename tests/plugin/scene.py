@@ -8,11 +8,15 @@ Each is a context manager that yields a `Scene` at the moment `NOW`, and the sam
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from copy import deepcopy
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import msgspec
+import yaml
 
 from tests.beds.api import DAEMONSETS, PODS, Object
 from tests.beds.api import NODES as NODE_KIND
@@ -34,6 +38,9 @@ STARTED = NOW - 372.0
 LAST_WORDS = "open /etc/agent/v2.yaml: no such file or directory"
 REFUSAL = 'violates PodSecurity "restricted": allowPrivilegeEscalation != false'
 STEPS = {"kruise-ds/steps": "22,16,8,0"}
+Opened = Callable[[], AbstractContextManager[Scene]]
+STATUS = ("status", NAME, "-n", NAMESPACE)
+WATCH = (*STATUS, "-w")
 
 
 def template(version: str, level: str = "info", *, certs: bool = True) -> Object:
@@ -288,3 +295,17 @@ def abandoned(scene: Scene) -> None:
 async def _last_words(scene: Scene, node: str) -> None:
     """What the container said before it ended the last time."""
     await scene.say_last_words(await scene.pod_on(node), LAST_WORDS)
+
+
+def written(tmp_path: Path, *manifests: Object) -> str:
+    path = tmp_path / "manifests.yaml"
+    path.write_text(yaml.safe_dump_all(manifests))
+    return str(path)
+
+
+def manifest(version: str = "1.9.0", name: str = NAME, **rolling: Any) -> Object:
+    """As a person keeps it in Git."""
+    found = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "DaemonSet", **daemonset(**rolling)}
+    found["metadata"] = {"name": name, "namespace": NAMESPACE}
+    found["spec"] = {**found["spec"], "template": template(version)}
+    return found

@@ -1,4 +1,4 @@
-"""The tables of exit codes in README and manual, tried: every verb in every situation that it can be in."""
+"""The tables of exit codes in README and manual, tried: every verb in every situation, and with malformed flags."""
 
 from __future__ import annotations
 
@@ -20,11 +20,10 @@ from tests.beds.native import NATIVE
 from tests.beds.simulator.faults import Answer, Rule
 from tests.plugin import scene as scenes
 from tests.plugin.kept import story
-from tests.plugin.scene import NAME, NAMESPACE, PACE, Scene, rolling
-from tests.plugin.user_transport import UserTransport
+from tests.plugin.scene import NAME, NAMESPACE, PACE, Scene, manifest, rolling
+from tests.plugin.users_machine import UserTransport
 from tests.plugin.verbs import natives
-from tests.plugin.verbs.few_nodes import KIND, Between, few_nodes
-from tests.plugin.verbs.planning import manifest
+from tests.plugin.verbs.few_nodes import KIND, Between, few_nodes, patches
 from tests.plugin.verbs.test_doctor import Rights, with_programs
 
 ROOT = Path(__file__).parents[2]
@@ -235,3 +234,46 @@ def test_the_table_is_of_all_verbs_and_its_codes_are_those_of_the_readme() -> No
     assert {situation for row in EXPECTED.values() for situation in row} == {*SITUATIONS, "overtaken"}
     without = {"completion", "version", "undo"}  # of no cluster, or another's name
     assert {words[0] for words in VERBS.values()} | without == {entry.name for entry in ENTRIES}
+
+
+BAD = "bogus"
+WAITING = ("--wait", "--timeout", BAD)
+MALFORMED: tuple[tuple[str, ...], ...] = (
+    ("status", NAME, "-w", "--timeout", BAD),
+    ("nodes", NAME, "--only", BAD),
+    ("nodes", NAME, "--sort", BAD),
+    ("list", "--phase", BAD),
+    ("plan", NAME, "--partition", BAD),
+    ("plan", NAME, "--max-unavailable", BAD),
+    ("plan", NAME, "--image", BAD),
+    ("plan", NAME, "--waves", "-1"),
+    ("history", NAME, "--revision", BAD),
+    ("pause", NAME, "--dry-run", BAD),
+    ("resume", NAME, *WAITING),
+    ("restart", NAME, "-y", *WAITING),
+    ("set-partition", NAME, BAD),
+    ("set-partition", NAME, "--update", BAD),
+    ("set-partition", NAME, "1", *WAITING),
+    ("set-image", NAME, BAD, "-y"),
+    ("set-image", NAME, IMAGE, "-y", "--hold-at", BAD),
+    ("set-image", NAME, IMAGE, "-y", *WAITING),
+    ("rollback", NAME, "-y", "--to-revision", BAD),
+    ("rollback", NAME, "-y", *WAITING),
+    ("pull", "registry.example.com/agent:2", "--parallelism", BAD),
+    ("pull", "registry.example.com/agent:2", "--timeout", BAD),
+    ("apply", "-f", "missing.yaml", "--hold-at", BAD),
+    ("migrate", NAME, "--to-native", "-y", *WAITING),
+    ("promote", NAME, "--to", BAD),
+    ("promote", NAME, "--to", BAD, "--wait"),
+    ("promote", NAME, "--to", "101%", "--force"),
+    ("promote", NAME, "--to", "1", "--soak", BAD),
+    ("promote", NAME, "--to", "1", *WAITING),
+)
+
+
+@pytest.mark.parametrize("scene_of", [paused, stalled], ids=["paused", "stalled"])
+def test_a_malformed_value_is_a_usage_error(scene_of: Callable[[], AbstractContextManager[Scene]]) -> None:
+    with scene_of() as scene:
+        codes = {words: scene.run(*words, "-n", NAMESPACE).code for words in MALFORMED}
+        assert {words: code for words, code in codes.items() if code != 2} == {}
+        assert not patches(scene)

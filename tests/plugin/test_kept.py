@@ -16,7 +16,7 @@ from tests.beds.simulator.refusal import Refused
 from tests.plugin import kept
 from tests.plugin.playing import NAMESPACE, PATIENCE, Scene
 from tests.plugin.scene import NAME, daemonset
-from tests.plugin.user_transport import USER
+from tests.plugin.users_machine import USER
 from tests.plugin.verbs.few_nodes import HOME, few_nodes
 
 LOOKS = ("status", "plan", "nodes", "history", "diff")

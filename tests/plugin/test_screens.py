@@ -7,8 +7,7 @@ import re
 import pytest
 
 from tests.plugin import scene as scenes
-from tests.plugin.scene import NAME, NAMESPACE
-from tests.plugin.verbs.sample_status import Opened
+from tests.plugin.scene import NAME, NAMESPACE, Opened
 from tests.plugin.verbs.test_status import CODES
 
 HERE = (NAME, "-n", NAMESPACE)

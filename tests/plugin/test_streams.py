@@ -118,7 +118,7 @@ def test_a_full_disk_is_no_mistake_of_ours_whatever_was_to_be_shown(canary_scene
 )
 def test_what_acts_goes_on_all_the_same(error: OSError, lost: str) -> None:
     terminal = Terminal(GlobalFlags(), Host(out=Left(error)))
-    terminal.outlive_the_reader()
+    terminal.ignore_broken_pipe()
     terminal.say("line")
     terminal.flush()
     assert terminal.lost == lost

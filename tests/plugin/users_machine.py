@@ -1,17 +1,24 @@
-"""Where a user runs the plugin: a machine beside the simulated cluster of a scene, with a clock of its own."""
+"""Where a user runs the plugin: a machine beside the simulated cluster of a scene, with a clock of its own, and
+the way from there to the cluster, on which rights are taken."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping
-from contextlib import AbstractAsyncContextManager, nullcontext
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from email.utils import formatdate
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import msgspec
 
 from controller.kube.connection import Connection, Credentials
 from controller.kube.kubeconfig import Access
+from controller.kube.requests import Request, Response, Stream
 from kubectl_plugin.host import Host
-from tests.plugin.user_transport import UserTransport
+from tests.beds.api import Object
+from tests.beds.simulator.cluster import Cluster
+from tests.beds.simulator.faults import Answer, FaultPlan, Rule
+from tests.beds.simulator.route import Route, route
+from tests.beds.simulator.transport import InProcess
 
 if TYPE_CHECKING:
     from tests.plugin.playing import Meanwhile, Scene
@@ -59,3 +66,47 @@ class UsersMachine(Host):
 
     def transport(self, *_: object) -> AbstractAsyncContextManager[UserTransport]:
         return nullcontext(self._scene.door)
+
+
+USER = "alice@example.com"
+
+
+class UserTransport:
+    """A `Transport`. `user` is who the server says we are; `logs` has the last words of pods, by name."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.user, self._clock = USER, cluster.clock
+        self.logs: dict[str, str] = {}
+        self.link = InProcess(cluster, faults=FaultPlan())
+
+    def forbid(self, verb: str, resource: str) -> None:
+        """From now on this right is missing: `forbid("list", "nodes")`; resources as in `faults.Rule`."""
+        words = f'{resource} is forbidden: User "{self.user}" cannot {verb} resource "{resource}"'
+        self.link.faults.add(Rule(Answer(403, "Forbidden", words), verb=verb, resource=resource))
+
+    async def exchange(self, request: Request) -> Response:
+        response = await self._answer(request)
+        return msgspec.structs.replace(response, date=formatdate(self._clock(), usegmt=True))
+
+    async def _answer(self, request: Request) -> Response:
+        where = route(request)
+        if where.plural == "selfsubjectreviews" and self.link.faults.effect_on(where) is None:
+            return _said(201, {"kind": "SelfSubjectReview", "status": {"userInfo": {"username": self.user}}})
+        if (where.plural, where.subresource) == ("pods", "log") and self.link.faults.effect_on(where) is None:
+            return self._log(where)
+        return await self.link.exchange(request)
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[Stream]:
+        async with self.link.stream(request) as stream:
+            yield stream
+
+    def _log(self, where: Route) -> Response:
+        if where.name in self.logs:
+            return Response(status=200, body=self.logs[where.name].encode())
+        words = f'previous terminated container in pod "{where.name}" not found'
+        return _said(400, {"kind": "Status", "status": "Failure", "reason": "BadRequest", "message": words})
+
+
+def _said(status: int, body: Object) -> Response:
+    return Response(status=status, body=msgspec.json.encode(body))

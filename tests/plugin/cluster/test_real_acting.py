@@ -78,6 +78,8 @@ async def test_every_verb_writes_what_it_says(place: Place) -> None:
     last = json.loads(agent["metadata"]["annotations"]["kruise-ds/last-action"])
     assert last["verb"] == "restart"
     assert last["by"]
+    told = {one["reason"] for one in await place.api.list(EVENTS) if one["involvedObject"]["name"] == "agent"}
+    assert told == {"Paused", "Resumed", "PartitionSet", "ImageSet", "Restarted"}
 
 
 @pytest.mark.parametrize("before", ["create", "apply", "apply --server-side"])
@@ -184,30 +186,6 @@ async def test_apply_of_what_was_read_from_the_server_overwrites_no_later_edit(p
     await place.act("apply", "-f", str(path), "-y", code=6)
 
 
-async def test_the_writes_are_told_as_events(place: Place) -> None:
-    await place.act("pause", "agent")
-    await place.act("resume", "agent")
-    events = await place.api.list(EVENTS)
-    told = sorted(one["reason"] for one in events if one["involvedObject"]["name"] == "agent")
-    assert told == ["Paused", "Resumed"]
-
-
-async def test_a_dry_run_of_the_server_leaves_the_object_alone(place: Place) -> None:
-    before = await place.agent()
-    shown = json.loads(await place.act("pause", "agent", "--dry-run=server", "-o", "json"))
-    assert shown["spec"]["updateStrategy"]["rollingUpdate"]["paused"] is True
-    assert await place.agent() == before
-
-
-async def test_what_print_patch_prints_is_a_command_that_works(place: Place) -> None:
-    printed = await place.act("set-partition", "agent", "3", "--print-patch")
-    program, *words = shlex.split(printed)
-    assert program == "kubectl"
-    done = await place.plane.run_kubectl(*words)
-    assert done.returncode == 0, done.stderr
-    assert (await place.rolling())["partition"] == 3
-
-
 @pytest.mark.parametrize("made", [{}, {"team": "agents"}], ids=["none", "some"])
 async def test_a_patch_pasted_later_keeps_annotations_made_meanwhile(place: Place, made: dict[str, str]) -> None:
     assert "annotations" not in (await place.agent())["metadata"]
@@ -228,16 +206,6 @@ async def run(place: Place, *words: str, **environ: str) -> Ran:
     """The verb in a thread of this process, by the kubeconfig of the control plane."""
     options = ("-n", place.namespace, f"--kubeconfig={place.plane.kubeconfig}")
     return await asyncio.to_thread(call, [*words, *options], environ=environ)
-
-
-async def test_nothing_that_fits_is_no_success(place: Place) -> None:
-    ran = await run(place, "status", "-w", "-l", "app=typo", "--timeout=60s")
-    assert (ran.code, ran.err) == (1, "error: no Advanced DaemonSet was found\n")
-
-
-async def test_a_share_of_the_nodes_is_stored_as_a_share(place: Place) -> None:
-    await place.act("set-partition", "agent", "--update", "30%")  # as a program: a write listens for SIGTERM
-    assert (await place.rolling())["partition"] == "70%"
 
 
 async def test_the_way_to_the_server_is_the_proxy_of_the_environment(

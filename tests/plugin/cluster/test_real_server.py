@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -32,12 +29,8 @@ from tests.plugin.cluster.conftest import ALONE
 pytestmark = pytest.mark.real
 
 NOBODY = "nobody@example.com"
-RBAC = "/apis/rbac.authorization.k8s.io/v1"
 ACCOUNTS = Kind("/api/v1", "serviceaccounts", "ServiceAccount")
-ROLES = Kind(RBAC, "clusterroles", "ClusterRole", namespaced=False)
 SELF_REVIEWS = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
-REVIEWS = Kind("/apis/authorization.k8s.io/v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False)
-BINDINGS = Kind(RBAC, "clusterrolebindings", "ClusterRoleBinding", namespaced=False)
 
 
 class Place:
@@ -58,24 +51,6 @@ class Place:
 @pytest.fixture
 def place(plane: ControlPlane, real_api: Api) -> Place:
     return Place(plane, real_api.namespace, real_api)
-
-
-@asynccontextmanager
-async def readers(api: Api, group: str) -> AsyncIterator[None]:
-    """While the block runs, members of `group` may read DaemonSets."""
-    rule = {"apiGroups": ["apps.kruise.io"], "resources": ["daemonsets"], "verbs": ["get"]}
-    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": group}
-    subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": group}
-    await api.create(ROLES, {"metadata": {"name": group}, "rules": [rule]})
-    await api.create(BINDINGS, {"metadata": {"name": group}, "roleRef": role, "subjects": [subject]})
-    asked = {"group": "apps.kruise.io", "resource": "daemonsets", "verb": "get", "namespace": api.namespace}
-    review = {"metadata": {}, "spec": {"groups": [group], "resourceAttributes": asked}}
-    async with asyncio.timeout(30):  # the server takes notice of a binding after it has stored it
-        while not (await api.create(REVIEWS, review))["status"]["allowed"]:  # nothing tells when
-            await asyncio.sleep(0.05)
-    yield
-    await api.delete(BINDINGS, group)
-    await api.delete(ROLES, group)
 
 
 async def failure(access: Access, key: Key, resource: documents.AnyResource = DAEMONSETS) -> CommandError:
@@ -142,16 +117,6 @@ async def test_somebody_without_rights_reads_what_is_needed_in_kubectls_words(pl
         f'needed: get daemonsets.apps.kruise.io in "{place.namespace}"; ask for ClusterRole kruise-ds-operator',
     )
     assert error.exit_code == 1
-
-
-async def test_a_group_brings_its_rights(place: Place) -> None:
-    group = f"{place.namespace}-readers"
-    async with readers(place.api, group):
-        access = changed(place.access, as_user=NOBODY, as_groups=("others", group))
-        async with open_session(ALONE, access) as session:
-            found: Any = await documents.get(session, DAEMONSETS, place.agent)
-        assert found["metadata"]["name"] == "agent"
-        await failure(changed(access, as_groups=("others",)), place.agent)
 
 
 async def test_who_may_not_act_as_another_reads_it_in_kubectls_words(place: Place) -> None:
@@ -247,11 +212,3 @@ async def test_a_patch_is_done_under_the_name_that_was_given(place: Place) -> No
     assert (tried["spec"]["minReadySeconds"], after["spec"]["minReadySeconds"]) == (7, 7)
     assert before["spec"].get("minReadySeconds", 0) == 0
     assert "by-hand" in {entry["manager"] for entry in after["metadata"]["managedFields"]}
-
-
-async def test_a_trace_holds_no_token(place: Place) -> None:
-    lines: list[str] = []
-    async with open_session(ALONE, changed(place.access, as_user="admin-again"), trace=lines.append) as session:
-        await installation.who_am_i(session)
-    assert [line.rsplit(" ", 1)[0] for line in lines] == [f"POST {SELF_REVIEWS} 201"]
-    assert place.plane.token not in "".join(lines)

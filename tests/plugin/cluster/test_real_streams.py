@@ -8,7 +8,6 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import pytest
-from rich.cells import cell_len
 
 from tests.beds.api import DAEMONSETS, MERGE_PATCH
 from tests.beds.objects import demo
@@ -37,18 +36,6 @@ async def is_restarted(bed: Bed) -> bool:
     return RESTARTED in (template["metadata"].get("annotations") or {})
 
 
-async def progressing(bed: Bed) -> None:
-    """As a controller would say it; nobody acts on `agent`."""
-    generation = (await bed.agent())["metadata"]["generation"]
-    told = {"observedGeneration": generation, "rollout": {"phase": "Progressing"}}
-    await bed.place.api.patch(DAEMONSETS, "agent", {"status": told}, sub="status", content_type=MERGE_PATCH)
-
-
-async def edited(bed: Bed) -> None:
-    """It is Pending now."""
-    await bed.place.api.patch(DAEMONSETS, "agent", {"spec": {"minReadySeconds": 7}}, content_type=MERGE_PATCH)
-
-
 @pytest.mark.parametrize(("typed", "code"), [("n", 6), ("y", 0)])
 async def test_who_pipes_the_result_is_asked_all_the_same(bed: Bed, typed: str, code: int) -> None:
     async with at_terminal(bed, "plugin restart agent | tee /dev/null; exit ${PIPESTATUS[0]}") as terminal:
@@ -56,13 +43,6 @@ async def test_who_pipes_the_result_is_asked_all_the_same(bed: Bed, typed: str, 
         assert not await is_restarted(bed)
         terminal.type(f"{typed}\n")
         assert (await terminal.ended(), await is_restarted(bed)) == (code, code == 0), terminal.seen
-
-
-async def test_a_question_that_nobody_would_see_is_a_refusal(bed: Bed, tmp_path: Path) -> None:
-    said = tmp_path / "said"
-    async with at_terminal(bed, f"plugin restart agent 2>{said}") as terminal:
-        assert (await terminal.ended(), await is_restarted(bed)) == (6, False), terminal.seen
-    assert "there is no terminal to ask\n  hint: add --yes if" in said.read_text()
 
 
 @pytest.mark.parametrize("names", [("agent",), ("agent", "other")], ids=["one", "several"])
@@ -82,28 +62,6 @@ async def test_a_foreign_text_is_no_line_of_a_question(bed: Bed, tmp_path: Path,
     lines = terminal.seen.splitlines()
     assert [line.strip() for line in lines if line.startswith("Continue?")] == [f"{ASKED}n"], lines
     assert "error: all is lost" not in lines
-
-
-async def test_a_reader_that_has_seen_enough_is_no_success(bed: Bed) -> None:
-    """A line is read, then the next one finds nobody."""
-    await progressing(bed)
-    script = "plugin status agent -w | (read line; echo read: $line); exit ${PIPESTATUS[0]}"
-    async with at_terminal(bed, script) as terminal:
-        await terminal.until("read: ")
-        await edited(bed)
-        assert await terminal.ended() == 141, terminal.seen
-
-
-async def test_a_live_view_keeps_its_place_in_a_narrow_window(bed: Bed) -> None:
-    """A line that wraps takes two rows, and the next drawing would leave one of them behind."""
-    await progressing(bed)
-    async with at_terminal(bed, "plugin status agent -w", columns=30) as terminal:
-        await terminal.until("watching", times=2)
-        await bed.place.api.delete(DAEMONSETS, "agent")
-        assert await terminal.ended() == 1, terminal.seen
-    drawn = [line for line in terminal.seen.splitlines() if "was deleted" not in line]
-    assert [line for line in drawn if cell_len(line) > 30] == []
-    assert [line for line in drawn if "agent" in line], terminal.seen
 
 
 async def test_ctrl_c_while_it_is_written_says_that_it_may_have_been_done(bed: Bed) -> None:

@@ -104,11 +104,3 @@ async def test_a_timeout_is_of_what_comes_before_the_write_too(
     code, _, err = await bed.run(*given, "--wait", "--timeout=2s", FOR_EVER)
     assert (code, err.splitlines()[-1]) == (3, "error: timed out after 2s: the server does not answer")
     assert (await bed.agent())["metadata"]["generation"] == 1, "nothing was written"
-
-
-@pytest.mark.parametrize("hangs", ["GET */daemonsets/agent", "GET */pods[?]*"])
-async def test_a_timeout_ends_what_hangs_for_ever(bed: Bed, hangs: str) -> None:
-    bed.wire.faults += [Fault(hangs)]
-    for verb in (("status", "agent", "-w"), ("promote", "agent", "--wait")):
-        code, _, err = await bed.run(*verb, "--timeout=2s", FOR_EVER)
-        assert (code, err) == (3, "error: timed out after 2s: the server does not answer\n")

@@ -17,7 +17,7 @@ from tests.beds.simulator.route import route
 from tests.plugin.kept import story
 from tests.plugin.playing import Meanwhile, Ran, Scene
 from tests.plugin.scene import MINUTE, PACE, daemonset_named, join, rolling, template
-from tests.plugin.user_transport import UserTransport
+from tests.plugin.users_machine import UserTransport
 
 NODES = ("a-01", "a-02", "a-03", "a-04")
 HOME = ("-n", "observability")

@@ -7,10 +7,9 @@ import signal
 
 import pytest
 
-from tests.beds.api import DAEMONSETS, LEASES, MERGE_PATCH, Object
+from tests.beds.api import DAEMONSETS, MERGE_PATCH, Object
 from tests.beds.simulator.faults import Answer, Effect, Hang, Rule
-from tests.plugin.playing import HOME as SYSTEM
-from tests.plugin.playing import LEASE, Ran, Scene
+from tests.plugin.playing import Ran, Scene
 from tests.plugin.scene import abandoned
 from tests.plugin.verbs.few_nodes import (
     KIND,
@@ -159,33 +158,6 @@ def test_no_controller_is_active() -> None:
         "warning: patched, but no controller is active: "
         "lease kruise-ds-system/kruise-ds-controller was last renewed 14m ago\n",
     )
-
-
-def test_where_no_controller_ever_was(scene: Scene) -> None:
-    scene.do(scene.controller.kill())
-    scene.do(scene.api.delete(LEASES, LEASE, namespace=SYSTEM))
-    assert acted(scene, "pause", "-q").err == (
-        "warning: patched, but no controller is active, unless one runs with --no-leader-elect: "
-        "there is no lease kruise-ds-system/kruise-ds-controller\n"
-    )
-
-
-def test_where_the_controller_has_said_goodbye(scene: Scene) -> None:
-    scene.do(scene.controller.kill())
-    gone = {"spec": {"holderIdentity": ""}}
-    scene.do(scene.api.patch(LEASES, LEASE, gone, namespace=SYSTEM, content_type=MERGE_PATCH))
-    scene.pass_time(20.0)
-    err = acted(scene, "pause", "-q").err
-    assert err.startswith(
-        "warning: patched, but no controller is active: lease kruise-ds-system/kruise-ds-controller was given back "
-    )
-
-
-def test_who_may_not_read_the_lease_is_not_bothered(scene: Scene) -> None:
-    scene.do(scene.controller.kill())
-    scene.do(scene.api.delete(LEASES, LEASE, namespace=SYSTEM))
-    scene.door.forbid("get", "leases.coordination.k8s.io")
-    assert acted(scene, "pause", "-q") == Ran(0, PAUSED, "")
 
 
 @pytest.mark.parametrize("done", [True, False])

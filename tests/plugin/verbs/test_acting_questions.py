@@ -65,12 +65,6 @@ def test_a_question_that_cannot_be_read_and_answered_is_a_refusal(
         assert acted(scene, *words, "-y").code == 0
 
 
-def test_before_a_pipe_it_is_asked_and_a_no_is_a_no(scene: Scene) -> None:
-    ran = acted(scene, "restart", terminal=True, typed="n\n", elsewhere=["stdout"])
-    assert (ran.code, ran.out, patches(scene)) == (6, "", [])
-    assert "Continue? [y/N]" in ran.err
-
-
 @pytest.mark.parametrize("words", [("--dry-run=client",), ("--dry-run=server",), ("--print-patch",)])
 def test_what_writes_nothing_asks_nothing(scene: Scene, words: tuple[str, ...]) -> None:
     ran = acted(scene, "restart", *words, terminal=True)

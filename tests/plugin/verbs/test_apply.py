@@ -11,9 +11,8 @@ import yaml
 from controller.kube.requests import APPLY_PATCH
 from tests.beds.api import DAEMONSETS, Object
 from tests.plugin.playing import Ran
-from tests.plugin.scene import Scene, healthy, on_delete
+from tests.plugin.scene import Scene, healthy, manifest, on_delete, written
 from tests.plugin.verbs.few_nodes import HOME, KIND, acted, before_request, few_nodes, rolling_of, stored
-from tests.plugin.verbs.planning import manifest, written
 from tests.plugin.verbs.test_pause import images
 
 SECRETS = {

@@ -14,9 +14,9 @@ from controller.kube.requests import APPLY_PATCH, Request, Response
 from tests.beds.api import DAEMONSETS, Object
 from tests.beds.simulator.route import route
 from tests.plugin.playing import Scene
-from tests.plugin.user_transport import UserTransport
+from tests.plugin.scene import manifest, written
+from tests.plugin.users_machine import UserTransport
 from tests.plugin.verbs.few_nodes import HOME, KIND, NODES, few_nodes, rolling_of, stored
-from tests.plugin.verbs.planning import manifest, written
 from tests.plugin.verbs.test_apply import exists, fresh, writes
 from tests.plugin.verbs.test_pause import images
 

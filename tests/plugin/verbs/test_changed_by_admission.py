@@ -19,9 +19,8 @@ from tests.beds.simulator.cluster import Attempt
 from tests.beds.simulator.faults import Answer, Effect, Hang, Rule
 from tests.plugin.kept import story
 from tests.plugin.playing import Ran, Scene
-from tests.plugin.scene import daemonset_named, join
+from tests.plugin.scene import daemonset_named, join, written
 from tests.plugin.verbs.few_nodes import HOME, NODES, acted, few_nodes
-from tests.plugin.verbs.planning import written
 
 MIRROR = "mirror.example.com/"
 NEW = "registry.example.com/agent:2.0.0"

@@ -19,9 +19,8 @@ from kubectl_plugin.runner import ENTRIES
 from tests.beds.api import DAEMONSETS
 from tests.beds.simulator.faults import Answer, Effect, Hang, Rule
 from tests.plugin.kept import story
-from tests.plugin.scene import NAME, Scene, rolling
+from tests.plugin.scene import NAME, Scene, manifest, rolling, written
 from tests.plugin.verbs.few_nodes import HOME, KIND, acted, moving
-from tests.plugin.verbs.planning import manifest, written
 
 JOBS = "imagepulljobs.apps.kruise.io"
 IMAGE = "registry.example.com/agent:2.0.0"

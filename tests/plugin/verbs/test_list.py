@@ -35,7 +35,6 @@ def scene() -> Iterator[Scene]:
 def test_how_all_of_them_look(scene: Scene) -> None:
     scene.check("list/all", "list", "-A")
     scene.check("list/all-colour", "list", "-A", colour=True)
-    scene.check("list/all-200", "list", "-A", columns=200)
 
 
 def test_wide_is_never_cut(scene: Scene) -> None:

@@ -17,7 +17,7 @@ from tests.beds.simulator.kinds import DAEMONSETS as OUR_KIND
 from tests.beds.simulator.route import route
 from tests.plugin.playing import Ran, Scene
 from tests.plugin.scene import daemonset
-from tests.plugin.user_transport import UserTransport
+from tests.plugin.users_machine import UserTransport
 from tests.plugin.verbs.few_nodes import HOME, NODES, acted, ends_it, few_nodes, signalled, stop_serving
 from tests.plugin.verbs.natives import NAME, STRATEGY, acts, native_nodes, ours, owners, pods, theirs
 

@@ -1,10 +1,16 @@
-"""What a rollback writes, and which pods it moves, with the real controller."""
+"""What a rollback writes, which pods it moves with the real controller, who is asked before, and whose pause
+is lifted."""
 
 from __future__ import annotations
 
+import subprocess
+from typing import Any, NamedTuple
+
+import msgspec
 import pytest
 
-from tests.beds.api import NODES
+from tests.beds.api import NODES, PODS, Object
+from tests.beds.manifests import MANIFESTS
 from tests.plugin.scene import (
     NAME,
     NAMESPACE,
@@ -19,23 +25,65 @@ from tests.plugin.scene import (
     settled,
     template,
 )
-from tests.plugin.verbs.few_nodes import few_nodes, get_between, patches
-from tests.plugin.verbs.rolling_back import (
-    BAD,
-    live,
-    moved,
-    pods,
-    rollback,
-    settle,
-    written,
-)
+from tests.plugin.verbs.few_nodes import acted, few_nodes, patches, stored
+
+BAD = ("c-08", "c-07", "c-06", "c-05", "c-04", "c-03")
+"""The nodes that have revision 7 in the canary."""
+
+
+class Seen(NamedTuple):
+    name: str
+    uid: str
+    image: str
+
+
+def rollback(scene: Scene, *arguments: str, **options: Any) -> Ran:
+    """Where nobody is asked, with -y."""
+    agreed = () if options.get("terminal") else ("-y",)
+    return acted(scene, "rollback", *arguments, *agreed, **options)
+
+
+def pods(scene: Scene) -> dict[str, Seen]:
+    """The live pod of each node."""
+    return {pod["spec"]["nodeName"]: as_seen(pod) for pod in live_pods(scene)}
+
+
+def live_pods(scene: Scene) -> list[Object]:
+    return [pod for pod in scene.do(scene.api.list(PODS)) if not pod["metadata"].get("deletionTimestamp")]
+
+
+def as_seen(pod: Object) -> Seen:
+    meta, image = pod["metadata"], pod["spec"]["containers"][0]["image"]
+    return Seen(meta["name"], meta["uid"], image.rpartition(":")[2])
+
+
+def settle(scene: Scene) -> None:
+    """Every node gets well, and the controller has nothing left to do."""
+    for name in ("*", *BAD):
+        scene.nodes.behave(name, PACE)
+    scene.do(scene.until(lambda one: one["status"]["observedGeneration"] == one["metadata"]["generation"]))
+    scene.do(scene.until(lambda one: one["status"]["rollout"]["phase"] in ("Healthy", "Held", "Paused", "Manual")))
+
+
+def moved(before: dict[str, Seen], after: dict[str, Seen]) -> set[str]:
+    """Nodes that have another pod than before."""
+    return {node for node in before.keys() | after.keys() if before.get(node) != after.get(node)}
+
+
+def written(scene: Scene) -> list[list[Object]]:
+    """The patches of DaemonSets that the plugin sent, dry runs left out."""
+    sent = scene.door.link.writes("daemonsets.apps.kruise.io")
+    return [
+        msgspec.json.decode(one.request.body or b"") for one in sent if ("dryRun", "All") not in one.request.query
+    ]
+
 
 LIFTED = {"op": "add", "path": "/spec/updateStrategy/rollingUpdate/partition", "value": 0}
 
 
 def test_a_canary_goes_back_in_one_guarded_write_and_nobody_else_moves() -> None:
     with canary() as scene:
-        before, version = pods(scene), live(scene)["metadata"]["resourceVersion"]
+        before, version = pods(scene), stored(scene)["metadata"]["resourceVersion"]
         ran = rollback(scene)
         assert (ran.code, ran.err) == (0, "")
         assert ran.out.splitlines()[0] == (
@@ -49,7 +97,7 @@ def test_a_canary_goes_back_in_one_guarded_write_and_nobody_else_moves() -> None
         after = pods(scene)
         assert moved(before, after) == set(BAD)
         assert {pod.image for pod in after.values()} == {"1.8.4"}
-        found = live(scene)
+        found = stored(scene)
         assert found["spec"]["updateStrategy"]["rollingUpdate"]["partition"] == 0
         assert found["status"]["rollout"]["phase"] == "Healthy"
 
@@ -62,7 +110,7 @@ def test_nothing_that_was_paused_stays_bad() -> None:
         assert "            paused true -> false   (while paused, no node would move back)" in ran.out
         settle(scene)
         assert moved(before, pods(scene)) == {"c-08", "c-07", "c-06", "c-05", "c-04", "c-03"}
-        assert live(scene)["spec"]["updateStrategy"]["rollingUpdate"]["paused"] is False
+        assert stored(scene)["spec"]["updateStrategy"]["rollingUpdate"]["paused"] is False
 
 
 def selected(scene: Scene) -> None:
@@ -104,7 +152,7 @@ def test_a_partition_that_is_kept_moves_nobody_and_that_is_said() -> None:
         assert "  move back   no node\n" in ran.out
         settle(scene)
         assert not moved(before, pods(scene))
-        assert live(scene)["spec"]["updateStrategy"]["rollingUpdate"]["partition"] == 16
+        assert stored(scene)["spec"]["updateStrategy"]["rollingUpdate"]["partition"] == 16
 
 
 def test_with_on_delete_the_template_goes_back_with_a_warning() -> None:
@@ -117,7 +165,7 @@ def test_with_on_delete_the_template_goes_back_with_a_warning() -> None:
             "  hint: kubectl kruise-ds nodes node-agent -n observability --only old\n"
         )
         settle(scene)
-        assert live(scene)["spec"]["template"] == template("1.8.4")
+        assert stored(scene)["spec"]["template"] == template("1.8.4")
         assert not moved(before, pods(scene))
 
 
@@ -139,30 +187,6 @@ def test_a_template_put_back_under_the_partition_names_what_keeps_nodes() -> Non
             "  hint: kubectl kruise-ds set-partition node-agent 0 -n observability\n"
         )
         assert not written(scene)
-
-
-def test_it_was_changed_meanwhile() -> None:
-    with canary() as scene:
-        get_between(scene, lambda: scene.edit({"spec": {"template": template("1.9.1")}}))
-        ran = rollback(scene)
-        assert ran.code == 6
-        assert ran.err == (
-            "error: node-agent changed while you were looking (now revision 8, image agent:1.9.1)\n"
-            "  hint: run the command again to see the new plan\n"
-        )
-        assert live(scene)["spec"]["template"] == template("1.9.1")
-
-
-def test_somebody_else_manages_it() -> None:
-    with canary() as scene:
-        tracked = {"argocd.argoproj.io/tracking-id": "agents:apps.kruise.io/DaemonSet:observability/node-agent"}
-        scene.do(scene.edit({"metadata": {"annotations": tracked}}))
-        ran = rollback(scene)
-        assert ran.code == 0
-        assert ran.err == (
-            'warning: node-agent is managed by Argo CD app "agents" (self-heal may revert this);'
-            " change it in Git as well\n"
-        )
 
 
 def test_a_revision_that_no_node_runs_any_more_is_not_gone_back_to() -> None:
@@ -212,7 +236,7 @@ def test_after_a_rollback_the_abandoned_revision_may_be_named() -> None:
         rollback(scene)
         ran = rollback(scene, "--to-revision", "7")
         assert ran.out.startswith("daemonset.apps.kruise.io/node-agent rolled back to revision 7")
-        assert live(scene)["spec"]["template"] == template("1.9.0")
+        assert stored(scene)["spec"]["template"] == template("1.9.0")
 
 
 @pytest.mark.parametrize("way", [[], ["--to-revision", "6"]], ids=["the one before", "a named one"])
@@ -236,3 +260,73 @@ def test_a_revision_is_named_of_one_object_only(chosen: tuple[str, ...]) -> None
             "error: --to-revision is for one DaemonSet, not for 2: each counts its revisions by itself\n"
         )
         assert scene.run("rollback", "-l", "app=net-agent", "--to-revision", "1", "-n", NAMESPACE).code == 0
+
+
+def test_the_question_and_what_is_printed_without_one() -> None:
+    with canary() as scene:
+        scene.check("rollback/question", "rollback", NAME, "-n", NAMESPACE, terminal=True, typed="y\n")
+    with canary() as scene:
+        scene.check("rollback/told", "undo", NAME, "-n", NAMESPACE, "-y")
+
+
+def test_the_pause_of_another_person_is_not_lifted_where_nobody_is_asked() -> None:
+    with paused() as scene:
+        scene.door.user = "pipeline"
+        refused = rollback(scene)
+        assert (refused.code, written(scene)) == (6, [])
+        assert 'node-agent is paused by alice@example.com: "CVE triage"; a rollback would lift that' in refused.err
+        assert rollback(scene, "--dry-run=server") == refused
+        assert stored(scene)["spec"]["updateStrategy"]["rollingUpdate"]["paused"] is True
+        assert rollback(scene, "--lift-pause").code == 0
+        assert stored(scene)["spec"]["updateStrategy"]["rollingUpdate"]["paused"] is False
+
+
+def test_neither_is_one_that_nobody_noted_nor_any_by_somebody_unknown() -> None:
+    with held() as scene:
+        scene.do(scene.edit({"spec": rolling(paused=True)}))
+        assert rollback(scene).code == 6
+    with paused() as scene:
+        scene.door.user = ""
+        assert rollback(scene).code == 6
+        assert written(scene) == []
+
+
+def test_two_without_a_user_name_are_not_the_same_person() -> None:
+    """A server before 1.28 gives no user name, neither for the pause nor for the rollback."""
+    with canary() as scene:
+        scene.door.user = ""
+        assert scene.run("pause", NAME, "-n", NAMESPACE).code == 0
+        refused = rollback(scene)
+        assert stored(scene)["spec"]["updateStrategy"]["rollingUpdate"]["paused"] is True
+    assert refused.code == 6
+    assert "node-agent is paused by somebody; a rollback would lift that" in refused.err
+
+
+def test_who_sees_the_question_or_keeps_the_pause_is_not_refused() -> None:
+    with paused() as scene:
+        scene.door.user = "bob@example.com"
+        ran = rollback(scene, terminal=True, typed="y\n")
+        assert ran.code == 0
+        assert "paused true -> false" in ran.err
+    with paused() as scene:
+        scene.door.user = "pipeline"
+        assert rollback(scene, "--keep-paused").code == 0
+        assert stored(scene)["spec"]["updateStrategy"]["rollingUpdate"]["paused"] is True
+
+
+def recipe(code: int) -> tuple[int, list[str]]:
+    """The README's recipe, where the change ends so: its exit code, and the verbs that it called."""
+    readme = (MANIFESTS.parent / "README.md").read_text()
+    (script,) = (one for one in readme.split("```")[1::2] if "kubectl kruise-ds set-image" in one)
+    fake = f'kubectl() {{ echo "$2"; [ "$2" != set-image ] || return {code}; }}'
+    ended = subprocess.run(
+        ["sh", "-ec", f"{fake}\n{script}"], capture_output=True, text=True, check=False, timeout=60
+    )
+    return ended.returncode, ended.stdout.split()
+
+
+def test_the_pipeline_recipe_rolls_back_only_what_will_not_finish() -> None:
+    for code in (1, 2, 3, 5, 6, 130):
+        assert recipe(code) == (code, ["set-image"])
+    assert recipe(4) == (4, ["set-image", "rollback"])
+    assert recipe(0) == (0, ["set-image"])

@@ -130,12 +130,6 @@ def test_a_bad_value(scene: Scene, value: str) -> None:
     assert patches(scene) == []
 
 
-def test_for_update(scene: Scene) -> None:
-    assert acted(scene, "set-partition", "--update", "half") == Ran(
-        2, "", 'error: invalid --update "half": use a number (0 or more) or a percentage from 0% to 100%\n'
-    )
-
-
 @pytest.mark.parametrize(("value", "new"), [("0", 24), ("4%", 24), ("4", 20), ("33%", 17)])
 def test_past_a_step_it_is_asked_for(value: str, new: int) -> None:
     with held() as scene:

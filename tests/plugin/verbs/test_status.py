@@ -10,9 +10,8 @@ import pytest
 
 from tests.beds.api import DAEMONSETS, NODES, PODS
 from tests.plugin import scene as scenes
-from tests.plugin.scene import LAST_WORDS, NAME, NAMESPACE, canary, held, settled
+from tests.plugin.scene import LAST_WORDS, NAME, NAMESPACE, STATUS, Opened, canary, held, settled
 from tests.plugin.verbs.few_nodes import few_nodes
-from tests.plugin.verbs.sample_status import STATUS, Opened
 
 CODES: dict[Opened, int] = {
     scenes.canary: 3,
@@ -100,12 +99,6 @@ def test_nothing_there_is_no_failure() -> None:
         ran = scene.run("status", "-n", NAMESPACE)
     assert (ran.code, ran.out) == (0, "")
     assert NAMESPACE in ran.err
-
-
-@pytest.mark.parametrize("name", [f"ads/{NAME}", f"ds/{NAME}", f"daemonset.apps.kruise.io/{NAME}"])
-def test_a_name_in_any_spelling(name: str) -> None:
-    with held() as scene:
-        assert scene.run("status", name, "-n", NAMESPACE).out == scene.run(*STATUS).out
 
 
 def test_the_last_line_of_the_logs_where_the_status_has_no_words() -> None:

@@ -20,6 +20,8 @@ from tests.plugin.scene import (
     NAMESPACE,
     PACE,
     REFUSAL,
+    STATUS,
+    Opened,
     Scene,
     canary,
     daemonset,
@@ -34,7 +36,6 @@ from tests.plugin.scene import (
     surge,
     template,
 )
-from tests.plugin.verbs.sample_status import STATUS, Opened
 
 
 def told(scene: Scene) -> str:

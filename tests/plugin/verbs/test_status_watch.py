@@ -15,9 +15,20 @@ from rich.cells import cell_len
 
 from tests.beds.api import DAEMONSETS, NAMESPACES
 from tests.plugin import scene as scenes
-from tests.plugin.scene import NAME, NAMESPACE, PACE, Scene, canary, held, paused, template
+from tests.plugin.scene import NAME, NAMESPACE, PACE, STATUS, WATCH, Scene, canary, held, paused, template
 from tests.plugin.verbs.few_nodes import few_nodes, few_recover, moving, stop_serving, unreachable, unserved
-from tests.plugin.verbs.sample_status import STATUS, WATCH, all_recovers, recovers
+
+
+async def recovers(scene: Scene) -> None:
+    """c-03 gets ready after 20 s."""
+    await asyncio.sleep(20.0)
+    scene.nodes.behave("c-03", PACE)
+
+
+async def all_recovers(scene: Scene) -> None:
+    await recovers(scene)
+    await asyncio.sleep(60.0)
+    scene.nodes.behave("c-04", PACE)
 
 
 def test_a_log_gets_a_line_per_change_and_two_signs_of_life_a_minute() -> None:
@@ -162,15 +173,6 @@ def test_it_is_deleted_meanwhile() -> None:
     with moving() as scene:
         ran = scene.run(*WATCH, meanwhile=deletes)
     assert (ran.code, "was deleted" in ran.err) == (1, True)
-
-
-def test_somebody_pauses_it_meanwhile() -> None:
-    async def pauses(scene: Scene) -> None:
-        await asyncio.sleep(5.0)
-        await scene.edit({"spec": scenes.rolling(paused=True)})
-
-    with canary() as scene:
-        assert scene.run(*WATCH, meanwhile=pauses).code == 5
 
 
 def test_several_objects_end_with_the_highest_code() -> None:

@@ -14,10 +14,9 @@ from tests.beds.simulator.faults import Answer, CloseWatch, ErrorEvent, Hang, Lo
 from tests.beds.simulator.kinds import CONFIGMAPS
 from tests.beds.simulator.route import route
 from tests.plugin import scene as scenes
-from tests.plugin.scene import MINUTE, NAME, NAMESPACE, PACE, Ran, Scene
-from tests.plugin.user_transport import UserTransport
+from tests.plugin.scene import MINUTE, NAME, NAMESPACE, PACE, WATCH, Ran, Scene
+from tests.plugin.users_machine import UserTransport
 from tests.plugin.verbs.few_nodes import KIND, acted, at_half, few_nodes, few_recover, moving, stored
-from tests.plugin.verbs.sample_status import WATCH
 
 WATCHES = "daemonsets.apps.kruise.io"
 PULLS = "imagepulljobs.apps.kruise.io"

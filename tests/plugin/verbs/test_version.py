@@ -16,7 +16,7 @@ from controller.kube.requests import NotConnected, Request, Response
 from kubectl_plugin.units import own_version, too_far_apart
 from tests.beds.api import LEASES, MERGE_PATCH, PODS
 from tests.plugin.playing import HOME, LEASE, Scene, opened
-from tests.plugin.user_transport import UserTransport
+from tests.plugin.users_machine import UserTransport
 
 ROOT = Path(__file__).parents[3]
 

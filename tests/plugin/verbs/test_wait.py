@@ -1,9 +1,11 @@
-"""`--wait` on verbs that change something: ends as `status -w` does, and with 6 when another change takes over."""
+"""`--wait` on verbs that change something: ends as `status -w` does, and with 6 when another change takes over; and
+how it says which nodes cannot be reached."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TextIO
 
@@ -12,9 +14,10 @@ import pytest
 from tests.beds.simulator.faults import Hang, Rule
 from tests.beds.virtual_time import VirtualLoop
 from tests.plugin.in_process import Stream
+from tests.plugin.kept import story
 from tests.plugin.playing import Ran
 from tests.plugin.scene import NAME, NAMESPACE, PACE, Scene, rolling, template
-from tests.plugin.verbs.few_nodes import KIND, acted, at_half, few_nodes, get_between, moving, patches, stored
+from tests.plugin.verbs.few_nodes import KIND, acted, at_half, few_nodes, get_between, patches, stop_serving, stored
 
 NEW = "agent=registry.example.com/agent:2.0.0"
 LINE = f"daemonset.apps.kruise.io/{NAME}"
@@ -44,14 +47,6 @@ def test_it_ends_when_the_controller_says_that_it_is_done(words: tuple[str, ...]
         assert (ran.code, phase(scene)) == (code, (ends, True)), ran.err
     assert ran.out.startswith(LINE)
     assert f"{NAME} {ends} " in ran.out.splitlines()[-1]
-
-
-def test_resume_waits_too() -> None:
-    with moving() as scene:
-        scene.do(scene.edit({"spec": rolling(paused=True)}))
-        scene.nodes.behave("a-03", PACE)
-        assert acted(scene, "resume", "--wait", "--timeout", "1h").code == 0
-        assert phase(scene) == ("Held", True)
 
 
 def test_what_never_gets_ready_ends_it_with_3_or_4() -> None:
@@ -220,3 +215,70 @@ def timed(scene: Scene, *words: str) -> tuple[Ran, float]:
     """And the seconds that it took."""
     began = scene.now()
     return acted(scene, *words), scene.now() - began
+
+
+WHY = "waits for 1 unreachable node: a-04"
+
+
+@story
+def tolerant(scene: Scene, /, partition: int) -> None:
+    """Revision 2, which tolerates everything, and a-04 cannot be reached since 10 minutes."""
+    few_nodes.play(scene)
+    made = template("1.9.0")
+    made["spec"]["tolerations"] = [{"operator": "Exists"}]
+    metadata = {"annotations": {"kruise-ds/steps": "3,2,0"}}
+    scene.do(scene.edit({"metadata": metadata, "spec": {"template": made, **rolling(partition=partition)}}))
+    scene.pass_time(600.0)
+    scene.do(scene.nodes.lose("a-04"))
+    scene.pass_time(600.0)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("set-image", "agent=registry.example.com/agent:2.0.0", "--hold-at", "3", "-y"),
+        ("set-partition", "3"),
+        ("promote", "--force"),
+    ],
+    ids=lambda words: str(words[0]),
+)
+def test_a_change_waits_and_says_for_which_nodes(words: Sequence[str]) -> None:
+    with tolerant(4) as scene:
+        ran = acted(scene, *words, "--wait", "--timeout", "20m")
+    assert (ran.code, ran.err.rstrip().endswith(WHY)) == (3, True), ran.err
+    *before, _ = (ran.out + ran.err).splitlines()
+    assert WHY in before[-1], "the last line before the end says it too"
+
+
+def test_after_the_rollout_it_says_so_too() -> None:
+    with tolerant(0) as scene:
+        scene.do(stop_serving(scene, "a-04"))
+        ran = acted(scene, "status", "-w", "--timeout", "20m")
+    assert (ran.code, ran.err.endswith("is at 3 of 4 nodes (Degraded), waiting for a-04\n")) == (3, True), ran.err
+    assert "Degraded 3/4 updated: waiting for a-04 (no change for " in ran.out.splitlines()[-1]
+
+
+def test_a_pod_has_time_to_get_ready_when_its_node_is_back() -> None:
+    """The node was away for longer than the deadline, and so the rollout was Degraded for longer."""
+
+    async def comes_back(scene: Scene) -> None:
+        await asyncio.sleep(1200.0)
+        await scene.nodes.regain("a-04", replace(PACE, ready=None))
+        await asyncio.sleep(60.0)
+        await scene.nodes.ready(await scene.pod_on("a-04"))
+
+    with tolerant(0) as scene:
+        scene.do(stop_serving(scene, "a-04"))
+        ran = acted(scene, "status", "-w", "--timeout", "1h", meanwhile=comes_back)
+    assert ran.code == 0, ran.err
+
+
+@pytest.mark.parametrize("timeout", ["1h", "0"])
+def test_it_ends_well_when_the_node_is_back(timeout: str) -> None:
+    async def comes_back(scene: Scene) -> None:
+        await asyncio.sleep(1800.0)
+        await scene.nodes.regain("a-04")
+
+    with tolerant(4) as scene:
+        ran = acted(scene, "set-partition", "3", "--wait", "--timeout", timeout, meanwhile=comes_back)
+    assert ran.code == 0, ran.err

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.plugin.scene import Ran, Scene, canary, healthy
+from tests.plugin.scene import Ran, Scene, canary, healthy, manifest, written
 from tests.plugin.verbs.few_nodes import HOME
-from tests.plugin.verbs.planning import manifest, written
 
 EVIL = "evil.example/agent:2.0.0"
 GOOD = "registry.example.com/agent:1.9.0"

@@ -12,7 +12,7 @@ from controller.api.formats import IntOrPercent
 from controller.api.objects import JSONObject
 from kubectl_plugin.errors import CommandError, ExitCode
 from kubectl_plugin.flags import Output
-from kubectl_plugin.printing import as_text
+from kubectl_plugin.terminal import as_text
 from kubectl_plugin.units import int_or_percent, seconds_of, short_duration
 
 M, H, D = 60, 3600, 86400

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+from kubectl_plugin.commands.doctor import look_around
 from kubectl_plugin.errors import NoAnswer
 from kubectl_plugin.host import Host
-from kubectl_plugin.local_install import look_around
 from kubectl_plugin.rollout.installation import Machine
 from tests.beds.virtual_time import virtually
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from controller.api.objects import JSONObject
-from kubectl_plugin.changes.effects import course_words, number_of, rollout_after
+from kubectl_plugin.changes.edit import course_words, number_of, rollout_after
 from kubectl_plugin.rollout.snapshot import Snapshot, Unread
 from tests.beds.worlds import node, pod, revision, served, taint
 from tests.unit.kubectl_plugin.changes.documents import live, rolling, seen

@@ -1,22 +1,28 @@
-"""Whole objects in, whole objects out."""
+"""What is asked of the API server, and what its answers mean: whole objects, dry runs, our name, the Lease."""
 
 from __future__ import annotations
 
 from contextlib import aclosing
 from typing import Any
 
+import msgspec
 import pytest
 
 from controller.api import patch as json_patch
-from controller.api.objects import Key
+from controller.api.objects import Key, rfc3339
 from controller.kube.connection import Connection, Credentials
-from controller.kube.errors import Conflict, Gone, NotFound, UnknownOutcome, Unreadable
+from controller.kube.errors import ApiError, Conflict, Gone, NotFound, UnknownOutcome, Unreadable
 from controller.kube.requests import DAEMONSETS, Response
-from kubectl_plugin.cluster import documents, installation
+from controller.planner.actions import ProbeTemplate
+from kubectl_plugin.cluster import documents, installation, previews
+from kubectl_plugin.cluster.installation import why_no_controller
 from kubectl_plugin.cluster.session import Session, open_session, session_over
+from kubectl_plugin.forecast.report import DryRunAnswer
+from kubectl_plugin.forecast.warnings import CheckResult
 from tests.beds import api as kit
 from tests.beds.objects import demo
 from tests.beds.scripted import Script, Watch, ok
+from tests.beds.worlds import ds, revision
 from tests.plugin.cluster.conftest import ALONE, Simulated
 
 AGENT = Key("default", "agent")
@@ -118,3 +124,82 @@ async def test_a_watch_of_one_object_that_the_server_ends_says_why() -> None:
     async with aclosing(documents.watch(scripted(Watch((gone,))), DAEMONSETS, AGENT, "1")) as events:
         with pytest.raises(Gone, match=r"^watch daemonsets\.apps\.kruise\.io default/agent: too old$"):
             await anext(events)
+
+
+POD = 'pods "demo-x" is forbidden: '
+PROBE = ProbeTemplate(node="node-1", name="demo-x", revision=revision("v2"))
+
+
+def says(status: int, reason: str, message: str) -> Response:
+    body = {"kind": "Status", "status": "Failure", "reason": reason, "message": message, "code": status}
+    return Response(status=status, body=msgspec.json.encode(body))
+
+
+YES = DryRunAnswer(result=CheckResult.OK)
+NO_RIGHT = DryRunAnswer(result=CheckResult.SKIPPED, text="no right to create pods")
+
+
+def no(words: str) -> DryRunAnswer:
+    return DryRunAnswer(result=CheckResult.FAILED, text=words)
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "words", "answer"),
+    [
+        (403, "Forbidden", f"{POD}exceeded quota: pods, requested: pods=1, used: pods=3, limited: pods=3", YES),
+        (403, "Forbidden", f'{POD}violates PodSecurity "restricted"', no(f'{POD}violates PodSecurity "restricted"')),
+        (403, "Forbidden", f'{POD}User "bob" cannot create resource "pods" in API group ""', NO_RIGHT),
+        (403, "Forbidden", f"{POD}cannot set blockOwnerDeletion if an ownerReference refers to a resource", NO_RIGHT),
+        (422, "Invalid", 'Pod "demo-x" is invalid: spec.containers[0].image: Required value', None),
+    ],
+)
+async def test_of_those_that_say_no_only_a_quota_means_yes(
+    status: int, reason: str, words: str, answer: DryRunAnswer | None
+) -> None:
+    """The pod that goes makes room in it."""
+    script = Script(says(status, reason, words))
+    session = session_over(script, Connection(server="http://x", credentials=Credentials()))
+    assert await previews.dry_run_of_pod(session, ds("v2"), PROBE) == (answer or no(words))
+    (request,) = script.requests
+    assert (request.method, dict(request.query)["dryRun"]) == ("POST", "All")
+
+
+async def test_what_is_accepted_is_a_yes_and_trouble_is_neither() -> None:
+    connection = Connection(server="http://x", credentials=Credentials())
+    assert await previews.dry_run_of_pod(session_over(Script(ok(status=201)), connection), ds("v2"), PROBE) == YES
+    broken = session_over(Script(*[says(500, "InternalError", "broken")] * 9), connection)
+    with pytest.raises(ApiError):
+        await previews.dry_run_of_pod(broken, ds("v2"), PROBE)
+
+
+NOW = 1_800_000_000.0
+LEASE = "lease kruise-ds-system/kruise-ds-controller"
+
+
+def answering(response: Response) -> Session:
+    return session_over(Script(*[response] * 9), Connection(server="http://x", credentials=Credentials()))
+
+
+def renewed(ago: float, holder: str = "kruise-ds-controller-0_1") -> Session:
+    spec = {"holderIdentity": holder, "renewTime": rfc3339(NOW - ago).replace("Z", ".000000Z")}
+    metadata = {"name": "kruise-ds-controller", "namespace": "kruise-ds-system", "uid": "u", "resourceVersion": "7"}
+    return answering(ok(msgspec.json.encode({"metadata": metadata, "spec": spec})))
+
+
+@pytest.mark.parametrize(
+    ("session", "words"),
+    [
+        (renewed(0.0), None),
+        (renewed(60.0), None),
+        (renewed(61.0), f"no controller is active: {LEASE} was last renewed 61s ago"),
+        (renewed(9.0, holder=""), f"no controller is active: {LEASE} was given back 9s ago"),
+        (
+            answering(Response(status=404, body=b'{"kind":"Status","reason":"NotFound"}')),
+            f"no controller is active, unless one runs with --no-leader-elect: there is no {LEASE}",
+        ),
+        (answering(Response(status=403, body=b'{"kind":"Status","reason":"Forbidden"}')), None),
+    ],
+    ids=["just now", "a minute ago", "longer ago", "given back", "none", "not to be seen"],
+)
+async def test_nobody_leads_whose_last_word_is_older_than_a_minute(session: Session, words: str | None) -> None:
+    assert await why_no_controller(session, NOW) == words
