@@ -23,7 +23,9 @@ gc.set_threshold(200_000, 20, 20)
 """A simulated cluster makes and drops many objects: with Python's own limits every tenth second of a run is spent on
 looking for cycles."""
 
-PROGRAMS: Final = frozenset({"control_plane_binaries", "helm", "node_binaries", "prometheus_binaries"})
+PROGRAMS: Final = frozenset(
+    {"control_plane_binaries", "helm", "kruise_rollouts", "node_binaries", "prometheus_binaries"}
+)
 """Fixtures of programs that are no Python packages: built, unpacked or downloaded on first use."""
 
 

@@ -51,6 +51,7 @@ LEASES = Resource("/apis/coordination.k8s.io/v1", "leases", "Lease")
 DAEMONSETS = Resource("/apis/apps.kruise.io/v1beta1", "daemonsets", "DaemonSet")
 DAEMONSETS_ALPHA = Resource("/apis/apps.kruise.io/v1alpha1", "daemonsets", "DaemonSet")
 IMAGE_PULL_JOBS = Resource("/apis/apps.kruise.io/v1beta1", "imagepulljobs", "ImagePullJob")
+ROLLOUTS = Resource("/apis/rollouts.kruise.io/v1beta1", "rollouts", "Rollout")
 CRDS = Resource("/apis/apiextensions.k8s.io/v1", "customresourcedefinitions", "CustomResourceDefinition", False)
 
 

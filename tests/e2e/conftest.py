@@ -13,6 +13,7 @@ from tests.beds.control_plane import DEFAULT_CONTROLLERS, Binaries, ControlPlane
 from tests.beds.installed.plugin import Plugin
 from tests.beds.installed.process import Controller, running
 from tests.beds.installed.workspace import Workspace, bed_on, built
+from tests.beds.kruise_rollouts import ACCOUNT as ROLLOUTS
 from tests.beds.manifests import MANIFESTS, overlay_with
 from tests.beds.native import native_controller
 from tests.e2e.site import SITE_CONTROLLERS
@@ -44,7 +45,7 @@ async def plane(
     overlay = str(overlay_with(tmp_path_factory.mktemp("overlay"), "default", "image-pull"))
     trusted = tmp_path_factory.mktemp("clients") / "ca.crt"
     clients.cert_pem.write_to_path(str(trusted))
-    users = [ACCOUNT, RIVAL, OPERATOR, VIEWER]
+    users = [ACCOUNT, RIVAL, OPERATOR, VIEWER, ROLLOUTS]
     async with bare_plane(complete_binaries, users, f"--client-ca-file={trusted}") as started:
         await installed(started, overlay)
         await same_rights(started, RIVAL)

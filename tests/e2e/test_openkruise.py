@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from tests.beds.api import CRDS, DAEMONSETS_ALPHA, NAMESPACES, PODS, REVISIONS, Api, Object
-from tests.beds.control_plane import ControlPlane, ControlPlaneUnavailable
+from tests.beds.control_plane import ControlPlane
+from tests.beds.control_plane.gomodule import ModuleUnavailable
 from tests.beds.fixtures import not_to_be_had
 from tests.beds.installed.workspace import Workspace
 from tests.beds.objects import is_ready
@@ -238,7 +239,7 @@ def theirs(request: pytest.FixtureRequest, site_plane: ControlPlane) -> Object:
         return crd(site_plane.ca_path.read_bytes())
     try:
         return published_crd()
-    except ControlPlaneUnavailable as reason:
+    except ModuleUnavailable as reason:
         not_to_be_had(reason)
 
 

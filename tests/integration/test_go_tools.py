@@ -1,13 +1,16 @@
-"""Finding the programs that a go.mod of their own pins: in the cache by that version, or built, or not at all."""
+"""Programs that a go.mod of their own pins, and files of published modules: from the cache, by Go, or not at all."""
 
 from __future__ import annotations
 
+import json
 import stat
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from tests.beds.control_plane.golang import GoToolUnavailable, obtain_go_tool
+from tests.beds.control_plane.gomodule import GoModule, ModuleUnavailable
 
 GO_MOD = """\
 module example.test/one
@@ -60,3 +63,37 @@ def test_a_tool_whose_module_is_not_required_is_a_fault_of_ours(module: Path) ->
     (module / "go.mod").write_text("module x\n\ntool example.com/some\n")
     with pytest.raises(LookupError, match="the module of"):
         obtain_go_tool(module, "it", environ={"HOME": str(module)})
+
+
+MODULE = GoModule("example.com/some", "v1.2.3", "h1:right", ("crds", "LICENSE"))
+
+
+def with_go(folder: Path, **told: str) -> Mapping[str, str]:
+    """An environment whose Go has downloaded a module; `told` is what it says of it."""
+    there = folder / "modules"
+    (there / "crds").mkdir(parents=True)
+    (there / "crds" / "one.yaml").write_text("kind: One")
+    (there / "LICENSE").write_text("free")
+    (there / "LICENSE").chmod(0o444)
+    answer = json.dumps({"Dir": str(there), "Sum": "h1:right"} | told)
+    ends = "echo '" + answer + "'; exit " + ("1" if "Error" in told else "0")
+    executable(folder / "bin/go", f"case $1 in version) echo go version go1.26.0 x;; *) {ends};; esac")
+    return {"HOME": str(folder), "PATH": f"{folder / 'bin'}:/usr/bin:/bin"}
+
+
+def test_files_of_a_module_are_fetched_once(tmp_path: Path) -> None:
+    environ = with_go(tmp_path)
+    found = MODULE.obtain(environ=environ, progress=lambda line: None)
+    assert (found / "crds" / "one.yaml").read_text() == "kind: One"
+    (tmp_path / "bin/go").unlink()
+    assert MODULE.obtain(environ=environ, progress=lambda line: None) == found
+
+
+@pytest.mark.parametrize(
+    ("told", "reason"),
+    [({"Sum": "h1:other"}, "it is another one than it was: h1:other"), ({"Error": "no network"}, "no network")],
+    ids=["another checksum", "an error"],
+)
+def test_a_module_that_is_not_to_be_had_is_reported(tmp_path: Path, told: dict[str, str], reason: str) -> None:
+    with pytest.raises(ModuleUnavailable, match=reason):
+        MODULE.obtain(environ=with_go(tmp_path, **told), progress=lambda line: None)
