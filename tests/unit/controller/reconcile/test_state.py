@@ -160,13 +160,6 @@ def test_an_acceptance_is_trusted_for_a_minute_and_one_generation() -> None:
     assert verdicts.known(230.0) == {}, "each generation is asked about"
 
 
-def test_one_verdict_is_kept_however_many_edits_there_were() -> None:
-    verdicts = TemplateVerdicts()
-    for number in range(300):
-        verdicts.learn(f"v{number}", None, float(number))
-    assert verdicts.known(299.0) == {"v299": Accepted()}
-
-
 def test_another_generation_begins_with_a_clean_page() -> None:
     """An edit may be the cure of all that failed."""
     told = WriteFailure(message="no", without_name="no", kind=CreatePod)

@@ -116,16 +116,6 @@ def test_an_error_counts_if_of_the_object_or_the_third_in_a_row(means: WriteVerd
     assert "node-3" in backoff.failing
 
 
-def test_inconclusive_errors_make_a_key_suspect_until_a_success() -> None:
-    backoff: WriteBackoff[str] = WriteBackoff()
-    for _ in range(MOST_INCONCLUSIVE - 1):
-        assert not backoff.is_suspect("node-3")
-        backoff.record_inconclusive("node-3")
-    assert backoff.is_suspect("node-3")
-    backoff.record_success("node-3")
-    assert not backoff.is_suspect("node-3")
-
-
 def test_server_back_clears_only_failures_the_server_may_have_caused() -> None:
     backoff: WriteBackoff[str] = WriteBackoff()
     for _ in range(MOST_INCONCLUSIVE + 2):
