@@ -145,19 +145,6 @@ def test_on_delete_with_the_same_image_and_a_hold_is_no_change() -> None:
     assert edited({"agent": "agent:1"}, hold_at=3, document=live(ON_DELETE, **THREE)).operations == ()
 
 
-def test_it_tells_how_many_nodes_move() -> None:
-    snapshot = seen(live(rolling(maxUnavailable=1)), pods=ALL)
-    assert set_images(snapshot, {"main": "demo:v3"}, 3).details == (
-        " spec.template.spec.containers[main]",
-        "-  image: demo:v2",
-        "+  image: demo:v3",
-        " spec.updateStrategy.rollingUpdate",
-        "+  partition: 3",
-        "1 of 4 nodes gets revision 3: node-3",
-        "partition 3 keeps 3 nodes (node-2, node-1, node-0) old",
-    )
-
-
 def test_back_to_an_image_of_before_under_a_partition_moves_nobody() -> None:
     pods = (*served("node-3", rev="v2"), *served("node-2", "node-1", "node-0"))
     assert set_images(seen(live(rolling(partition=3)), pods=pods), {"main": "demo:v1"}, None).details == (

@@ -1,4 +1,4 @@
-"""Pause and resume: one field, whatever is there around it, and what goes on all the same."""
+"""Pause, resume and restart: one field each, whatever is there around it, and what goes on all the same."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from controller.api import template_identity
 from controller.api.daemonset import DaemonSetView, project
+from controller.api.names import RESTARTED_AT
 from controller.api.objects import JSONObject, fields_of, value_at
 from controller.api.pod import Pod
 from kubectl_plugin.changes.edit import ROLLING, Edit, with_operations
-from kubectl_plugin.changes.pausing import pause, resume, what_stops
+from kubectl_plugin.changes.pausing import pause, restart, resume, what_stops
 from kubectl_plugin.errors import CommandError
 from kubectl_plugin.rollout.snapshot import Snapshot, Unread
 from tests.beds.worlds import pending, pod, served
@@ -73,13 +75,6 @@ def details(snapshot: Snapshot) -> tuple[str, ...]:
     return what_stops(after)
 
 
-def test_it_says_who_is_updated_and_what_goes_on() -> None:
-    assert details(seen(pods=HALF)) == (
-        "2 of 4 nodes are on revision 2; no more will be updated",
-        "not stopped: lost pods (they come back as they were), new nodes (they get revision 1)",
-    )
-
-
 @pytest.mark.parametrize(
     "moving", [pending("node-3", "v2"), pod("node-3", "v1", terminating=True)], ids=["starts", "goes"]
 )
@@ -117,9 +112,56 @@ def test_where_nothing_can_be_told_it_is_done_all_the_same(snapshot: Snapshot) -
     assert what_stops(snapshot) == ()
 
 
-def test_resume_tells_who_is_next() -> None:
-    snapshot = seen(live(rolling(paused=True, partition=1, maxUnavailable=1)), pods=HALF)
-    assert resume(snapshot).details == (
-        "1 of 4 nodes gets revision 2: node-1",
-        "partition 1 keeps 1 node (node-0) old",
-    )
+ALL = served("node-3", "node-2", "node-1", "node-0", rev="v2")
+AT = "2027-01-15T08:00:00Z"
+
+
+@pytest.mark.parametrize("annotations", [None, {}, {"team": "agents"}, {RESTARTED_AT: "2020-01-01T00:00:00Z"}])
+def test_the_template_is_stamped_whatever_annotations_it_has(annotations: dict[str, str] | None) -> None:
+    document = live(template_annotations=annotations)
+    edit = restart(seen(document))
+    after = with_operations(document, edit.operations)
+    assert value_at(after, "spec", "template", "metadata", "annotations") == {**(annotations or {}), RESTARTED_AT: AT}
+    assert edit.result == "restarted"
+
+
+def test_a_template_without_metadata_gets_some() -> None:
+    document: JSONObject = {**live(), "spec": {"selector": {}, "template": {"spec": {}}}}
+    after = with_operations(document, restart(seen(document)).operations)
+    assert value_at(after, "spec", "template", "metadata") == {"annotations": {RESTARTED_AT: AT}}
+
+
+def test_to_the_controller_it_is_another_revision() -> None:
+    document = live()
+    after = value_at(with_operations(document, restart(seen(document)).operations), "spec", "template")
+    assert isinstance(after, dict)
+    assert template_identity.identity(after) != template_identity.identity(seen(document).daemonset.spec.template)
+
+
+def test_paused_it_waits_for_resume() -> None:
+    edit = restart(seen(live(rolling(paused=True)), pods=ALL))
+    assert edit.details == ("4 of 4 nodes get revision 3 after resume: node-3 … node-0",)
+    assert [(one.text, one.hints) for one in edit.warnings] == [
+        ("demo is paused: nothing moves before it is resumed", ("kubectl kruise-ds resume demo -n default",))
+    ]
+
+
+def test_with_on_delete_it_waits_for_somebody() -> None:
+    edit = restart(seen(live(ON_DELETE), pods=ALL))
+    assert [(one.text, one.hints) for one in edit.warnings] == [
+        (
+            "updateStrategy of demo is OnDelete: pods change only when you delete them",
+            ("kubectl kruise-ds nodes demo -n default --only old",),
+        )
+    ]
+    assert edit.operations
+
+
+def test_in_place_is_asked_for_but_pods_are_made_anew() -> None:
+    edit = restart(seen(live(rolling(rollingUpdateType="InPlaceIfPossible", maxUnavailable=4)), pods=ALL))
+    assert edit.details[-1] == f"re-create: metadata.annotations[{RESTARTED_AT}] asks for a restart"
+
+
+def test_twice_in_one_second_it_is_one_restart() -> None:
+    edit = restart(seen(live(template_annotations={RESTARTED_AT: AT})))
+    assert (edit.result, edit.operations) == ("already restarted", ())

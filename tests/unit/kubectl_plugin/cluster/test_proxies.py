@@ -102,7 +102,7 @@ def test_what_no_proxy_exempts_is_what_go_exempts(server: str, exempt: str, prox
         ("http://[", "HTTPS_PROXY of the environment: no URL of a proxy, such as http://proxy:3128"),
     ],
 )
-def test_a_proxy_that_cannot_be_used_is_refused_by_the_name_of_its_variable(proxy: str, words: str) -> None:
+def test_an_unusable_proxy_is_refused_by_the_name_of_its_variable(proxy: str, words: str) -> None:
     connection = Connection(server=API, credentials=Credentials())
     with pytest.raises(ConfigError) as raised:
         through_proxy(connection, {"https_proxy": proxy})

@@ -1,17 +1,22 @@
-"""What would happen next: the planner's own order, wave by wave, from worlds in one line."""
+"""What would happen next: the planner's order, wave by wave, from worlds in one line; repeated waves are copies."""
 
 from __future__ import annotations
 
 from math import inf
+from random import Random
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from controller.api.daemonset import LifecycleHook, Phase
+from controller.api.names import TAINT_NOT_READY, TAINT_UNREACHABLE
 from controller.planner.blocker_texts import Blocker
-from kubectl_plugin.forecast.forecast import Forecast, forecast
-from kubectl_plugin.forecast.moves import AT_ONCE
+from controller.planner.plan import Plan, plan
+from controller.planner.world import World
+from kubectl_plugin.forecast import forecast as module
+from kubectl_plugin.forecast.forecast import Forecast, forecast, repeated
+from kubectl_plugin.forecast.moves import AT_ONCE, How, Wave
 from tests.beds.worlds import (
     NOW,
     ago,
@@ -32,7 +37,25 @@ from tests.beds.worlds import (
     template,
     world,
 )
-from tests.unit.kubectl_plugin.rollout.foretold import old, told
+
+MARK = {How.RECREATE: "", How.SURGE: "^", How.CREATE: "+", How.FINISH: "=", How.REMOVE: "-", How.IN_PLACE: "*"}
+"""What stands before a node's number; "!" after it: at once, outside the budget."""
+
+
+def told(found: Forecast) -> list[str]:
+    """`["4 3", "2 1"]`: two waves of two nodes each, all re-created."""
+    return [_wave(one) for one in found.waves]
+
+
+def _wave(wave: Wave) -> str:
+    return " ".join(
+        f"{MARK[one.how]}{one.node.removeprefix('node-')}{'!' if one.is_urgent else ''}" for one in wave.moves
+    )
+
+
+def old(count: int = 5, **strategy: Any) -> World:
+    """node-0 … with v1 everywhere, and v2 wanted."""
+    return world(ds("v2", **strategy), nodes=count, pods=everywhere(count))
 
 
 @pytest.mark.parametrize(
@@ -66,11 +89,6 @@ def test_the_selector_chooses_the_nodes() -> None:
     assert told(found) == ["3", "1"]
     assert found.kept_nodes[Blocker.SELECTOR] == ("node-4", "node-2", "node-0")
     assert found.phase is Phase.HELD
-
-
-def test_a_wave_begins_when_the_one_before_is_available() -> None:
-    found = forecast(old(max_unavailable=2))
-    assert [one.after for one in found.waves] == [(), ("node-4", "node-3"), ("node-2", "node-1")]
 
 
 def test_minimum_ready_seconds_and_the_pace_are_waited_for() -> None:
@@ -110,13 +128,6 @@ def test_an_old_pod_that_is_not_available_goes_at_once_and_uses_the_budget() -> 
     assert told(found) == ["1!", "4", "3", "2", "0"]
     assert found.waves[0].moves[0].why == AT_ONCE
     assert found.most_unavailable == 1
-
-
-def test_a_first_deployment_creates_everywhere_at_once() -> None:
-    found = forecast(world(ds("v1"), pods=(), revisions=(), verdicts={}))
-    assert told(found) == ["+0 +1 +2 +3 +4"]
-    assert found.start.revision.uid == ""
-    assert {one.revision for one in found.waves[0].moves} == {1}
 
 
 def test_a_lost_pod_outside_the_partition_comes_back_old() -> None:
@@ -170,15 +181,6 @@ def test_exactly_as_many_waves_as_there_are_leave_no_rest() -> None:
     found = forecast(old(4, max_unavailable=2), waves=2)
     assert told(found) == ["3 2", "1 0"]
     assert (found.rest, found.phase) == ((), Phase.HEALTHY)
-
-
-@pytest.mark.parametrize("limit", [{"max_unavailable": 1}, {"max_surge": 1}, {"max_unavailable": "10%"}])
-def test_a_large_fleet_takes_a_second_and_not_minutes(limit: dict[str, Any]) -> None:
-    """A number of passes, not seconds: these are the machine's."""
-    count = 300
-    found = forecast(old(count, **limit), waves=3)
-    assert len(found.waves) == 3
-    assert len(found.rest) == count - sum(len(one.moves) for one in found.waves)
 
 
 @pytest.mark.parametrize("strategy", [{}, {"max_surge": 2}, {"max_unavailable": "50%"}, {"partition": 3}])
@@ -268,13 +270,6 @@ def test_the_new_version_may_mend_what_fails_with_the_old_one() -> None:
     assert found.phase is Phase.HEALTHY
 
 
-def test_a_refused_template_moves_nobody() -> None:
-    start = replace(old(3), verdicts=refusing("v2", "no such luck"), ask_at=float("inf"))
-    found = forecast(start)
-    assert not found.changes
-    assert (found.kept_nodes[Blocker.REFUSED], found.phase) == (("node-2", "node-1", "node-0"), Phase.STALLED)
-
-
 @pytest.mark.parametrize(
     ("strategy", "kept"),
     [
@@ -305,3 +300,152 @@ def test_on_a_node_that_is_not_ready_no_pod_gets_ready() -> None:
     assert told(found) == ["3! 2", "1", "0"]
     assert [one.holding for one in found.waves] == [(), ("node-3",), ("node-3",)]
     assert found.phase is Phase.STALLED, "the new pod may be what makes its node not ready"
+
+
+def outcome(found: Forecast) -> Any:
+    """All that a plan says of it, but for the names of new pods. Times are rounded, as adding them in another order
+    does."""
+    waves = [replace(one, begins=round(one.begins, 2)) for one in found.waves]
+    pods = sorted(
+        (one.node, one.hash, one.ready, one.terminating, one.updated_in_place, round(one.created, 2))
+        for one in found.end.world.pods
+    )
+    numbers = (found.phase, found.most_unavailable, round(found.seconds, 2), round(found.end.world.now, 2))
+    return waves, found.rest, found.kept_nodes, numbers, pods
+
+
+def both(start: World, monkeypatch: pytest.MonkeyPatch, **settings: Any) -> tuple[Any, Any, int]:
+    """What it says with and without repeated waves, and how many of them there are."""
+    written = 0
+    real = repeated
+
+    def counted(*given: Any) -> Any:
+        nonlocal written
+        found = real(*given)
+        written += len(found[1]) if found is not None else 0
+        return found
+
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "repeated", counted)
+        short = outcome(forecast(start, **settings))
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "are_alike", lambda waves: False)
+        whole = outcome(forecast(start, **settings))
+    return short, whole, written
+
+
+STRATEGIES: list[dict[str, Any]] = [
+    {},
+    {"max_unavailable": 2},
+    {"max_unavailable": "5%", "min_ready": 20},
+    {"max_unavailable": 3, "burst": 1},
+    {"partition": 9},
+    {"partition": "40%", "max_unavailable": 2},
+    {"max_surge": 1},
+    {"max_surge": 2, "min_ready": 15},
+    {"max_surge": 1, "partition": 7},
+    {"rolling_update_type": "InPlaceIfPossible", "max_unavailable": 2},
+]
+
+
+@pytest.mark.parametrize("pace", [0.0, 41.0])
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=str)
+def test_waves_that_repeat_are_those_of_a_whole_simulation(
+    strategy: dict[str, Any], pace: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    short, whole, written = both(old(41, **strategy), monkeypatch, pace=pace)
+    assert short == whole
+    assert written >= 4
+
+
+@pytest.mark.parametrize("limit", [3, 5, 8, 9, 20])
+def test_no_more_waves_are_written_down_than_are_asked_for(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    short, whole, _ = both(old(41), monkeypatch, waves=limit)
+    assert short == whole
+    assert len(short[0]) == limit
+
+
+def test_updates_in_place_repeat_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    start = changing(in_place(grace=60), nodes=30, pods=[gated(one) for one in everywhere(30)])
+    short, whole, written = both(start, monkeypatch, pace=10.0)
+    assert short == whole
+    assert written >= 20
+
+
+@pytest.mark.parametrize("strategy", [one for one in STRATEGIES if "partition" not in one], ids=str)
+def test_old_revisions_may_alternate_where_pods_are_replaced(
+    strategy: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    revisions = (revision("v0", 1), revision("v1", 2), revision("v2", 3))
+    pods = [pod(f"node-{number}", f"v{number % 2}") for number in range(40)]
+    start = world(ds("v2", **strategy), nodes=40, pods=pods, revisions=revisions)
+    short, whole, written = both(start, monkeypatch, pace=30.0)
+    assert short == whole
+    assert written or "rolling_update_type" in strategy
+
+
+@pytest.mark.parametrize("strategy", [{}, {"max_unavailable": 2}, {"max_surge": 2}], ids=str)
+@pytest.mark.parametrize("place", [29, 27, 26, 25, 24, 23, 15, 2, 0])
+def test_no_wave_repeats_after_one_that_never_gets_ready(
+    place: int, strategy: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pods = [pod(f"node-{number:02}") for number in range(30)]
+    start = world(ds("v2", **strategy), nodes=[node(one.node) for one in pods], pods=pods)
+    short, whole, _ = both(start, monkeypatch, never_ready=frozenset({(f"node-{place:02}", "v2")}), pace=30.0)
+    assert short == whole
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_fleet_of_all_sorts_is_foretold_as_by_a_whole_simulation(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    random = Random(seed)
+    count = random.randint(40, 70)
+    names = [f"node-{number:02}" for number in range(count)]
+    sorts = ("none", "unready", "done", "older", "lost", "not ready", "young", "never")
+    odd = {name: random.choice(sorts) for name in random.sample(names, random.randint(0, 5))}
+    pods = []
+    for name in names:
+        match odd.get(name):
+            case "none":
+                continue
+            case "unready":
+                pods.append(pod(name, ready=None))
+            case "done":
+                pods.append(pod(name, "v2"))
+            case "older":
+                pods.append(pod(name, "v0"))
+            case "young":
+                pods.append(pod(name, ready=ago(2)))
+            case _:
+                pods.append(pod(name, ready=ago(random.randint(100, 9000))))
+    taints = {"lost": TAINT_UNREACHABLE, "not ready": TAINT_NOT_READY}
+    nodes = [node(name, *(taint(taints[sort]) for sort in (odd.get(name),) if sort in taints)) for name in names]
+    strategy = random.choice(STRATEGIES)
+    start = world(
+        ds("v2", **strategy),
+        nodes=nodes,
+        pods=pods,
+        revisions=(revision("v0", 1), revision("v1", 2), revision("v2", 3)),
+    )
+    never = frozenset((name, "v2") for name, sort in odd.items() if sort == "never")
+    pace = random.choice((0.0, 30.0))
+    short, whole, _ = both(start, monkeypatch, never_ready=never, pace=pace, waves=random.choice((0, 0, 12)))
+    assert short == whole, (strategy, odd)
+
+
+@pytest.mark.parametrize("strategy", [{}, {"max_surge": 1}], ids=str)
+def test_of_a_large_fleet_only_a_few_waves_are_simulated(
+    strategy: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passes = 0
+
+    def counted(world: World) -> Plan:
+        nonlocal passes
+        passes += 1
+        return plan(world)
+
+    monkeypatch.setattr(module, "plan", counted)
+    found = forecast(old(2000, **strategy), pace=30.0)
+    assert passes < 200, "eight thousand without repeated waves"
+    assert (len(found.waves), found.seconds) == (2000, 60_000.0)

@@ -33,15 +33,6 @@ def two_images(main: str, side: str) -> JSONObject:
     return {"spec": {"containers": containers}}
 
 
-def test_the_newest_is_first_and_compared_with_the_next_older_one_kept() -> None:
-    kept = [revision("v1"), revision("v4"), revision("v2")]
-    assert [(row.revision.number, row.change()) for row in history(snapshot("v4", revisions=kept))] == [
-        (4, "image main v2 → v4"),
-        (2, "image main v1 → v2"),
-        (1, "oldest kept (revisionHistoryLimit 10)"),
-    ]
-
-
 def test_the_oldest_names_the_limit_that_is_set() -> None:
     assert history(snapshot(limit=3))[-1].change() == "oldest kept (revisionHistoryLimit 3)"
 

@@ -33,15 +33,6 @@ def down(on: str) -> Any:
     return pod(on, "v2", ready=None)
 
 
-def test_down_nodes_go_at_once_then_names_descending_by_max_unavailable() -> None:
-    moves = back_to_v1("node-5", down("node-4"), "node-3", down("node-2"), "node-1")
-    assert moves.at_once == ("node-4", "node-2")
-    assert moves.waves == (("node-5", "node-3"), ("node-1",))
-    assert moves.moving == ("node-4", "node-2", "node-5", "node-3", "node-1")
-    assert moves.staying == ("node-0",)
-    assert not moves.held
-
-
 @pytest.mark.parametrize("limit", [{"max_unavailable": 1}, {"max_unavailable": 3}, {"max_surge": 2}])
 def test_the_controller_turns_to_them_in_this_very_order(limit: dict[str, Any]) -> None:
     bad = (pod("node-5", "v2"), down("node-4"), pod("node-3", "v2"), down("node-2"), pod("node-1", "v2"))
@@ -57,52 +48,15 @@ def test_the_controller_turns_to_them_in_this_very_order(limit: dict[str, Any]) 
     assert tuple(turned) == expected
 
 
-def test_with_surge_the_waves_are_those_of_max_surge() -> None:
-    moves = back_to_v1("node-5", "node-4", down("node-3"), max_surge=1)
-    assert moves.at_once == ("node-3",)
-    assert moves.waves == (("node-5",), ("node-4",))
-
-
 def test_a_node_in_the_middle_of_a_surge_has_the_wanted_pod_already() -> None:
     moves = back_to_v1(down("node-5"), pod("node-5", "v1"), max_surge=1)
     assert not moves.moving
     assert "node-5" in moves.staying
 
 
-def test_a_node_without_a_pod_gets_one_of_the_wanted_revision() -> None:
-    moves = back_to_v1(pod("node-5", "v2", terminating=True), down("node-4"))
-    assert moves.starting == ("node-5",)
-    assert moves.at_once == ("node-4",)
-
-
-def test_a_partition_that_is_kept_keeps_nodes_from_going_back() -> None:
-    moves = back_to_v1("node-5", "node-4", "node-3", partition=1)
-    assert moves.moving == ("node-5", "node-4")
-    assert moves.held == {Blocker.PARTITION: ("node-3",)}
-
-
-def test_a_pause_that_is_kept_keeps_all() -> None:
-    moves = back_to_v1("node-5", "node-4", paused=True)
-    assert not moves.moving
-    assert moves.held == {Blocker.PAUSED: ("node-5", "node-4")}
-
-
 def test_under_partition_and_pause_a_node_names_what_keeps_it_longer() -> None:
     moves = back_to_v1("node-5", "node-4", paused=True, partition=1)
     assert moves.held == {Blocker.PAUSED: ("node-5",), Blocker.PARTITION: ("node-4",)}
-
-
-def test_a_bad_node_that_the_selector_no_longer_matches_stays_bad() -> None:
-    nodes = [node(name, labels=CANARY if name == "node-4" else {}) for name in SIX]
-    moves = back_to_v1("node-5", "node-4", nodes=nodes, selector=CANARY)
-    assert moves.moving == ("node-4",)
-    assert moves.held == {Blocker.SELECTOR: ("node-5",)}
-
-
-def test_with_on_delete_nothing_moves_by_itself() -> None:
-    moves = back_to_v1("node-5", down("node-4"), on_delete=True)
-    assert not moves.moving
-    assert moves.held == {Blocker.ON_DELETE: ("node-5", "node-4")}
 
 
 def test_a_hooked_pod_does_not_go() -> None:
@@ -135,13 +89,6 @@ def test_an_unreachable_node_waits_and_uses_the_budget() -> None:
     assert moves.held == {Blocker.UNREACHABLE: ("node-5",)}
     assert moves.waves == (("node-4",), ("node-3",))
     assert moves.spent_by == ("node-5",)
-
-
-def test_where_the_budget_is_used_up_nothing_available_goes() -> None:
-    moves = back_to_v1(down("node-5"), "node-4", pod("node-0", "v1", ready=None), max_unavailable=1)
-    assert moves.at_once == ("node-5",)
-    assert (moves.later, moves.wave, moves.waves) == (("node-4",), 0, ())
-    assert moves.spent_by == ("node-0",)
 
 
 def test_a_node_that_may_only_keep_its_pod_keeps_it() -> None:

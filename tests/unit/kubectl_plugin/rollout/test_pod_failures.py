@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 import pytest
 
 from controller.api.objects import JSONObject
 from controller.planner.world import World
-from kubectl_plugin.rollout.gitops import LAST_ACTION, action, last_action
+from kubectl_plugin.rollout.gitops import LAST_ACTION, last_action
 from kubectl_plugin.rollout.installation import network_sign
 from kubectl_plugin.rollout.nodes import failure_of
 from kubectl_plugin.rollout.reasons import reason_of
 from kubectl_plugin.rollout.snapshot import Container, PodDetail
 from kubectl_plugin.rollout.survey import survey
 from tests.beds.snapshots import container, crashing, detail, observed, of_world
-from tests.beds.worlds import NOW, ago, ds, everywhere, failed, pending, pod, served, world
+from tests.beds.worlds import ago, ds, everywhere, failed, pending, pod, served, world
 
 NOT_READY = pod("node-0", ready=None)
 
@@ -112,16 +111,13 @@ def test_what_the_next_node_waits_for(case: World, word: str) -> None:
     assert reason_of(survey(of_world(case))).word == word
 
 
-def test_what_was_noted_is_read_back() -> None:
-    noted = action("pause", by="alice@example.com", now=NOW, reason="CVE triage", client="kubectl-kruise-ds")
-    assert last_action({LAST_ACTION: msgspec.json.encode(noted).decode()}) == noted
-
-
 @pytest.mark.parametrize(
     "text",
     [
         "",
         "paused",
+        "[]",
+        '{"verb":3}',
         '{"verb":"pause"}',
         '{"verb":"pause","at":"garbage","client":"x"}',
         '{"verb":"pause","at":"2025-13-20T09:04:10Z","client":"x"}',

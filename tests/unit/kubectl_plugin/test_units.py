@@ -1,8 +1,9 @@
-"""Values on the command line, and documents that are printed."""
+"""Values on the command line, documents that are printed, and the clock, put right by what the server says."""
 
 from __future__ import annotations
 
 import json
+from email.utils import formatdate
 
 import pytest
 import yaml
@@ -13,7 +14,7 @@ from controller.api.objects import JSONObject
 from kubectl_plugin.errors import CommandError, ExitCode
 from kubectl_plugin.flags import Output
 from kubectl_plugin.terminal import as_text
-from kubectl_plugin.units import int_or_percent, seconds_of, short_duration
+from kubectl_plugin.units import ServerClock, int_or_percent, seconds_of, short_duration
 
 M, H, D = 60, 3600, 86400
 
@@ -108,23 +109,69 @@ def test_json_and_yaml_say_the_same_without_managed_fields() -> None:
     assert yaml.safe_load(as_text(DOCUMENT, Output.YAML)) == SHOWN
 
 
-def test_yaml_looks_like_kubectls() -> None:
-    assert as_text(DOCUMENT, Output.YAML).splitlines()[:6] == [
-        "apiVersion: apps.kruise.io/v1beta1",
-        "kind: DaemonSet",
-        "metadata:",
-        "  name: demo",
-        "spec:",
-        "  list:",
-    ]
-
-
-def test_json_is_indented_and_keeps_letters() -> None:
-    text = as_text(DOCUMENT, Output.JSON)
-    assert text.startswith('{\n    "kind": "DaemonSet",')
-    assert "größer" in text
-
-
 def test_the_document_is_left_as_it_was() -> None:
     as_text(DOCUMENT, Output.JSON)
     assert DOCUMENT["metadata"] == {"name": "demo", "managedFields": [{"manager": "x"}]}
+
+
+NOW = 1_763_640_250.4
+
+
+class Local:
+    """A machine whose clock was `off` by so many seconds at first; it counts none while it is `asleep`."""
+
+    def __init__(self, off: float) -> None:
+        self.off, self.true, self.asleep = off, NOW, 0.0
+
+    def ticks(self) -> float:
+        return self.true - NOW - self.asleep
+
+    def clock(self) -> ServerClock:
+        return ServerClock(self.ticks, NOW + self.off)
+
+
+def heard(clock: ServerClock, local: Local, took: float = 0.0) -> None:
+    """One exchange that took so long; the server answers at its very end."""
+    asked = clock.local()
+    local.true += took
+    clock.learn(formatdate(local.true, usegmt=True), asked)
+
+
+@pytest.mark.parametrize("off", [0.0, 0.3, -0.3])
+def test_whole_seconds_do_not_speak_against_a_clock_that_is_right(off: float) -> None:
+    local = Local(off)
+    clock = local.clock()
+    heard(clock, local)
+    assert clock.now() == NOW + off
+
+
+@pytest.mark.parametrize("off", [720.0, -720.0, 86_400.0])
+def test_a_wrong_one_is_put_right_to_a_second(off: float) -> None:
+    local = Local(off)
+    clock = local.clock()
+    heard(clock, local)
+    assert clock.now() == pytest.approx(local.true, abs=1.0)
+
+
+def test_an_answer_that_takes_long_says_little_and_does_no_harm() -> None:
+    local = Local(720.0)
+    clock = local.clock()
+    heard(clock, local)
+    heard(clock, local, took=30.0)
+    assert clock.now() == pytest.approx(local.true, abs=1.0)
+
+
+def test_a_machine_that_slept_is_put_right_again() -> None:
+    local = Local(0.0)
+    clock = local.clock()
+    heard(clock, local)
+    local.true, local.asleep = NOW + 3600.0, 3600.0
+    heard(clock, local)
+    assert clock.now() == pytest.approx(local.true, abs=1.0)
+
+
+@pytest.mark.parametrize("date", ["", "yesterday", "Mon, 99 Foo 2026"])
+def test_who_says_no_time_is_not_heard(date: str) -> None:
+    clock = ServerClock(lambda: 0.0, NOW)
+    clock.learn(date, NOW)
+    assert clock.now() == NOW
