@@ -10,18 +10,15 @@ from typing import TypeAlias
 
 from controller.api.daemonset import rollout_of
 from controller.api.formats import scaled
+from controller.api.in_place import Resize
+from controller.api.names import IN_PLACE_IF_POSSIBLE
+from controller.inplace.change import InPlaceChange
 from controller.planner import actions
 from controller.planner.blockers import handlers, is_prepared
 from controller.planner.node_fit import Fit
 from controller.planner.plan import Plan
 from controller.planner.revisions import current_revision
 from controller.planner.world import TemplateRefused, World, hashes_of_pods
-from tests.properties.in_place_laws import (
-    CARE,
-    care_is_taken_of_what_needs_it,
-    what_can_be_updated_in_place_is_not_recreated,
-    what_is_updated_in_place_lives_and_can_be,
-)
 from tests.properties.planner_facts import (
     begun,
     creates,
@@ -50,6 +47,7 @@ from tests.properties.planner_facts import (
     updated,
 )
 
+CARE = (actions.OpenGates, actions.ResizePod, actions.ContinueInPlace)
 Law: TypeAlias = Callable[[World, Plan], None]
 TOUCHING = (actions.UpdateInPlace, actions.DrainPod, actions.DeletePod, actions.ReleasePod, actions.RelabelPod, *CARE)
 
@@ -308,6 +306,57 @@ def the_generation_is_seen_only_when_nothing_is_outstanding(world: World, plan: 
         assert names <= {"ProbeTemplate", "DeleteRevision"}
         assert not placing
         assert not placing_deletes
+
+
+# updates in place: which pods, when, and with what care
+
+
+def what_is_updated_in_place_lives_and_can_be(world: World, plan: Plan) -> None:
+    pods = {one.uid: one for one in world.pods}
+    for one in begun(plan):
+        pod = pods[one.pod.uid]
+        assert pod in live(world, one.node)
+        change = world.changes[pod.hash]
+        assert isinstance(change, InPlaceChange)
+        assert pod.gates or not change.restarts, "its traffic could not leave"
+        assert not isinstance(one, actions.DrainPod) or pod.ready, "nothing is there to be drained"
+
+
+def what_can_be_updated_in_place_is_not_recreated(world: World, plan: Plan) -> None:
+    pods = {one.uid: one for one in world.pods}
+    for one in (
+        deletes(plan, actions.DeleteReason.OUTDATED)
+        if rolling(world).rolling_update_type == IN_PLACE_IF_POSSIBLE
+        else ()
+    ):
+        pod = pods[one.pod.uid]
+        change = world.changes.get(pod.hash)
+        if isinstance(change, InPlaceChange) and pod.bound and not change.rereads:
+            assert change.restarts, pod.name
+            assert not pod.gates, pod.name
+
+
+def care_is_taken_of_what_needs_it(world: World, plan: Plan) -> None:
+    pods = {one.uid: one for one in world.pods}
+    for one in plan.actions:
+        if not isinstance(one, CARE):
+            continue
+        pod = pods[one.pod.uid]
+        busy = pod.in_progress if pod.in_progress is not None and pod.in_progress.is_pending(world.now) else None
+        assert not pod.terminating
+        assert not pod.ended
+        match one:
+            case actions.OpenGates():
+                runs = busy is None or busy.only_resizes
+                assert runs or pod.uid in released(world), "its container does not run yet"
+                assert not all(gate.open for gate in pod.gates)
+            case actions.ResizePod():
+                assert busy is not None
+                assert busy.resize is Resize.PROPOSED
+            case actions.ContinueInPlace():
+                assert busy is not None
+                assert busy.has_next_batch
+                assert one.revision.hash in {pod.hash, current_revision(world)[0].hash}
 
 
 LAWS: tuple[Law, ...] = (

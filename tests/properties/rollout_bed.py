@@ -35,8 +35,7 @@ from tests.beds.simulator.transport import InProcess
 from tests.beds.virtual_time import VirtualLoop, clock
 from tests.beds.worlds import picture
 from tests.properties.explanation_law import blockers, misled, misnamed
-from tests.properties.rollout_chronicle import Chronicle
-from tests.properties.rollout_knowledge import Ear
+from tests.properties.rollout_chronicle import Chronicle, Ear
 from tests.properties.rollout_laws import broken
 from tests.properties.rollout_scene import State
 

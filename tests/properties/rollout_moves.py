@@ -1,10 +1,11 @@
-"""What users, clusters and faults may do between two passes, each as one coroutine on a stage."""
+"""What users may wish, what may go wrong on the way to the server, and each move as one coroutine on a stage."""
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from controller.api.objects import rfc3339
@@ -12,23 +13,134 @@ from tests.beds.api import DAEMONSETS, PODS, Object, Refusal
 from tests.beds.nodes import DEAD, INSTANT, Behaviour
 from tests.beds.objects import V1, V2, V3, daemonset
 from tests.beds.simulator import kinds
-from tests.beds.simulator.faults import Rule
+from tests.beds.simulator.cluster import Attempt, Cluster
+from tests.beds.simulator.faults import (
+    Answer,
+    CloseWatch,
+    CutIdle,
+    ErrorEvent,
+    FaultPlan,
+    LateWatch,
+    LoseAnswer,
+    LoseRequest,
+    Rule,
+)
+from tests.beds.simulator.refusal import forbidden
 from tests.beds.virtual_time import clock
 from tests.properties.rollout_bed import Stage
 from tests.properties.rollout_chronicle import KINDS
-from tests.properties.rollout_facts import CANARY, CHOOSY, GUARD, UNREACHABLE, Pod
-from tests.properties.rollout_faults import (
-    CLOCK_SET_BACK,
-    IDLE_CUTS,
-    PLACEMENT,
-    RELEASE,
-    REVERT,
-    TROUBLES,
-    Quota,
-    account,
-    happened,
+from tests.properties.rollout_scene import CANARY, CHOOSY, GUARD, UNREACHABLE, Number, Pod
+
+LIMITS: tuple[dict[str, Number], ...] = (
+    {"maxUnavailable": 1},
+    {"maxUnavailable": 2},
+    {"maxUnavailable": "50%"},
+    {},
+    {"maxSurge": 1, "maxUnavailable": 0},
+    {"maxSurge": "50%", "maxUnavailable": 0},
 )
-from tests.properties.rollout_wishes import Wish
+
+
+@dataclass(frozen=True)
+class Wish:
+    """The part of the spec that users edit; always one that the CRD's rules accept."""
+
+    image: str = V1
+    rolling: bool = True
+    kind: str = "Standard"
+    limits: int = 0
+    partition: Number = None
+    canaries_only: bool = False
+    paused: bool = False
+    min_ready: int = 0
+    burst: Number = 250
+    partitioned_scaling: bool | None = None
+    hook: str = ""
+    """`plain`, or `marks` where it makes pods not ready too; empty is none."""
+
+    def strategy(self) -> Object:
+        limits = dict(LIMITS[self.limits])
+        if self.kind == "Surging":
+            limits.pop("maxUnavailable", None)
+        if self.kind == "InPlaceIfPossible" and "maxSurge" in limits:
+            limits = {"maxUnavailable": 1}
+        rolling: dict[str, Any] = {"maxUnavailable": None, "maxSurge": None, **limits}
+        rolling |= {"rollingUpdateType": self.kind, "partition": self.partition, "paused": self.paused or None}
+        rolling["selector"] = {"matchLabels": CANARY} if self.canaries_only else None
+        return {"type": "RollingUpdate" if self.rolling else "OnDelete", "rollingUpdate": rolling}
+
+    def spec(self) -> Object:
+        """As a merge patch."""
+        new: Object = daemonset(image=self.image)["spec"]
+        new["template"]["spec"]["nodeSelector"] = CANARY if self.image == CHOOSY else None
+        scale = {"partitionedScaling": self.partitioned_scaling}
+        more: Object = {"minReadySeconds": self.min_ready, "burstReplicas": self.burst, "scaleStrategy": scale}
+        new["template"]["metadata"] = {"labels": {**new["selector"]["matchLabels"], **GUARD}}
+        asked = {"labelsHandler": GUARD, "markPodNotReady": self.hook == "marks"}
+        more["lifecycle"] = {"preDelete": asked} if self.hook else None
+        return {"template": new["template"], "updateStrategy": self.strategy(), **more}
+
+
+IDLE_CUTS = "idle watches are cut"
+NO_REVISIONS = "a quota of revisions"
+QUOTA = "a quota of pods"
+CLOCK_SET_BACK = "the clock set back"
+REVERT = "a revert under a partition"
+PLACEMENT = "a template with another placement"
+RELEASE = "a pod that a hook has let go"
+DOWN = Answer(500, reason="InternalError", message='failed calling webhook "policy.example.com": no endpoints')
+WORDS = 'controllerrevisions.apps "x" is forbidden: exceeded quota: objects, used: count/controllerrevisions.apps=1'
+COUNTED = Answer(403, reason="Forbidden", message=WORDS)
+TROUBLES = {
+    "late watches": Rule(verb="watch", effect=LateWatch(seconds=3)),
+    "very late pods": Rule(verb="watch", resource="pods", effect=LateWatch(seconds=20)),
+    "late nodes": Rule(verb="watch", resource="nodes", effect=LateWatch(seconds=5)),
+    "late daemonset": Rule(verb="watch", resource="daemonsets.apps.kruise.io", effect=LateWatch(seconds=5)),
+    "closing watches": Rule(verb="watch", effect=CloseWatch(events=2, reset=True)),
+    "expiring watches": Rule(verb="watch", effect=ErrorEvent(events=1)),
+    IDLE_CUTS: Rule(verb="watch", effect=CutIdle(seconds=3)),
+    "creates without answers": Rule(verb="create", resource="pods", effect=LoseAnswer(), times=3),
+    "deletes without answers": Rule(verb="delete", resource="pods", effect=LoseAnswer(), times=3),
+    "lost requests": Rule(verb="create,delete", resource="pods", effect=LoseRequest(), times=3),
+    "conflicts": Rule(verb="patch,delete", effect=Answer(409), times=3),
+    "errors": Rule(verb="create,delete,patch", effect=Answer(500), times=3),
+    "too many requests": Rule(verb="create,delete", effect=Answer(429, retry_after=2), times=3),
+    "lost revision": Rule(verb="create", resource="controllerrevisions.apps", effect=LoseAnswer(), times=1),
+    "no webhook for new pods": Rule(verb="create", resource="pods", effect=DOWN),
+    "no webhook for pods that change or go": Rule(verb="patch,delete", resource="pods", effect=DOWN),
+    NO_REVISIONS: Rule(verb="create", resource="controllerrevisions.apps", effect=COUNTED),
+}
+WATCH_TROUBLES = [what for what, rule in TROUBLES.items() if rule.verb == "watch"]
+WRITE_TROUBLES = [what for what, rule in TROUBLES.items() if rule.verb != "watch" and rule.times]
+REFUSALS = [what for what, rule in TROUBLES.items() if rule.verb != "watch" and not rule.times]
+"""Until somebody mends them."""
+
+happened: Counter[str] = Counter()
+"""By name, in this process: each trouble that a request has met, and moves that are no fault of the server."""
+
+
+def account(what: str, rule: Rule, faults: FaultPlan) -> None:
+    """The trouble is over: how often it has happened."""
+    opened = len(KINDS) if what == IDLE_CUTS else 0  # each was opened once without having been cut
+    happened[what] += max(faults.fired(rule) - opened, 0)
+
+
+class Quota:
+    """So many pods and no more, by whoever they are made."""
+
+    def __init__(self, cluster: Cluster, most: int) -> None:
+        self._cluster, self._most = cluster, most
+        cluster.admission.append(self._admit)
+
+    def lift(self) -> None:
+        self._cluster.admission.remove(self._admit)
+
+    def _admit(self, attempt: Attempt) -> None:
+        new = attempt.kind is kinds.PODS and attempt.verb == "create"
+        if new and len(self._cluster.store.objects[kinds.PODS]) >= self._most:
+            happened[QUOTA] += 1
+            raise forbidden(kinds.PODS, attempt.name, "exceeded quota: pods")
+
 
 NAMES = tuple(f"node-{number}" for number in range(6))
 IMAGES = (V1, V2, V3)
