@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -10,7 +9,6 @@ import pytest
 import yaml
 
 from controller.api.objects import JSON, JSONObject
-from tests.beds.control_plane import ControlPlane
 from tests.beds.manifests import SAMPLES
 from tests.manifests.conftest import Store
 from tests.manifests.objects import POD, ROLLING, container, daemonset
@@ -125,18 +123,6 @@ def test_the_server_accepts_each_sample(server: Server, path: Path) -> None:
 FILLED_IN: JSONObject = {"rollingUpdateType": "Standard", "partition": 0}
 
 
-def test_defaults_are_those_that_hold_whatever_else_is_set(server: Server) -> None:
-    spec = server.try_out(daemonset()).accepted().body["spec"]
-    assert isinstance(spec, dict)
-    filled_in = {name: spec[name] for name in spec.keys() - {"selector", "template"}}
-    assert filled_in == {
-        "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": FILLED_IN},
-        "burstReplicas": 250,
-        "revisionHistoryLimit": 10,
-        "minReadySeconds": 0,
-    }
-
-
 @pytest.mark.parametrize(
     ("given", "becomes"),
     [
@@ -159,38 +145,6 @@ def test_the_number_that_is_not_given_stays_absent(server: Server, given: JSON, 
     spec = server.try_out(daemonset({"spec.updateStrategy": given})).accepted().body["spec"]
     assert isinstance(spec, dict)
     assert spec["updateStrategy"] == becomes
-
-
-def test_fields_of_the_template_that_the_schema_does_not_know_survive(store: Store) -> None:
-    pod: JSONObject = {
-        "containers": [container(futureField={"a": [1]}, ports=[{"containerPort": 1, "futureField": 1}])],
-        "initContainers": [{"name": "i", "image": "i", "futureField": True}],
-        "readinessGates": [{"conditionType": "a/b", "futureField": 1}],
-        "futureField": {"deep": {"er": 1}},
-        "tolerations": [{"operator": "Exists"}],
-    }
-    template: JSONObject = {"metadata": {"labels": {"app": "agent"}, "futureField": 1}, "spec": pod, "futureField": 2}
-    stored = store(daemonset({"spec.template": template}))
-    assert isinstance(stored["spec"], dict)
-    assert stored["spec"]["template"] == template
-
-
-@pytest.mark.usefixtures("server")
-async def test_kubectl_refuses_a_field_of_the_template_that_is_beside_it(control_plane: ControlPlane) -> None:
-    document = daemonset({"spec.nodeSelector": {"disk": "ssd"}})
-    done = await control_plane.run_kubectl("apply", "--dry-run=server", "-f", "-", stdin=json.dumps(document))
-    assert done.returncode == 1
-    assert 'unknown field "spec.nodeSelector"' in done.stderr
-
-
-def test_both_versions_read_and_write_one_object(server: Server, store: Store) -> None:
-    store(daemonset())
-    for version in ("v1alpha1", "v1beta1", "v1alpha1"):
-        change: JSON = [{"op": "replace", "path": "/spec/minReadySeconds", "value": len(version)}]
-        server.ask("PATCH", f"{daemonsets(version)}/agent", change, JSON_PATCH).accepted()
-        read = [server.ask("GET", f"{daemonsets(v)}/agent").accepted().body for v in ("v1alpha1", "v1beta1")]
-        assert [one["apiVersion"] for one in read] == ["apps.kruise.io/v1alpha1", "apps.kruise.io/v1beta1"]
-        assert read[0]["spec"] == read[1]["spec"]
 
 
 def test_counts_read_zero_before_anybody_has_written_a_status(store: Store) -> None:
@@ -221,19 +175,3 @@ def test_conditions_of_others_survive_in_full(server: Server, store: Store) -> N
         {"type": "StatusUpdate", "status": "True", "reason": "E2E", "heartbeat": "x"},
         {"type": "Progressing", "status": "Unknown"},
     ]
-
-
-def test_the_status_is_written_through_its_subresource_only(server: Server, store: Store) -> None:
-    store(daemonset())
-    change: JSON = {"status": {"numberReady": 3}, "spec": {"minReadySeconds": 7}}
-    server.ask("PATCH", f"{daemonsets()}/agent", change, MERGE_PATCH).accepted()
-    after = server.ask(
-        "PATCH",
-        f"{daemonsets()}/agent/status",
-        {"status": {"numberReady": 2}, "spec": {"minReadySeconds": 9}},
-        MERGE_PATCH,
-    )
-    body = after.accepted().body
-    assert isinstance(body["spec"], dict)
-    assert isinstance(body["status"], dict)
-    assert (body["spec"]["minReadySeconds"], body["status"]["numberReady"]) == (7, 2)

@@ -91,45 +91,6 @@ async def test_the_controllers_account_starts_pullers_that_run_nothing(account: 
     await administrator.delete(PODS, name, options={"gracePeriodSeconds": 0})
 
 
-async def test_the_controllers_account_changes_labels_and_owners_but_no_image(
-    account: Api, administrator: Api
-) -> None:
-    """Of a pod that nobody controls."""
-    await administrator.create(PODS, pod("running"))
-    said = await refused(lambda: account.patch(PODS, "running", IMAGE, dryRun="All"), GUARD)
-    assert "may change in the spec of a pod only images" in said
-    with pytest.raises(Refusal, match=GUARD):
-        await account.patch(PODS, "running", IMAGE)
-    with pytest.raises(Refusal, match=GUARD):
-        await account.patch(PODS, "running", {"spec": {"activeDeadlineSeconds": 1}})
-    wanted = {"labels": {"ver": "v1"}, "ownerReferences": [owner(OURS)]}
-    await account.patch(PODS, "running", {"metadata": wanted})
-    seen = await account.get(PODS, "running")
-    assert seen["spec"]["containers"][0]["image"] == "busybox"
-    assert {key: seen["metadata"][key] for key in wanted} == wanted
-    await administrator.patch(PODS, "running", IMAGE)
-    await administrator.delete(PODS, "running", options={"gracePeriodSeconds": 0})
-
-
-async def test_the_controllers_account_prepares_a_pod_for_its_deletion(account: Api, administrator: Api) -> None:
-    """State, its time, and on the status the readiness gate."""
-    ours = [owner({**OURS, "apiVersion": "apps.kruise.io/v1beta1"})]
-    await administrator.create(PODS, pod("leaving", labels={"a": "b"}, annotations={"a": "b"}, ownerReferences=ours))
-    state, since = "lifecycle.apps.kruise.io~1state", "lifecycle.apps.kruise.io~1timestamp"
-    prepared: list[Object] = [
-        {"op": "add", "path": f"/metadata/labels/{state}", "value": "PreparingDelete"},
-        {"op": "add", "path": f"/metadata/annotations/{since}", "value": "2026-11-22T10:00:00Z"},
-    ]
-    await account.patch(PODS, "leaving", prepared)
-    closed = {"type": "KruisePodReady", "status": "False", "message": "[]"}
-    condition: list[Object] = [{"op": "add", "path": "/status/conditions", "value": [closed]}]
-    await account.patch(PODS, "leaving", condition, sub="status")
-    seen = await account.get(PODS, "leaving")
-    assert seen["metadata"]["labels"]["lifecycle.apps.kruise.io/state"] == "PreparingDelete"
-    assert "KruisePodReady" in [one["type"] for one in seen["status"]["conditions"]]
-    await administrator.delete(PODS, "leaving", options={"gracePeriodSeconds": 0})
-
-
 async def test_others_start_what_they_like(account: Api, administrator: Api) -> None:
     await administrator.create(PODS, pod("tried"), dryRun="All")
 
@@ -253,10 +214,18 @@ async def _patch(api: Api, change: tuple[str, Any], **query: str) -> Object:
     return await api.patch(PODS, NAME, patch, sub=sub, content_type=kind, **query)
 
 
-@pytest.mark.parametrize("what", CHANGED)
-async def test_what_an_update_in_place_writes_is_let_through(served: None, account: Api, what: str) -> None:
+PREPARED: list[Object] = [
+    {"op": "add", "path": "/metadata/labels", "value": {"lifecycle.apps.kruise.io/state": "PreparingDelete"}},
+    {"op": "add", "path": "/metadata/annotations", "value": {"lifecycle.apps.kruise.io/timestamp": "x"}},
+]
+
+
+@pytest.mark.parametrize("change", [*CHANGED.values(), ("", PREPARED)], ids=[*CHANGED, "a deletion prepared"])
+async def test_what_the_controller_writes_to_its_pods_is_let_through(
+    served: None, account: Api, change: tuple[str, Any]
+) -> None:
     before = await account.get(PODS, NAME)
-    after = await _patch(account, CHANGED[what])
+    after = await _patch(account, change)
     assert after != before
     assert after["metadata"]["resourceVersion"] != before["metadata"]["resourceVersion"]
 
@@ -281,6 +250,15 @@ async def test_ready_is_closed_and_never_opened(served: None, account: Api, admi
 async def test_nothing_of_it_happens_to_other_pods(served: None, account: Api, what: str) -> None:
     with pytest.raises(Refusal, match=GUARD):
         await _patch(account, CHANGED[what])
+
+
+@pytest.mark.parametrize("served", [None], indirect=True, ids=["nobody's"])
+async def test_a_pod_of_nobody_is_adopted_with_the_image_that_it_has(served: None, account: Api) -> None:
+    wanted = {"labels": {"ver": "v1"}, "ownerReferences": [owner(OURS)]}
+    with pytest.raises(Refusal, match="may change in the spec of a pod only images"):
+        await account.patch(PODS, NAME, IMAGE)
+    seen = await account.patch(PODS, NAME, {"metadata": wanted})
+    assert {key: seen["metadata"][key] for key in wanted} == wanted
 
 
 @pytest.mark.parametrize("served", [NATIVE], indirect=True, ids=["a native DaemonSet's"])

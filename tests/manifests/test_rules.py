@@ -78,21 +78,6 @@ def test_a_selector_never_changes(server: Server, store: Store, path: str, value
     assert "--cascade=orphan" in message, "the way out is named"
 
 
-@pytest.mark.real
-def test_an_update_is_judged_like_a_creation(server: Server, store: Store) -> None:
-    store(daemonset())
-    change: JSON = [{"op": "replace", "path": "/spec/burstReplicas", "value": "abc"}]
-    answer = server.ask("PATCH", f"{daemonsets()}/agent", change, JSON_PATCH)
-    assert (answer.status, [field for field, _ in answer.causes]) == (422, ["spec.burstReplicas"])
-
-
-@pytest.mark.real
-def test_an_unknown_version_and_an_undecodable_body_are_no_server_errors(server: Server) -> None:
-    assert server.ask("POST", daemonsets("v1"), daemonset()).status == 404
-    assert server.ask("POST", daemonsets(), daemonset(version="v1alpha1")).status == 400
-    assert server.ask("POST", daemonsets(), "not an object").status == 400
-
-
 pytestmark = pytest.mark.real
 
 SHARED = {f"{POD}.hostNetwork": True, f"{ROLLING}.maxSurge": 1}
