@@ -281,6 +281,27 @@ def world(
     )
 
 
+MARKS: dict[str, dict[str, Any]] = {
+    "!": {"ready": None},
+    "†": {"terminating": True},
+    "x": {"ready": None, "phase": "Failed"},
+    "?": {"ready": None, "phase": "Pending", "bound": False},
+}
+
+
+def laid_out(state: str) -> tuple[Pod, ...]:
+    """Pods of node-0, node-1 … in the words of system tests: "v1 v2! v1+v2 -" is an old pod, a new one that is not
+    ready, one of each, and none. "v1†" terminates, "v1x" has failed, "v1?" waits for the scheduler."""
+    there = [(number, word) for number, part in enumerate(state.split()) for word in part.split("+") if word != "-"]
+    return tuple(pod(f"node-{number}", word.rstrip("!†x?"), **MARKS.get(word[-1], {})) for number, word in there)
+
+
+def at(state: str, rev: str = "v2", **fields: Any) -> World:
+    """A world of `rev` whose pods are laid out like that; `fields` of the world, and others of its DaemonSet."""
+    of_world = {key: fields.pop(key) for key in {*World.__struct_fields__} & fields.keys()}
+    return world(ds(rev, **fields), **{"nodes": len(state.split()), "pods": laid_out(state), **of_world})
+
+
 def _newest(stored: Revision, newest: int) -> Revision:
     """`stored` with the highest number: an older template that is current again was given a new one."""
     return stored if stored.number == newest else msgspec.structs.replace(stored, number=newest + 1)
@@ -439,8 +460,8 @@ def _pod(pod: Pod, now: float) -> str:
 
 
 def check(world: World, *expected: str) -> Plan:
-    """Plan, and compare with `expected`: every action in words, in order."""
+    """Plan, and compare with `expected`: every action in words, in order, perhaps several in one text."""
     decided = plan(world)
-    said = words(world, decided.actions)
-    assert said == list(expected), f"planned {said}, expected {list(expected)}\n{picture(world, decided)}"
+    said, wanted = words(world, decided.actions), [word for text in expected for word in text.split(", ") if word]
+    assert said == wanted, f"planned {said}, expected {wanted}\n{picture(world, decided)}"
     return decided

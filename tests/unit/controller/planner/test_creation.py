@@ -13,14 +13,14 @@ from controller.planner.actions import CreatePod
 from controller.planner.plan import plan
 from controller.planner.world import World
 from tests.beds.toy_cluster import ToyCluster
-from tests.beds.worlds import NOW, before, check, ds, everywhere, node, pod, refusing, revision, served, world
+from tests.beds.worlds import NOW, at, before, check, ds, pod, refusing, revision, served
+from tests.unit.controller.planner.test_partition import CANARY
 
-CANARY = {"track": "canary"}
 TWO = [revision("v1"), revision("v2")]
 
 
-def progressive(rev: str = "v1", **fields: Any) -> Any:
-    return ds(rev, partitioned_scaling=True, **fields)
+def progressive(state: str, rev: str = "v2", **fields: Any) -> World:
+    return at(state, rev, **{"partitioned_scaling": True, "revisions": TWO if rev == "v2" else None, **fields})
 
 
 def names(first: int, last: int) -> list[str]:
@@ -48,87 +48,76 @@ def test_as_many_new_nodes_as_the_partition_leaves_room_for(
     every = names(first, first + desired - 1)
     full = [name for name in every if name not in empty]
     pods = [*served(*full[:updated], rev="v2"), *served(*full[updated:])]
-    of = world(progressive("v2", partition=partition), nodes=every, pods=pods, revisions=TWO)
-    check(of, *(f"+{name} v2" for name in wanted))
+    check(progressive("", partition=partition, nodes=every, pods=pods), *(f"+{name} v2" for name in wanted))
 
 
-def test_switched_off_every_empty_node_gets_a_pod_at_once() -> None:
-    of = world(ds("v2", partition=5), nodes=10, pods=[*served(*names(5, 9), rev="v2"), *everywhere(5)[1:]])
-    check(of, "+node-0 v1")
-    for off in (None, 0, "0%"):
-        assert len(check_creates(world(progressive(partition=off), nodes=4))) == 4
+ANNOTATED = {PROGRESSIVE_ANNOTATION: "true"}
+OTHERS = ["node-0", "node-1", "node-9"]
+ALL = "+node-0 v1, +node-1 v1, +node-2 v1, +node-3 v1"
+CASES: dict[str, tuple[World, str]] = {
+    "switched off every empty node gets a pod at once": (at("- v1 v1 v2 v2", partition=3), "+node-0 v1"),
+    "so it does without a partition": (progressive("- - - -", "v1"), ALL),
+    "with one of 0": (progressive("- - - -", "v1", partition=0), ALL),
+    "or of 0%": (progressive("- - - -", "v1", partition="0%"), ALL),
+    "and with OnDelete": (progressive("- - - -", "v1", partition=3, on_delete=True), ALL),
+    "names go up as strings": (progressive("- " * 11, "v1", partition=8), "+node-0 v1, +node-1 v1, +node-10 v1"),
+    "a percentage holds at the first deployment": (
+        progressive("- - - -", "v1", partition="50%"),
+        "+node-0 v1, +node-1 v1",
+    ),
+    "the annotation counts": (at("- - - -", "v1", partition=3, annotations=ANNOTATED), "+node-0 v1"),
+    "only where the field is absent": (
+        at("- - - -", "v1", partition=3, annotations=ANNOTATED, partitioned_scaling=False),
+        ALL,
+    ),
+    "at a first deployment selector and pause make nobody wait": (
+        progressive("- - -", "v1", partition=1, selector=CANARY, paused=True),
+        "+node-0 v1, +node-1 v1",
+    ),
+    "the burst limits what begins in one pass": (
+        progressive("- - - -", "v1", partition=1, burst=2),
+        "+node-0 v1, +node-1 v1",
+    ),
+    "raising the partition takes no pod away": (progressive("v1 v1 v1", "v1", partition=3), ""),
+    "a lost pod comes back of the old revision at any partition": (
+        progressive("- v1 v1", partition=3, predecessors=before("node-0")),
+        "+node-0 v1",
+    ),
+    "a lost current one takes room from the new node-0": (
+        progressive("", partition=2, nodes=OTHERS, pods=[pod("node-1")], predecessors=before("node-9", "v2")),
+        "+node-9 v2",
+    ),
+    "so does a lost old one that is the first to be updated": (
+        progressive("", partition=2, nodes=OTHERS, pods=[pod("node-1")], predecessors=before("node-9", "v1")),
+        "+node-9 v2",
+    ),
+    "outside the selector a new node gets the older revision": (
+        progressive("- v1", partition=1, selector=CANARY),
+        "+node-0 v1",
+    ),
+    "within the partition too": (progressive("- v1", partition=2, selector=CANARY), ""),
+    "so it does while paused": (progressive("- v1", partition=1, paused=True), "+node-0 v1"),
+    "within the partition too while paused": (progressive("- v1", partition=2, paused=True), ""),
+    "a node that is being replaced keeps its room": (progressive("- v1 v1†", partition=2), ""),
+}
 
 
-def check_creates(of: World) -> list[str]:
-    cluster = ToyCluster(of)
-    cluster.step()
-    return [action.node for action in cluster.plan.actions if isinstance(action, CreatePod)]
-
-
-def test_names_go_up_as_strings() -> None:
-    of = world(progressive(partition=9), nodes=[node(f"node-{number}") for number in range(11)])
-    assert check_creates(of) == ["node-0", "node-1"]
-    of = world(progressive(partition=8), nodes=[node(f"node-{number}") for number in range(11)])
-    assert check_creates(of) == ["node-0", "node-1", "node-10"]
-
-
-def test_a_percentage_holds_at_the_first_deployment() -> None:
-    cluster = ToyCluster(world(progressive(partition="50%"), nodes=4))
-    cluster.expect("+node-0 v1, +node-1 v1", "")
-
-
-def test_the_annotation_counts_only_where_the_field_is_absent() -> None:
-    annotated = {PROGRESSIVE_ANNOTATION: "true"}
-    assert check_creates(world(ds(partition=3, annotations=annotated), nodes=4)) == ["node-0"]
-    off = ds(partition=3, annotations=annotated, partitioned_scaling=False)
-    assert len(check_creates(world(off, nodes=4))) == 4
+@pytest.mark.parametrize(("of", "expected"), CASES.values(), ids=CASES)
+def test_which_empty_nodes_get_a_pod(of: World, expected: str) -> None:
+    check(of, expected)
 
 
 def test_walking_the_partition_down_creates_the_next_nodes_upwards() -> None:
-    cluster = ToyCluster(world(progressive(partition=4), nodes=4))
+    cluster = ToyCluster(progressive("- - - -", "v1", partition=4))
     cluster.expect("")
-    cluster.edit(progressive(partition=3))
-    cluster.expect("+node-0 v1", "")
-    cluster.edit(progressive(partition="25%"))
-    cluster.expect("+node-1 v1, +node-2 v1", "")
-    cluster.edit(progressive(partition=0))
-    cluster.expect("+node-3 v1", "")
-
-
-def test_raising_the_partition_takes_no_pod_away_and_lost_ones_come_back() -> None:
-    cluster = ToyCluster(world(progressive(partition=3), nodes=3, pods=everywhere(3)))
-    cluster.expect("")
-    cluster.lose("node-1-v1")
-    cluster.expect("+node-1 v1", "")
-
-
-def test_a_lost_pod_is_replaced_from_the_old_revision_at_any_partition() -> None:
-    pods = everywhere(3)[1:]
-    of = world(progressive("v2", partition=3), nodes=3, pods=pods, revisions=TWO, predecessors=before("node-0"))
-    check(of, "+node-0 v1")
-
-
-def test_a_lost_pod_that_comes_back_current_takes_room_from_new_nodes() -> None:
-    """Quota 1: node-9 had the current revision, so the new node-0 waits."""
-    nodes = ["node-0", "node-1", "node-9"]
-    lost = before("node-9", "v2")
-    check(
-        world(progressive("v2", partition=2), nodes=nodes, pods=[pod("node-1")], revisions=TWO, predecessors=lost),
-        "+node-9 v2",
-    )
-
-
-def test_a_lost_old_pod_that_comes_back_current_takes_room_too() -> None:
-    """Quota 1: node-9 is the first to be updated, so its lost pod comes back current, and the new node-0 waits."""
-    nodes, gone = ["node-0", "node-1", "node-9"], before("node-9", "v1")
-    of = world(progressive("v2", partition=2), nodes=nodes, pods=[pod("node-1")], revisions=TWO, predecessors=gone)
-    check(of, "+node-9 v2")
+    for partition, expected in ((3, "+node-0 v1"), ("25%", "+node-1 v1, +node-2 v1"), (0, "+node-3 v1")):
+        cluster.edit(ds(partition=partition, partitioned_scaling=True))
+        cluster.expect(expected, "")
 
 
 def test_new_nodes_take_room_from_old_pods_that_wait_for_their_update() -> None:
     """Quota 2 of 4: one new node comes first, then one old pod is updated; never more than 2 are current."""
-    pods = served("node-1", "node-2", "node-3")
-    cluster = ToyCluster(world(progressive("v2", partition=2), nodes=4, pods=pods, revisions=TWO))
+    cluster = ToyCluster(progressive("- v1 v1 v1", partition=2))
     cluster.expect("+node-0 v2", "")
     cluster.ready()
     cluster.expect("-node-3 v1", "+node-3 v2", "")
@@ -136,37 +125,8 @@ def test_new_nodes_take_room_from_old_pods_that_wait_for_their_update() -> None:
     cluster.expect("")
 
 
-def test_a_new_node_not_to_be_updated_gets_the_older_revision() -> None:
-    """Were it left empty, it would use up maxUnavailable for ever."""
-    for held in ({"selector": CANARY}, {"paused": True}):
-        pods = served("node-1")
-        check(world(progressive("v2", partition=1, **held), nodes=2, pods=pods, revisions=TWO), "+node-0 v1")
-        check(world(progressive("v2", partition=2, **held), nodes=2, pods=pods, revisions=TWO))
-
-
-def test_a_node_that_is_being_replaced_keeps_its_room() -> None:
-    """Quota 1: node-5 gave its old pod up for the update, so the new node-0 waits."""
-    pods = [pod("node-5", terminating=True), pod("node-1")]
-    nodes = ["node-0", "node-1", "node-5"]
-    check(world(progressive("v2", partition=2), nodes=nodes, pods=pods, revisions=TWO))
-
-
-def test_at_a_first_deployment_selector_and_pause_make_nobody_wait() -> None:
-    first = progressive(partition=1, selector=CANARY, paused=True)
-    check(world(first, nodes=3), "+node-0 v1", "+node-1 v1")
-
-
-def test_the_burst_limits_what_begins_in_one_pass() -> None:
-    cluster = ToyCluster(world(progressive(partition=1, burst=2), nodes=4))
-    cluster.expect("+node-0 v1, +node-1 v1", "+node-2 v1", "")
-
-
-def test_on_delete_knows_no_partition() -> None:
-    assert len(check_creates(world(progressive(partition=3, on_delete=True), nodes=4))) == 4
-
-
 def test_the_condition_says_who_waits_and_why() -> None:
-    cluster = ToyCluster(world(progressive(partition=3), nodes=4))
+    cluster = ToyCluster(progressive("- - - -", "v1", partition=3))
     cluster.expect("+node-0 v1", "")
     cluster.ready()
     cluster.expect("")
@@ -177,69 +137,30 @@ def test_the_condition_says_who_waits_and_why() -> None:
     assert progressing.message.endswith("partition 3 with partitionedScaling leaves 3 without a pod")
 
 
-UNKNOWN = refusing("v2", unknown_fields=True)
 NEW = replace(revision("v2", 2), never_ran=True)
 STRAY = pod("node-0", rev="v2", name="stray", labels={"app": "debug"})
-HELD: dict[str, tuple[World, list[tuple[str, bool]]]] = {
-    "no node gets the first template": (
-        world(ds("v2"), nodes=2, revisions=[NEW], verdicts=UNKNOWN, ask_at=NOW + 9),
-        [],
-    ),
-    "where only strays have it, none gets it": (
-        world(
-            ds("v2"),
-            nodes=2,
-            pods=[STRAY],
-            revisions=[NEW],
-            verdicts=UNKNOWN,
-            ask_at=NOW + 9,
-            strays=frozenset({STRAY.uid}),
-        ),
-        [],
-    ),
-    "when it is time, one is tried again": (
-        world(ds("v2"), nodes=1, revisions=[NEW], verdicts=UNKNOWN, ask_at=NOW),
-        [("v2", True)],
-    ),
-    "a lost pod comes back as the others are": (
-        world(
-            ds("v2"),
-            nodes=2,
-            pods=served("node-0", rev="v1"),
-            revisions=[revision("v1"), NEW],
-            verdicts=UNKNOWN,
-            ask_at=NOW + 9,
-        ),
-        [("v1", False)],
-    ),
-    "where they are allowed, it goes on": (
-        world(
-            ds("v2", annotations={"kruise-ds/unknown-fields": "allow"}),
-            nodes=1,
-            revisions=[NEW],
-            verdicts=UNKNOWN,
-            ask_at=NOW + 9,
-        ),
-        [("v2", False)],
-    ),
-    "where a pod has it, it goes on": (
-        world(
-            ds("v2"),
-            nodes=2,
-            pods=served("node-0", rev="v2"),
-            revisions=[NEW],
-            verdicts=UNKNOWN,
-            ask_at=NOW + 9,
-        ),
-        [("v2", False)],
-    ),
-    "what ran once, comes back": (world(ds("v2"), nodes=1, verdicts=UNKNOWN, ask_at=NOW + 9), [("v2", False)]),
+
+
+def unknown(state: str, *older: Any, **fields: Any) -> World:
+    """The server knows not all fields of the new template, which never ran."""
+    verdicts = refusing("v2", unknown_fields=True)
+    return at(state, **{"revisions": [*older, NEW], "verdicts": verdicts, "ask_at": NOW + 9, **fields})
+
+
+ALLOWED = {"kruise-ds/unknown-fields": "allow"}
+UNKNOWN: dict[str, tuple[World, list[tuple[str, bool]]]] = {
+    "no node gets the first template": (unknown("- -"), []),
+    "where only strays have it, none gets it": (unknown("- -", pods=[STRAY], strays=frozenset({STRAY.uid})), []),
+    "when it is time, one is tried again": (unknown("-", ask_at=NOW), [("v2", True)]),
+    "a lost pod comes back as the others are": (unknown("v1 -", revision("v1")), [("v1", False)]),
+    "where they are allowed, it goes on": (unknown("-", annotations=ALLOWED), [("v2", False)]),
+    "where a pod has it, it goes on": (unknown("v2 -"), [("v2", False)]),
+    "what ran once, comes back": (unknown("-", revisions=None), [("v2", False)]),
 }
 
 
-@pytest.mark.parametrize("case", HELD)
-def test_with_fields_that_the_server_does_not_know(case: str) -> None:
+@pytest.mark.parametrize(("of", "expected"), UNKNOWN.values(), ids=UNKNOWN)
+def test_with_fields_that_the_server_does_not_know(of: World, expected: list[tuple[str, bool]]) -> None:
     """By revision, and whether the server is asked to be strict."""
-    of, expected = HELD[case]
     made = [one for one in plan(of).actions if isinstance(one, CreatePod)]
     assert [(one.revision.hash, one.strict) for one in made] == expected
