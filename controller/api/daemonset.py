@@ -49,6 +49,11 @@ class Topology(View):
     max_domains: int | None = None
 
 
+class UnreachableNodes(View):
+    leave_out: IntOrPercent | None = None
+    """Number or percentage of unreachable nodes that a rollout does not wait for."""
+
+
 class RollingUpdate(View):
     rolling_update_type: str = ""
     max_unavailable: IntOrPercent | None = None
@@ -60,6 +65,7 @@ class RollingUpdate(View):
     paused: bool = False
     order: tuple[OrderRule, ...] = ()
     topology: Topology | None = None
+    unreachable_nodes: UnreachableNodes | None = None
 
 
 class UpdateStrategy(View):
@@ -131,6 +137,8 @@ class Rollout(Part):
     """The highest `done` since start_time, so that a flapping pod does not count as progress."""
     most_updated: int = 0
     """The most nodes since start_time with a pod of the current revision, available or not."""
+    left_out: int = 0
+    """Unreachable nodes that the rollout does not wait for."""
     stable_revision: str | None = None
     """Hash of the last revision that was fully rolled out; None if not recorded."""
     previous_stable_revision: str | None = None

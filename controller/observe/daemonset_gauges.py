@@ -111,6 +111,13 @@ def _phases(sample: DaemonSetSample) -> Samples:
     return [((phase.value,), float(phase == now)) for phase in Phase]
 
 
+def _left_out(sample: DaemonSetSample) -> Samples:
+    """Only where unreachableNodes is set."""
+    rolling = sample.daemonset.rolling_update
+    asked = rolling is not None and rolling.unreachable_nodes is not None
+    return [((), sample.rollout.left_out)] if asked else []
+
+
 def _zones(summary: Summary) -> Samples:
     for zone, states in summary.zones.items():
         for state, number in states.items():
@@ -150,6 +157,7 @@ STATE: tuple[Family, ...] = (
         "rollout.done",
         "Of the target, nodes with an available pod of the update revision and no old one",
     ),
+    Family("rollout_left_out_nodes", "Unreachable nodes that the rollout does not wait for", _left_out),
     _time(
         "rollout_started_timestamp_seconds", "rollout.start_time", "Start of the current or last rollout, 0 if none"
     ),

@@ -21,6 +21,7 @@ class WaitReason(StrEnum):
     TOPOLOGY = "TopologyInUse"
     HOOK = "HeldByLifecycleHook"
     UNREACHABLE = "NodesUnreachable"
+    TOO_MANY_UNREACHABLE = "TooManyUnreachableNodes"
     TEMPLATE_REFUSED = TEMPLATE_REFUSED
     SERVER_SILENT = "ServerSilent"
     """The server has not answered a write, or the caches have not shown one for a second."""
@@ -163,6 +164,13 @@ class Blocker(StrEnum):
         planned="not before it can be reached, {who}",
         edited="not before it can be reached: {who}",
         rollback="unreachable: they go back once they are reachable",
+    )
+    TOO_MANY_UNREACHABLE = BlockerText(
+        name="too_many_unreachable",
+        why="more nodes are unreachable than unreachableNodes.leaveOut allows",
+        ends="contact with enough of them",
+        reason=WaitReason.TOO_MANY_UNREACHABLE,
+        planned="more nodes are unreachable than unreachableNodes.leaveOut allows, so nothing moves on {who}",
     )
     REFUSED = BlockerText(
         name="refused",

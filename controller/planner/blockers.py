@@ -25,10 +25,12 @@ NEXT_RETRIES = 1.0
 
 
 def rollout_blocker(rollout: RolloutState) -> Blocker | None:
-    """The setting that keeps every old pod: OnDelete or a pause."""
+    """What keeps every old pod: OnDelete, a pause, or too many unreachable nodes."""
     if rollout.rolling_update is None:
         return Blocker.ON_DELETE
-    return Blocker.PAUSED if rollout.rolling_update.paused else None
+    if rollout.rolling_update.paused:
+        return Blocker.PAUSED
+    return Blocker.TOO_MANY_UNREACHABLE if rollout.too_many_unreachable else None
 
 
 def update_blocker(rollout: RolloutState, node: NodeInfo) -> Blocker | None:

@@ -108,7 +108,7 @@ def _sentence(explainer: Explainer, counts: Counts, standing: Standing, phase: P
     lacking = f"{counted(unavailable, 'node', 'has', of=standing.desired)} no available pod"
     match phase:
         case Phase.HEALTHY:
-            return joined(have, holding(explainer))
+            return joined(have, _left_out(rollout), holding(explainer))
         case Phase.HELD:
             parts = [have, _held_by(explainer, counts, standing)[1], lacking if unavailable else ""]
         case Phase.PAUSED:
@@ -132,7 +132,15 @@ def _sentence(explainer: Explainer, counts: Counts, standing: Standing, phase: P
             waits = f"{counted(waiting, 'node', 'still waits', of=standing.target)} for {revision}" if waiting else ""
             parts = list(filter(None, (waits, going if standing.leaving else ""))) or [generation]
             parts += [wait.text] if wait is not None else []
-    return joined(*parts, _unadopted(rollout), staying_empty(rollout), holding(explainer))
+    return joined(*parts, _left_out(rollout), _unadopted(rollout), staying_empty(rollout), holding(explainer))
+
+
+def _left_out(rollout: RolloutState) -> str:
+    """How many unreachable nodes are not waited for, or that they are too many for that."""
+    many, most = len([node for node in rollout.eligible if node.unreachable]), rollout.budget.leave_out
+    if rollout.too_many_unreachable:
+        return f"{counted(many, 'node', 'is')} unreachable, and unreachableNodes.leaveOut is {most}"
+    return f"{counted(many, 'unreachable node', 'is')} left out" if rollout.left_out else ""
 
 
 def staying_empty(rollout: RolloutState) -> str:
@@ -172,7 +180,7 @@ def _progressing(explainer: Explainer, counts: Counts, standing: Standing, wait:
     updated, desired = counts.updated_number_scheduled, counts.desired_number_scheduled
     status, reason, why = _how_it_stands(explainer, counts, standing, wait)
     text = f"{counted(updated, 'node', 'has', of=desired)} a pod of revision {rollout.revision.hash}"
-    words = joined(text, why, _unadopted(rollout), staying_empty(rollout), holding(explainer))
+    words = joined(text, why, _left_out(rollout), _unadopted(rollout), staying_empty(rollout), holding(explainer))
     return Condition(type=PROGRESSING, status=status, reason=reason, message=words)
 
 
@@ -274,7 +282,9 @@ def wait_of(explainer: Explainer, standing: Standing) -> Wait | None:
     """Why nodes that are due wait, if not for a pod or the budget; None: the rollout goes on."""
     rollout = explainer.rollout
     if standing.awaited:
-        return Wait(reason=WaitReason.UNREACHABLE, text=awaiting(standing.awaited))
+        many = rollout.too_many_unreachable
+        reason = WaitReason.TOO_MANY_UNREACHABLE if many else WaitReason.UNREACHABLE
+        return Wait(reason=reason, text=awaiting(standing.awaited))
     held = {pod.node for pod in explainer.held_by_hook}
     kept = [node for node in rollout.nodes if node.name in held] if held else []
     if Blocker.HOOK in explainer.waiting or any(explainer.blocker(node) is Blocker.HOOK for node in kept):

@@ -40,7 +40,10 @@ class Standing(Value):
     """Nodes with a pod of the current revision, available or not."""
     done: int = 0
     """Nodes of the target with an available pod of the current revision and no old pod beside it."""
+    left_out: int = 0
+    """Unreachable nodes of the target that are not done and not waited for."""
     available: int = 0
+    """Nodes with an available pod, or not waited for."""
     outdated: int = 0
     """Nodes of the target that are left to update: with only an old pod, or kept empty by a pause."""
     leaving: int = 0
@@ -69,7 +72,7 @@ def phase_of(standing: Standing) -> Phase:
         return Phase.STALLED
     if standing.outdated or not standing.completed:
         return Phase.PROGRESSING
-    if standing.done < standing.target:
+    if standing.done + standing.left_out < standing.target:
         return Phase.DEGRADED
     if standing.kept:
         return Phase.HELD  # even if kept old pods are not available: the rollout did not wait for them
@@ -82,20 +85,22 @@ CLOCK_RUNS = (Phase.PROGRESSING, Phase.STALLED)
 
 def standing_of(rollout: RolloutState, *, observed: bool) -> Standing:
     """The standing as the pods show it; `advance` computes `completed` and `overdue`."""
-    without = available = outdated = done = waiting = kept = 0
-    run, unplaceable = Fit.RUN, rollout.unplaceable
+    without = available = outdated = done = waiting = kept = left = 0
+    run, unplaceable, left_out = Fit.RUN, rollout.unplaceable, rollout.left_out
     for node in rollout.nodes:
         if node.fit is run:
             without += node.current is None
-            available += node.current_available or node.old_available
+            available += node.current_available or node.old_available or node.name in left_out
         else:
             kept += bool(node.pods)
     for node in rollout.target:
-        if node.current is None:
-            waiting += 1
-            outdated += node.old is not None or node.name in unplaceable
-        elif node.current_available and node.old is None:
+        waiting += node.current is None
+        if node.current_available and node.old is None:
             done += 1
+        elif node.name in left_out:
+            left += 1
+        elif node.current is None:
+            outdated += node.old is not None or node.name in unplaceable
     daemonset, rolling, verdict = rollout.world.daemonset, rollout.rolling_update, rollout.verdict
     refused = ""
     if isinstance(verdict, TemplateRefused) and (
@@ -112,6 +117,7 @@ def standing_of(rollout: RolloutState, *, observed: bool) -> Standing:
         target=len(rollout.target),
         updated=rollout.budget.desired - without,
         done=done,
+        left_out=left,
         available=available,
         outdated=outdated,
         leaving=len(rollout.surplus),
@@ -124,6 +130,7 @@ def _awaited_nodes(rollout: RolloutState) -> list[str]:
     """`Standing.awaited`. A reachable node waits for unreachable ones that use up the budget. A pod of the current
     revision that fails, or could get ready and does not, is waited for itself."""
     left = [node for node in rollout.target if node.old is not None or not node.current_available]
+    left = [node for node in left if node.name not in rollout.left_out]
     awaited = {node.name for node in left if _awaits_contact(node)}
     reachable = [node for node in left if node.name not in awaited]
     if rollout.surplus:
@@ -132,6 +139,7 @@ def _awaited_nodes(rollout: RolloutState) -> list[str]:
         users = set(rollout.mid_surge if rollout.surging else rollout.unavailable_nodes)
         silent = {node.name for node in rollout.nodes if node.name in users and _awaits_contact(node)}
         waits_for_them = not rollout.room and len(users - silent) < rollout.budget.most
+        waits_for_them = waits_for_them or rollout.too_many_unreachable
         far, domains = [node for node in rollout.nodes if node.name in silent], rollout.domains
         for node in reachable:
             held = waits_for_them or (domains is not None and domains.is_held_by(node, far))
@@ -172,9 +180,11 @@ def advance(
             previous_stable_revision=last.previous_stable_revision,
         )
     awaits = bool(standing.awaited)
-    done = standing.done >= standing.target and not standing.leaving
+    done = standing.done + standing.left_out >= standing.target and not standing.leaving
     completed = last.completion_time or (stamp if done else None)
-    begun = not standing.target or last.most_done or standing.done  # else it was over only for want of nodes
+    begun = (
+        standing.left_out >= standing.target or last.most_done or standing.done
+    )  # else it was over only for want of nodes
     record = replace(
         last,
         completion_time=completed if begun and not standing.outdated else None,

@@ -130,7 +130,7 @@ class RolloutState(Value, dict=True, gc=True):
     @cached_property
     def _excused(self) -> set[str]:
         orphans = {pod.node for pod in self.adoptable if pod.ready}
-        return {*self.unplaceable, *(node.name for node in self._lacking if node.name in orphans)}
+        return {*self.unplaceable, *self.left_out, *(node.name for node in self._lacking if node.name in orphans)}
 
     @cached_property
     def _lacking(self) -> list[NodeInfo]:
@@ -174,6 +174,23 @@ class RolloutState(Value, dict=True, gc=True):
             stable = rollout_of(self.world.daemonset.status).stable_revision
             return not short.old_ready or short.old.hash != stable
         return short.current is not None or short.name in self.holders
+
+    @cached_property
+    def left_out(self) -> frozenset[str]:
+        """The unreachable nodes that the rollout does not wait for; none if more are than may be."""
+        return frozenset() if self.too_many_unreachable else self._unreachable
+
+    @property
+    def too_many_unreachable(self) -> bool:
+        """Whether the rollout waits because more nodes are unreachable than may be left out, unless that is 0."""
+        return len(self._unreachable) > self.budget.leave_out > 0
+
+    @cached_property
+    def _unreachable(self) -> frozenset[str]:
+        """The unreachable nodes; empty if none may be left out."""
+        if not self.budget.leave_out:
+            return frozenset()
+        return frozenset(node.name for node in self.eligible if node.unreachable)
 
     @cached_property
     def without_pod(self) -> list[NodeInfo]:
@@ -325,6 +342,8 @@ class RolloutState(Value, dict=True, gc=True):
         rest = [node for node in lacking if node.selected and not (node.had_current and node.old is None)]
         if paused and any(node.had_old for node in lacking):
             rest = []
+        if self.left_out:  # they take the place of no node that can be updated
+            rest.sort(key=lambda node: node.name in self.left_out)
         return tuple((having + had + rest)[: self.quota])
 
     @cached_property
@@ -386,6 +405,8 @@ class Budget(Value):
     max_surge: int
     partition: int
     burst: int
+    leave_out: int = 0
+    """Unreachable nodes that are not waited for."""
 
     @property
     def surging(self) -> bool:
@@ -401,11 +422,11 @@ class Budget(Value):
 
 
 def budget_of(daemonset: DaemonSet, desired: int) -> Budget:
-    """The limits of the spec as numbers; maxUnavailable and maxSurge round up, partition and burst round down.
+    """The limits of the spec as numbers; maxUnavailable and maxSurge round up, the others down.
     maxUnavailable is 1 if both limits come to 0, so that a rollout can go on; maxSurge is 1 if it is unset and the
     type is `Surging`; burst is at least 1. A percentage of maxSurge means surging even if no node is desired."""
     rolling = daemonset.rolling_update or RollingUpdate()
-    surge, unavailable = rolling.max_surge, rolling.max_unavailable
+    surge, unavailable, silent = rolling.max_surge, rolling.max_unavailable, rolling.unreachable_nodes
     if rolling.rolling_update_type == "Surging" and surge is None:
         surge = 1
     max_surge = formats.scaled(surge, max(desired, 1), round_up=True)
@@ -421,4 +442,5 @@ def budget_of(daemonset: DaemonSet, desired: int) -> Budget:
         max_surge=max_surge,
         partition=max(formats.scaled(rolling.partition, desired, round_up=False), 0),
         burst=max(formats.scaled(burst, desired, round_up=False), 1),
+        leave_out=formats.scaled(silent.leave_out, desired, round_up=False) if silent is not None else 0,
     )

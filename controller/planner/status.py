@@ -77,7 +77,7 @@ def status_of(explainer: Explainer, *, observed: bool) -> Status:
     )
     recorded, stable_at = with_stable(rollout, record, observed=observed)
     ill = tuple(sorted(rollout.unavailable_before)[:MOST_UNAVAILABLE_BEFORE])
-    recorded = replace(recorded, unavailable_before=ill or None)
+    recorded = replace(recorded, unavailable_before=ill or None, left_out=len(rollout.left_out))
     counts = _counts(rollout)
     return Status(
         observed_generation=daemonset.generation if observed else None,

@@ -55,6 +55,8 @@ def problems(daemonset: DaemonSet) -> tuple[str, ...]:
             f"{base}.maxSurge": rolling.max_surge,
             f"{base}.partition": rolling.partition,
         }
+        if rolling.unreachable_nodes is not None:
+            limits[f"{base}.unreachableNodes.leaveOut"] = rolling.unreachable_nodes.leave_out
         if (topology := rolling.topology) is not None:
             limits[f"{base}.topology.maxUnavailable"] = topology.max_unavailable
             if not is_label_key(topology.key):

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from controller.api.daemonset import DaemonSet, LifecycleHook, OrderRule, Topology
+from controller.api.daemonset import DaemonSet, LifecycleHook, OrderRule, Topology, UnreachableNodes
 from controller.api.in_place import UpdateInProgress
 from controller.api.names import IN_PLACE_GRACE_ANNOTATION, IN_PLACE_IF_POSSIBLE, RESIZE_FALLBACK_ANNOTATION
 from controller.api.node import Node
@@ -66,6 +66,8 @@ TOPOLOGIES = (
     Topology(key="pool", max_unavailable="50%", max_domains=1),
     Topology(key="track", max_domains=1),
 )
+
+LEFT_OUT = (UnreachableNodes(leave_out=1), UnreachableNodes(leave_out="50%"))
 
 
 def often(value: Any, *others: Any) -> st.SearchStrategy[Any]:
@@ -163,7 +165,11 @@ def daemonsets(draw: st.DrawFn, *, hooks: bool, in_place: bool) -> DaemonSet:
         hook=draw(st.sampled_from([None, None, HOOK, MARKING])) if hooks else None,
         partitioned_scaling=draw(seldom(None, True)),
         generation=3,
-        rolling={"order": draw(seldom((), *ORDERS)), "topology": draw(seldom(None, *TOPOLOGIES))},
+        rolling={
+            "order": draw(seldom((), *ORDERS)),
+            "topology": draw(seldom(None, *TOPOLOGIES)),
+            "unreachable_nodes": draw(seldom(None, *LEFT_OUT)),
+        },
         **limit,
         **draw(seldom({}, {"nodeSelector": POOL})),
     )

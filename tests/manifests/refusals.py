@@ -167,6 +167,16 @@ _OF_TOPOLOGY: Final = (
     Refusal("no domains", _topology(maxDomains=0), f"{_TOPOLOGY}.maxDomains", "greater than or equal to 1"),
 )
 
+_OF_LEFT_OUT: Final = tuple(
+    Refusal(
+        f"unreachableNodes.leaveOut {value!r}",
+        {f"{ROLLING}.unreachableNodes": {"leaveOut": value}},
+        f"{ROLLING}.unreachableNodes.leaveOut",
+        "must be a whole number of 0 or more",
+    )
+    for value in (-1, "101%", "x")
+)
+
 _OF_NUMBERS: Final = tuple(
     _there(f"{field.rpartition('.')[2]} {value!r}", field, value, says)
     for fields, values, says in (
@@ -273,4 +283,4 @@ _OF_TEMPLATE: Final = (
     _there("a name that is no DNS name", "metadata.name", "Agent_1", "lowercase RFC 1123 subdomain"),
 )
 
-REFUSALS: Final = (*_OF_LABELS, *_OF_ORDER, *_OF_TOPOLOGY, *_OF_NUMBERS, *_OF_STRATEGY, *_OF_TEMPLATE)
+REFUSALS: Final = (*_OF_LABELS, *_OF_ORDER, *_OF_TOPOLOGY, *_OF_LEFT_OUT, *_OF_NUMBERS, *_OF_STRATEGY, *_OF_TEMPLATE)

@@ -70,6 +70,7 @@ ACCEPTED: tuple[Mapping[str, object], ...] = (
     {f"{ROLLING}.order": [{"matchLabels": {"pool": "canary"}}, {"groupBy": "topology.kubernetes.io/zone"}]},
     {f"{ROLLING}.topology": {"key": "topology.kubernetes.io/zone", "maxUnavailable": "10%", "maxDomains": 1}},
     {f"{ROLLING}.topology": {"key": "zone", "maxUnavailable": 2}},
+    {f"{ROLLING}.unreachableNodes": {"leaveOut": "5%"}},
 )
 
 

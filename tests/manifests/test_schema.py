@@ -20,6 +20,7 @@ from controller.api.daemonset import (
     Rollout,
     ScaleStrategy,
     Topology,
+    UnreachableNodes,
     UpdateStrategy,
 )
 from controller.api.image_pull_job import (
@@ -55,6 +56,7 @@ STRUCTS: dict[Path, dict[str, type[msgspec.Struct]]] = {
         ".spec.updateStrategy.rollingUpdate": RollingUpdate,
         ".spec.updateStrategy.rollingUpdate.order[]": OrderRule,
         ".spec.updateStrategy.rollingUpdate.topology": Topology,
+        ".spec.updateStrategy.rollingUpdate.unreachableNodes": UnreachableNodes,
         ".spec.lifecycle": Lifecycle,
         ".spec.lifecycle.preDelete": LifecycleHook,
         ".spec.scaleStrategy": ScaleStrategy,

@@ -221,6 +221,7 @@ REMOVALS: Final[Mapping[Blocker, Callable[[World, str], World]]] = {
     Blocker.UNRESIZED: _ready,
     Blocker.PULLING: _pulled,
     Blocker.UNPULLED: _pulled,
+    Blocker.TOO_MANY_UNREACHABLE: lambda world, node: rolling(world, unreachable_nodes=None),
     Blocker.DOMAIN: lambda world, node: rolling(world, topology=None),
     Blocker.STALE: lambda world, node: replace(world, fresh=True),
 }

@@ -168,6 +168,25 @@ def unreachable(world: World, node: str) -> bool:
     return any(one.unreachable for one in world.nodes if one.name == node)
 
 
+def left_out(world: World) -> set[str]:
+    """The unreachable nodes that are not waited for."""
+    return set() if too_many_unreachable(world) or not _may_be_left_out(world) else _silent(world)
+
+
+def too_many_unreachable(world: World) -> bool:
+    most = _may_be_left_out(world)
+    return most > 0 and len(_silent(world)) > most
+
+
+def _silent(world: World) -> set[str]:
+    return {one.name for one in world.nodes if one.unreachable} & eligible(world)
+
+
+def _may_be_left_out(world: World) -> int:
+    asked = rolling(world).unreachable_nodes
+    return 0 if asked is None else limit(world, asked.leave_out, round_up=False)
+
+
 def in_update_order(world: World, nodes: Iterable[str]) -> list[str]:
     """By the rules of `order`, where values of these worlds have no digits; then by name, descending."""
     labels = {one.name: one.labels for one in world.nodes}

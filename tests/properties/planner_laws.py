@@ -30,6 +30,7 @@ from tests.properties.planner_facts import (
     is_available,
     is_progressive,
     last_hash,
+    left_out,
     limit,
     live,
     of_current,
@@ -42,6 +43,7 @@ from tests.properties.planner_facts import (
     runs_on,
     served,
     serving,
+    too_many_unreachable,
     unfit,
     unreachable,
     updated,
@@ -133,7 +135,7 @@ def the_name_of_a_new_pod_is_free(world: World, plan: Plan) -> None:
 def the_update_takes_down_no_more_than_max_unavailable(world: World, plan: Plan) -> None:
     most = limit(world, rolling(world).max_unavailable, round_up=True) or 1
     for up in (served(world), serving(world)):
-        gone_already = len(eligible(world) - up - unfit(world))
+        gone_already = len(eligible(world) - up - unfit(world) - left_out(world))
         assert len({*outgoing(plan)} & up) <= max(most - gone_already, 0)
 
 
@@ -153,7 +155,7 @@ def the_limits_of_failure_domains_are_kept(world: World, plan: Plan) -> None:
     touched = {domain for domain, there in by_domain.items() if there & taken}
     for domain in touched if topology.max_unavailable is not None else ():
         there = by_domain[domain]
-        short = there & both if surging else there - up - unfit(world)
+        short = there & both if surging else there - up - unfit(world) - left_out(world)
         assert len(short | there & taken) <= scaled(topology.max_unavailable, len(there), round_up=True)
     mine = both if surging else {node for node in updated(world) - up if not unreachable(world, node)}
     known = {*(rollout_of(world.daemonset.status).unavailable_before or ())}
@@ -180,6 +182,10 @@ def paused_or_on_delete_nothing_is_updated(world: World, plan: Plan) -> None:
     if rolling(world).paused or world.daemonset.rolling_update is None:
         assert not update_moves(world, plan)
         assert not deletes(plan, actions.DeleteReason.SURPLUS)
+
+
+def with_too_many_unreachable_nodes_nothing_is_updated(world: World, plan: Plan) -> None:
+    assert not too_many_unreachable(world) or not update_moves(world, plan)
 
 
 def what_may_only_stay_goes_when_others_serve(world: World, plan: Plan) -> None:
@@ -377,6 +383,7 @@ LAWS: tuple[Law, ...] = (
     the_limits_of_failure_domains_are_kept,
     surging_keeps_its_limit,
     paused_or_on_delete_nothing_is_updated,
+    with_too_many_unreachable_nodes_nothing_is_updated,
     what_may_only_stay_goes_when_others_serve,
     with_partitioned_scaling_a_new_node_waits_for_room,
     only_selected_and_reachable_nodes_are_updated,
