@@ -174,21 +174,6 @@ def test_the_machines_own_kubectl_builds_the_same(build: Build, overlay: str) ->
         assert documents(kustomized(Path(own), MANIFESTS / folder)) == documents(build(folder)), folder
 
 
-def test_every_monitor_asks_for_a_port_that_is_there(built: list[JSONObject]) -> None:
-    for monitor in find(built, "ServiceMonitor"):
-        chosen = dig(monitor, "spec.selector.matchLabels")
-        assert isinstance(chosen, dict)
-        services = [
-            one
-            for one in find(built, "Service")
-            if isinstance(labels := dig(one, "metadata.labels"), dict) and chosen.items() <= labels.items()
-        ]
-        ports = {port["name"] for one in services for port in items(one, "spec.ports")}
-        asked = {endpoint["port"] for endpoint in items(monitor, "spec.endpoints")}
-        assert asked, dig(monitor, "metadata.name")
-        assert asked <= ports, f"{dig(monitor, 'metadata.name')} finds {len(services)} services with ports {ports}"
-
-
 @pytest.mark.parametrize("name", [one for one in overlays() if one != "namespaced"])
 def test_whoever_looks_after_all_namespaces_has_both_guards(build: Build, name: str) -> None:
     there = {(one["kind"], dig(one, "metadata.name")) for one in documents(build(f"overlays/{name}"))}

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -31,16 +30,14 @@ _GROUPING = re.compile(r"\b(?:by|without|on|ignoring|group_left|group_right)\s*\
 _MATCHER = re.compile(r'(\w+)\s*(?:=~|!~|!=|=)\s*""')
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(NamedTuple):
     """One query and where it stands."""
 
     place: str
     expression: str
 
 
-@dataclass(frozen=True, slots=True)
-class Reads:
+class Reads(NamedTuple):
     """What an expression reads: each metric with the labels that are matched on it, and the labels it groups by."""
 
     metrics: dict[str, set[str]]

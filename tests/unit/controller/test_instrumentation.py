@@ -37,31 +37,22 @@ CREATE = CreatePod(node="node-0", name="node-0-v2", revision=revision("v2"))
 SURGING = ds("v2", max_surge=1)
 
 
+@pytest.mark.parametrize("stays", [True, False])
+async def test_an_update_is_timed_where_the_node_stays(stays: bool) -> None:
+    nodes = (node("node-0"),) if stays else ()
+    office = Office(ds("v2"), nodes=nodes)
+    office.acted(ds("v2"), DELETE, CREATE)
+    surging = Office(SURGING, nodes=nodes, pods=everywhere(1))
+    surging.acted(SURGING, CREATE)
+    assert (office.updated(ds("v2")), surging.updated(SURGING)) == (stays, stays), "gone with its pod, or meanwhile"
+
+
 async def test_an_update_is_forgotten_with_its_node() -> None:
     office = Office(ds("v2"), nodes=(node("node-0"),))
     office.acted(ds("v2"), DELETE)
     office.lose(node("node-0"))
     office.acted(ds("v2"), CREATE)
     assert office.updated(ds("v2")) == 0
-
-
-async def test_an_update_is_timed_where_the_node_stays() -> None:
-    office = Office(ds("v2"), nodes=(node("node-0"),))
-    office.acted(ds("v2"), DELETE, CREATE)
-    assert office.updated(ds("v2")) == 1
-
-
-async def test_no_update_begins_on_a_node_deleted_with_its_pod() -> None:
-    office = Office(ds("v2"))
-    office.acted(ds("v2"), DELETE, CREATE)
-    assert office.updated(ds("v2")) == 0
-
-
-async def test_no_surge_begins_on_a_node_deleted_during_the_create() -> None:
-    staying, gone = (Office(SURGING, nodes=nodes, pods=everywhere(1)) for nodes in ((node("node-0"),), ()))
-    for office in (staying, gone):
-        office.acted(SURGING, CREATE)
-    assert (staying.updated(SURGING), gone.updated(SURGING)) == (1, 0)
 
 
 async def test_a_pass_that_ends_after_its_daemonset_leaves_nothing_behind() -> None:

@@ -14,17 +14,13 @@ from controller.api.names import HASH_LABEL
 from controller.api.readiness_gates import ReadinessGate
 from controller.inplace.change import InPlaceChange
 from controller.kube.errors import AlreadyExists, Conflict, NotFound
-from controller.kube.requests import DAEMONSETS, NotConnected, Request, Response
+from controller.kube.requests import NotConnected, Request, Response
 from controller.planner import actions
-from controller.planner.plan import plan
-from controller.planner.status import Status
 from controller.planner.world import FormerPod, Predecessor
-from controller.reconcile import status_writer
 from controller.runtime.expectations import OF_PODS, CacheProgress
 from tests.beds.dependencies import Acting, refusal, stored
 from tests.beds.scripted import Answer, ok
-from tests.beds.virtual_time import virtually
-from tests.beds.worlds import LABELS, NOW, OURS, ds, everywhere, pod, revision, template, world
+from tests.beds.worlds import LABELS, NOW, OURS, ds, pod, revision, template
 
 OUTDATED = actions.DeleteReason.OUTDATED
 GATE = ReadinessGate(type="InPlaceUpdateReady", open=False, present=True, index=1)
@@ -112,50 +108,6 @@ def test_every_write_carries_its_precondition(
 
 def test_no_kind_of_write_is_missing_here() -> None:
     assert {type(action) for action, _, _ in GUARDS} == set(get_args(actions.Action))
-
-
-def wanted() -> Status:
-    status = plan(world(pods=everywhere(5))).status
-    assert status is not None
-    return status
-
-
-def status_guard(acting: Acting, status: Status) -> dict[str, str]:
-    own = acting.state.status_writer.own
-    change = status_writer.due_status(acting.daemonset, status, own.latest(acting.daemonset), NOW)
-    assert change is not None
-    acting.script.answers[:] = [ok()]
-    client, key = acting.dependencies.client, acting.daemonset.key
-    written = virtually(client.patch(DAEMONSETS, key, change.patch, sub="status"))
-    own.wrote(change.result, written.version, NOW)
-    request = acting.script.requests[-1]
-    assert request.path.endswith("/daemonsets/demo/status")
-    return guard_of(request)
-
-
-def written(version: str, *, cached: str) -> Acting:
-    """Our last status came out at `version`, and the cache shows the object as it was at `cached`."""
-    acting = Acting(daemonset=replace(ds(), version=version))
-    status_guard(acting, wanted())
-    acting.state.status_writer.own.version = int(version)
-    acting.daemonset = replace(acting.daemonset, version=cached, status=acting.state.status_writer.own.status)
-    return acting
-
-
-def test_a_status_is_guarded_by_the_uid_because_only_we_write_its_counts() -> None:
-    status = wanted()
-    assert status_guard(Acting(), status) == {"uid": OURS}
-    assert status.counts is not None
-    other = replace(status, counts=replace(status.counts, number_ready=4))
-    assert status_guard(written("12", cached="10"), other) == {"uid": OURS}
-
-
-@pytest.mark.parametrize(("cached", "guard"), [("10", "12"), ("12", "12"), ("15", "15")])
-def test_conditions_are_guarded_by_the_newest_version_known(cached: str, guard: str) -> None:
-    """Others write theirs, and a patch replaces the whole list: what was added since would be lost."""
-    first, *others = wanted().conditions
-    other = replace(wanted(), conditions=(replace(first, message="told anew"), *others))
-    assert status_guard(written("12", cached=cached), other) == {"version": guard}
 
 
 ADOPTIONS: tuple[actions.Action, ...] = (

@@ -33,14 +33,6 @@ async def test_a_terminating_daemonset_is_the_garbage_collectors(spec: dict[str,
     assert (passes.asked, passes.told["planned"]) == ([], 0)
 
 
-@virtual_time
-async def test_a_pass_acts_and_then_says_how_it_stands() -> None:
-    passes = Passes()
-    await passes(ok(), ok())
-    assert passes.asked == ["POST pods", STATUS]
-    assert (passes.statuses, passes.told["written"]) == (["success"], 1)
-
-
 @pytest.mark.parametrize(
     ("answer", "word"),
     [(CONFLICT, "conflict"), (refusal(403, "Forbidden"), "error"), (refusal(500), "error")],

@@ -17,7 +17,7 @@ from controller.reconcile.status_writer import (
     StatusBackoff,
     due_status,
 )
-from tests.beds.worlds import NOW, ds, everywhere, world
+from tests.beds.worlds import NOW, OURS, ds, everywhere, world
 
 THEIRS: JSONObject = {"type": "example.com/Checked", "status": "True", "lastTransitionTime": "2020-01-01T00:00:00Z"}
 
@@ -54,11 +54,25 @@ def test_only_what_differs_is_written_and_conditions_of_others_stay() -> None:
     status = status_of()
     assert status.counts is not None
     other = replace(status, counts=replace(status.counts, number_ready=3))
-    _guard, *operations = changed(shown(status), other).patch
+    guard, *operations = changed(shown(status), other).patch
     assert operations == [{"op": "add", "path": "/status/numberReady", "value": 3}]
+    assert guard == changed(ds(), status).patch[0] == {"op": "replace", "path": "/metadata/uid", "value": OURS}
     after = changed(shown(status, THEIRS), status_of(ready=3)).result
     assert after.conditions is not None
     assert after.conditions[0] == THEIRS
+
+
+@pytest.mark.parametrize(("cached", "guard"), [("10", "12"), ("12", "12"), ("15", "15")])
+def test_conditions_are_guarded_by_the_newest_version_known(cached: str, guard: str) -> None:
+    """Others write theirs, and a patch replaces the whole list: what was added since would be lost."""
+    there, own, (first, *others) = shown(status_of()), OwnStatus(), status_of().conditions
+    assert there.status is not None
+    own.wrote(there.status, "12", NOW)
+    before = replace(there, version=cached)
+    other = replace(status_of(), conditions=(replace(first, message="told anew"), *others))
+    change = due_status(before, other, own.latest(before), NOW)
+    assert change is not None
+    assert change.patch[0] == {"op": "replace", "path": "/metadata/resourceVersion", "value": guard}
 
 
 def test_the_time_of_a_condition_moves_when_it_turns_and_only_then() -> None:
