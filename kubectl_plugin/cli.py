@@ -10,7 +10,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping
 from copy import copy
-from dataclasses import Field, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import cache, partial
 from typing import Annotated, Any, get_args, get_type_hints
 
@@ -190,12 +190,11 @@ def _with_flags(body: Callable[..., None], *groups: Any) -> Callable[..., None]:
     """
     parameters = [inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)]
     parameters += [one for group in groups for one in _options(group)]
+    repeated = {one.name for group in groups for one in fields(group) if one.default == ()}
 
     def call(ctx: typer.Context, **values: Any) -> None:
-        records = (
-            group(**{one.name: _given_value(one, values[one.name]) for one in fields(group)}) for group in groups
-        )
-        body(ctx, *records)
+        given = {name: tuple(value or ()) if name in repeated else value for name, value in values.items()}
+        body(ctx, *(group(**{one.name: given[one.name] for one in fields(group)}) for group in groups))
 
     call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # read by inspect
     call.__annotations__ = {one.name: one.annotation for one in parameters}
@@ -218,10 +217,6 @@ def _options(group: Any) -> list[inspect.Parameter]:
         hint = Annotated[kind, how]
         found.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint))
     return found
-
-
-def _given_value(field: Field[Any], value: Any) -> Any:
-    return tuple(value or ()) if field.default == () else value
 
 
 @cache

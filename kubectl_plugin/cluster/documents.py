@@ -23,6 +23,7 @@ from controller.kube.requests import (
     DAEMONSETS,
     JSON_PATCH,
     PAGE_SIZE,
+    GroupVersionResource,
     Query,
     Request,
     Resource,
@@ -94,7 +95,7 @@ class _WatchEvent(View):
 _event_decoder = msgspec.json.Decoder(_WatchEvent)
 
 
-async def get(session: Session, resource: AnyResource, key: Key) -> JSONObject:
+async def get(session: Session, resource: GroupVersionResource, key: Key) -> JSONObject:
     """Raises ApiError; NotFound has an empty `name` if the kind is not served."""
     return await ask(session, resource.path(key), resource.describe(key), JSONObject)
 

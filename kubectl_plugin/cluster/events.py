@@ -66,6 +66,7 @@ async def record_event(session: Session, snapshot: Snapshot, result: str, done: 
 
 def _event(snapshot: Snapshot, result: str, done: LastAction) -> JSONObject:
     daemonset = snapshot.daemonset
+    by, why = f" by {done.by}" if done.by else "", f": {done.reason}" if done.reason else ""
     return {
         "apiVersion": "v1",
         "kind": "Event",
@@ -79,7 +80,7 @@ def _event(snapshot: Snapshot, result: str, done: LastAction) -> JSONObject:
         },
         "type": "Normal",
         "reason": REASONS[done.verb],
-        "message": _message(result, done)[:_MESSAGE_LENGTH],
+        "message": f"{result}{by}{why}"[:_MESSAGE_LENGTH],
         "source": {"component": PROGRAM},
         "reportingComponent": PROGRAM,
         "reportingInstance": done.client,
@@ -87,11 +88,6 @@ def _event(snapshot: Snapshot, result: str, done: LastAction) -> JSONObject:
         "lastTimestamp": done.at,
         "count": 1,
     }
-
-
-def _message(result: str, done: LastAction) -> str:
-    by = f" by {done.by}" if done.by else ""
-    return f"{result}{by}: {done.reason}" if done.reason else f"{result}{by}"
 
 
 async def last_log_line(session: Session, pod: Key, container: str) -> str:

@@ -15,14 +15,14 @@ from msgspec.structs import replace
 
 from controller.api.containers import ContainerView
 from controller.api.names import GROUP, LEASE_NAME
-from controller.api.objects import JSONObject, Key, ObjectMeta, View, items_of, value_at
+from controller.api.objects import JSONObject, Key, View, items_of, value_at
 from controller.api.pod import PodView
 from controller.kube.errors import ApiError, Forbidden, NotFound, Unreachable
-from controller.kube.requests import DAEMONSETS, PODS, Resource
+from controller.kube.requests import DAEMONSETS, PODS, GroupVersionResource
 from controller.kube.sender import Call
 from controller.kube.typed import typed
 from kubectl_plugin.cluster import reads
-from kubectl_plugin.cluster.documents import ask, for_each, list_objects, read_items, side_by_side
+from kubectl_plugin.cluster.documents import ask, for_each, get, list_objects, read_items, side_by_side
 from kubectl_plugin.cluster.reads import read_as
 from kubectl_plugin.cluster.session import Session
 from kubectl_plugin.errors import NoAnswer
@@ -121,15 +121,6 @@ async def _if_there(answer: Coroutine[object, None, T]) -> T | None:
         return None
 
 
-class _DeploymentStatus(View):
-    ready_replicas: int = 0
-
-
-class _DeploymentView(View):
-    metadata: ObjectMeta
-    status: _DeploymentStatus = _DeploymentStatus()
-
-
 async def answer_or_reason(answer: Awaitable[T]) -> T | NoAnswer:
     """The answer, or why there is none. Raises Unreachable, as no other request would be answered either."""
     try:
@@ -168,17 +159,15 @@ async def our_daemonsets(session: Session) -> tuple[OurDaemonSet, ...]:
 
 async def rival(session: Session) -> Rival:
     """OpenKruise's Lease and Deployment, as far as readable. Raises Forbidden if neither is; Unreachable."""
-    deployment = session.client.get(DEPLOYMENTS, Key(RIVAL_NAMESPACE, RIVAL_DEPLOYMENT))
-    found, replicas = await side_by_side(
+    found, deployment = await side_by_side(
         answer_or_reason(lease_holder(session, Key(RIVAL_NAMESPACE, RIVAL_LEASE))),
-        answer_or_reason(_if_there(deployment)),
+        answer_or_reason(_if_there(get(session, DEPLOYMENTS, Key(RIVAL_NAMESPACE, RIVAL_DEPLOYMENT)))),
     )
-    if isinstance(found, NoAnswer) and isinstance(replicas, NoAnswer):
+    if isinstance(found, NoAnswer) and isinstance(deployment, NoAnswer):
         raise Forbidden("get", f"leases and deployments in {RIVAL_NAMESPACE}", found.why)
-    return Rival(
-        leader=None if isinstance(found, NoAnswer) else found,
-        replicas=None if isinstance(replicas, NoAnswer) else replicas,
-    )
+    ready = value_at(deployment, "status", "readyReplicas") or 0 if isinstance(deployment, dict) else None
+    leader = None if isinstance(found, NoAnswer) else found
+    return Rival(leader=leader, replicas=ready if isinstance(ready, int) else None)
 
 
 def version_of_leader(
@@ -220,13 +209,7 @@ CONTROLLER_PODS = replace(
     read_as(PODS, PodView, _controller_pod),
     only="app.kubernetes.io/name=kruise-ds,app.kubernetes.io/component=controller",
 )
-DEPLOYMENTS: Resource[_DeploymentView, int] = Resource(
-    group="apps",
-    plural="deployments",
-    wire=_DeploymentView,
-    project=lambda deployment: deployment.status.ready_replicas,
-)
-"""Ready replicas of Deployments."""
+DEPLOYMENTS = GroupVersionResource(group="apps", plural="deployments")
 
 
 async def who_am_i(session: Session) -> str:

@@ -68,14 +68,10 @@ def _containers(statuses: Iterable[containers.ContainerStatusView] | None) -> It
             ready=one.ready,
             restarts=one.restart_count,
             waiting=waiting.reason,
-            message=_first_of(ended.message if ended else "", waiting.message),
+            message=(ended.message.strip() if ended else "") or waiting.message.strip(),
             exit_code=ended.exit_code if ended else None,
             ended=ended.reason if ended else "",
         )
-
-
-def _first_of(*texts: str) -> str:
-    return next((text.strip() for text in texts if text.strip()), "")
 
 
 def _revision_detail(view: revision.RevisionView) -> RevisionDetail | None:

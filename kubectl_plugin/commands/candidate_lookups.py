@@ -11,7 +11,7 @@ import typer
 
 from controller.api.daemonset import DaemonSetView, project
 from controller.api.names import GROUP, KIND
-from controller.api.objects import Key, ObjectMeta, View, value_at
+from controller.api.objects import JSONObject, Key, items_of, value_at
 from controller.kube.config import kubeconfigs, read_files
 from controller.kube.requests import DAEMONSETS, REVISIONS, GroupVersionResource
 from kubectl_plugin.changes.images import images_by_container
@@ -29,24 +29,6 @@ TAB_SECONDS: Final = 2.0
 """Seconds that the reads of one completion may take."""
 NAMESPACES: Final = GroupVersionResource(plural="namespaces", namespaced=False)
 AT_MOST: Final = (("limit", "500"),)
-
-
-class _Rollout(View):
-    phase: str = ""
-
-
-class _Status(View):
-    rollout: _Rollout | None = None
-
-
-class _Item(View):
-    metadata: ObjectMeta
-    revision: int = 0
-    status: _Status = _Status()
-
-
-class _Items(View):
-    items: tuple[_Item, ...] | None = None
 
 
 def names(host: Host, ctx: typer.Context, incomplete: str) -> list[str]:
@@ -86,7 +68,7 @@ def steps(host: Host, ctx: typer.Context, _: str) -> list[str]:
 
 
 def namespaces(host: Host, ctx: typer.Context, _: str) -> list[str]:
-    return [item.metadata.name for item in _items(host, ctx, NAMESPACES)]
+    return [_name_of(item) for item in _items(host, ctx, NAMESPACES)]
 
 
 def revisions(host: Host, ctx: typer.Context, _: str) -> list[str]:
@@ -95,8 +77,8 @@ def revisions(host: Host, ctx: typer.Context, _: str) -> list[str]:
     if not name:
         return []
     found = [item for item in _items(host, ctx, REVISIONS) if _is_owned_by(item, name)]
-    found.sort(key=lambda item: item.revision, reverse=True)
-    return [_offer(str(item.revision), item.metadata.name) for item in found]
+    numbers = sorted(((int(str(item["revision"])), _name_of(item)) for item in found), reverse=True)
+    return [_offer(str(number), revision) for number, revision in numbers]
 
 
 def contexts(_: Host, ctx: typer.Context, __: str) -> list[str]:
@@ -109,18 +91,21 @@ def _names(host: Host, ctx: typer.Context, incomplete: str, kind: GroupVersionRe
     prefix, slash, _ = incomplete.rpartition("/")
     typed = {word.rpartition("/")[2] for word in _typed_words(ctx)}
     return [
-        _offer(f"{prefix}{slash}{item.metadata.name}", item.status.rollout.phase if item.status.rollout else "")
+        _offer(f"{prefix}{slash}{name}", str(value_at(item, "status", "rollout", "phase") or ""))
         for item in _items(host, ctx, kind)
-        if item.metadata.name not in typed
+        if (name := _name_of(item)) not in typed
     ]
 
 
-def _items(host: Host, ctx: typer.Context, kind: GroupVersionResource) -> tuple[_Item, ...]:
+def _items(host: Host, ctx: typer.Context, kind: GroupVersionResource) -> list[JSONObject]:
+    def listed(session: Session) -> Coroutine[object, object, JSONObject]:
+        return ask(session, kind.collection(session.namespace), kind.name, JSONObject, query=AT_MOST, verb="list")
 
-    def listed(session: Session) -> Coroutine[object, object, _Items]:
-        return ask(session, kind.collection(session.namespace), kind.name, _Items, query=AT_MOST, verb="list")
+    return items_of(_read(host, ctx, listed).get("items"))
 
-    return _read(host, ctx, listed).items or ()
+
+def _name_of(item: JSONObject) -> str:
+    return str(value_at(item, "metadata", "name"))
 
 
 def _read(host: Host, ctx: typer.Context, read: Callable[[Session], Coroutine[object, object, T]]) -> T:
@@ -156,9 +141,10 @@ def _first_name(ctx: typer.Context) -> str:
     return next((word.rpartition("/")[2] for word in _typed_words(ctx) if "=" not in word), "")
 
 
-def _is_owned_by(item: _Item, name: str) -> bool:
-    owners = item.metadata.owner_references or ()
-    return any((owner.group, owner.kind, owner.name) == (GROUP, KIND, name) for owner in owners)
+def _is_owned_by(item: JSONObject, name: str) -> bool:
+    owners = items_of(value_at(item, "metadata", "ownerReferences"))
+    kinds = [(str(one.get("apiVersion")).partition("/")[0], one.get("kind"), one.get("name")) for one in owners]
+    return (GROUP, KIND, name) in kinds
 
 
 def _offer(value: str, words: str) -> str:

@@ -11,7 +11,7 @@ from controller.api.formats import counted
 from controller.api.names import GROUP
 from controller.api.objects import JSONObject
 from kubectl_plugin.cluster import installation
-from kubectl_plugin.cluster.documents import side_by_side
+from kubectl_plugin.cluster.documents import for_each, side_by_side
 from kubectl_plugin.cluster.installation import answer_or_reason, review_right, served_versions, server_version
 from kubectl_plugin.cluster.session import Invocation
 from kubectl_plugin.errors import NoAnswer
@@ -19,7 +19,7 @@ from kubectl_plugin.flags import Options
 from kubectl_plugin.host import COMPLETION, PLUGIN, Host
 from kubectl_plugin.render.listings import checks_text
 from kubectl_plugin.rollout.document import document
-from kubectl_plugin.rollout.installation import DoctorCheck, Facts, Level, Machine, Right, checkup, problems
+from kubectl_plugin.rollout.installation import DoctorCheck, Facts, Level, Machine, checkup, problems
 from kubectl_plugin.wording import for_cluster
 
 WANTED = (
@@ -55,7 +55,10 @@ async def doctor(invocation: Invocation, _: Options) -> int:
 
 async def _facts(invocation: Invocation) -> Facts:
     session = invocation.session
-    here, rights = await side_by_side(look_around(invocation.host), _rights(invocation))
+    here, rights = await side_by_side(
+        look_around(invocation.host),
+        for_each(WANTED, lambda one: review_right(session, *one, "" if one[2] == "nodes" else session.namespace)),
+    )
     server, served, pods, rival, daemons = await side_by_side(
         answer_or_reason(server_version(session)),
         answer_or_reason(served_versions(session)),
@@ -101,15 +104,6 @@ async def _kubectl(host: Host) -> str | NoAnswer:
         return NoAnswer(f"{program} does not answer")
     except (ValueError, KeyError, TypeError):
         return NoAnswer(f"{program} does not say")
-
-
-async def _rights(invocation: Invocation) -> tuple[Right, ...]:
-    session = invocation.session
-    asked = [
-        review_right(session, verb, group, resource, "" if resource == "nodes" else session.namespace)
-        for verb, group, resource in WANTED
-    ]
-    return await side_by_side(*asked)
 
 
 def _document(checks: tuple[DoctorCheck, ...], count: int) -> JSONObject:

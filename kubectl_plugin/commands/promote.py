@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack
 from dataclasses import replace as with_fields
 from typing import Final
 
@@ -123,15 +122,6 @@ class PromotionWait:
             self._invocation.terminal.note(f"waiting: {interruption or shut.text}")
 
 
-@asynccontextmanager
-async def promotion_wait(invocation: Invocation, seen: Survey, deadline: Deadline) -> AsyncIterator[PromotionWait]:
-    """Watches the DaemonSet while the block runs. Raises ApiError."""
-    async with AsyncExitStack() as stack:
-        async with deadline.enforced():
-            follow = await stack.enter_async_context(following(invocation, (seen.snapshot,)))
-        yield PromotionWait(invocation, seen, deadline, follow)
-
-
 async def promote(invocation: Invocation, asked: Asked) -> int:
     if asked.full and asked.to is not None:
         raise UsageError("give --full or --to, not both")
@@ -160,7 +150,10 @@ async def promote(invocation: Invocation, asked: Asked) -> int:
     asks = _change(seen, to, judge).ask
     if asks is not None and await ask_before_write(invocation, seen.snapshot.key.name, asks, acting):
         acting = with_fields(acting, yes=True)
-    async with promotion_wait(invocation, seen, deadline) as gate:
+    async with AsyncExitStack() as stack:
+        async with deadline.enforced():
+            follow = await stack.enter_async_context(following(invocation, (seen.snapshot,)))
+        gate = PromotionWait(invocation, seen, deadline, follow)
         if not asked.force:
             seen = await gate.until_open(soak)
         change = with_fields(_change(seen, to, judge), ask=None)

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from controller.kube.requests import Request
-from tests.beds.api import DAEMONSETS, PODS, Api
+from tests.beds.api import DAEMONSETS, PODS, Api, Object
 from tests.beds.nodes.stages import DEAD
 from tests.beds.simulator.kinds import PODS as PODS_KIND
-from tests.beds.simulator.refusal import Refused
 from tests.plugin import kept
 from tests.plugin.playing import NAMESPACE, PATIENCE, Scene
 from tests.plugin.scene import NAME, daemonset
@@ -51,62 +50,42 @@ def test_two_that_are_open_at_a_time_are_two() -> None:
         assert again is other
 
 
-def no_pods(attempt: object) -> None:
-    raise Refused(403, "Forbidden", str(attempt))
+def edit(scene: Scene, value: str | None) -> Object:
+    return scene.do(scene.edit({"metadata": {"annotations": {"a": value}}}))
 
 
-def edited(scene: Scene) -> None:
-    scene.do(scene.edit({"metadata": {"annotations": {"a": "b"}}}))
-
-
-def edited_and_back(scene: Scene) -> None:
-    edited(scene)
-    scene.do(scene.edit({"metadata": {"annotations": {"a": None}}}))
-
-
-def tried(scene: Scene) -> None:
-    """The next uid is another one."""
-    scene.do(scene.api.create(DAEMONSETS, {**daemonset(), "metadata": {"name": "other"}}, dryRun="All"))
-
-
-def changed_in_place(scene: Scene) -> None:
+def stored_in_place(scene: Scene) -> None:
     (stored, *_) = next(iter(of_kind.values()) for of_kind in scene.cluster.store.objects.values() if of_kind)
     stored.object["metadata"]["labels"] = {"a": "b"}
 
 
-def sent(scene: Scene) -> None:
+async def begun() -> asyncio.Task[None]:
     """Somebody who does something later."""
-
-    async def begin() -> asyncio.Task[None]:
-        return asyncio.create_task(asyncio.sleep(PATIENCE))
-
-    scene.do(begin())
+    return asyncio.create_task(asyncio.sleep(PATIENCE))
 
 
-def exchanged(scene: Scene) -> None:
-    scene.api = Api(scene.api.transport, NAMESPACE)
-
-
-def understands_less(scene: Scene) -> None:
-    scene.cluster.watch_list = False
+def other() -> Object:
+    return {**daemonset(), "metadata": {"name": "other"}}
 
 
 TOUCHES: dict[str, Callable[[Scene], Any]] = {
-    "an edit": edited,
-    "an edit that was taken back": edited_and_back,
-    "a dry run": tried,
-    "a stored object": changed_in_place,
-    "a task": sent,
-    "a part": exchanged,
+    "an edit": lambda scene: edit(scene, "b"),
+    "an edit that was taken back": lambda scene: (edit(scene, "b"), edit(scene, None)),
+    "a dry run, after which the next uid is another one": lambda scene: scene.do(
+        scene.api.create(DAEMONSETS, other(), dryRun="All")
+    ),
+    "a stored object": stored_in_place,
+    "a task": lambda scene: scene.do(begun()),
+    "a part": lambda scene: setattr(scene, "api", Api(scene.api.transport, NAMESPACE)),
     "a second": lambda scene: scene.pass_time(1.0),
     "a pod": lambda scene: scene.do(scene.api.delete(PODS, scene.do(scene.pod_on("a-01"))["metadata"]["name"])),
     "a node": lambda scene: scene.nodes.behave("a-01", DEAD),
     "all nodes": lambda scene: scene.nodes.behave("*", DEAD),
-    "who decides": lambda scene: scene.cluster.admission.append(no_pods),
+    "who decides": lambda scene: scene.cluster.admission.append(print),
     "what cannot be changed": lambda scene: scene.cluster.frozen.add("uid"),
     "what is remembered": lambda scene: scene.cluster.store.compact(),
     "a watch": lambda scene: next(iter(scene.cluster.store.watches[PODS_KIND])).close(),
-    "what the server understands": understands_less,
+    "what the server understands": lambda scene: setattr(scene.cluster, "watch_list", False),
     "the controller": lambda scene: scene.do(scene.controller.kill()),
 }
 

@@ -82,62 +82,6 @@ async def test_every_verb_writes_what_it_says(place: Place) -> None:
     assert told == {"Paused", "Resumed", "PartitionSet", "ImageSet", "Restarted"}
 
 
-@pytest.mark.parametrize("before", ["create", "apply", "apply --server-side"])
-async def test_apply_writes_what_kubectl_would_and_the_partition(place: Place, tmp_path: Path, before: str) -> None:
-    """Whoever wrote the object before. kubectl then changes nothing of the spec, and removes what the file says no
-    more. Fields of `kubectl create` are in conflict, as with `kubectl apply --server-side`."""
-
-    async def kubectl(*words: str) -> str:
-        done = await place.plane.run_kubectl(*words, "-f", str(path), "-n", place.namespace)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    def write(image: str, **spec: object) -> None:
-        manifest = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "DaemonSet", **demo("one")}
-        manifest["metadata"] = {"name": "one"}
-        manifest["spec"]["template"]["spec"]["containers"][0]["image"] = image
-        manifest["spec"] |= spec
-        path.write_text(json.dumps(manifest))
-
-    path = tmp_path / "one.json"
-    write("agent:1", minReadySeconds=10)
-    await kubectl(*before.split())
-    write("agent:2", minReadySeconds=20)
-    taken = ["--force-conflicts"] if before == "create" else []
-    if taken:
-        await place.act("apply", "-f", str(path), "--hold-at", "3", "-y", code=6)
-    assert "configured" in await place.act("apply", "-f", str(path), "--hold-at", "3", "-y", *taken)
-    one = await place.api.get(DAEMONSETS, "one")
-    assert one["spec"]["template"]["spec"]["containers"][0]["image"] == "agent:2"
-    assert (one["spec"]["minReadySeconds"], one["metadata"]["generation"]) == (20, 3), "the partition, then all else"
-    assert one["spec"]["updateStrategy"]["rollingUpdate"]["partition"] == 3
-    assert "unchanged" in await place.act("apply", "-f", str(path), "--hold-at", "3", "-y")
-    await kubectl("apply")
-    assert (await place.api.get(DAEMONSETS, "one"))["metadata"]["generation"] == 3
-    write("agent:2")
-    await kubectl("apply")
-    one = await place.api.get(DAEMONSETS, "one")
-    assert one["spec"].get("minReadySeconds") in (None, 0)
-    assert one["spec"]["updateStrategy"]["rollingUpdate"]["partition"] == 3, "the file has never had it"
-
-
-async def test_apply_creates_what_is_missing_after_a_check_by_the_server(place: Place, tmp_path: Path) -> None:
-    path = tmp_path / "one.json"
-    manifest = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "DaemonSet", **demo("one")}
-    manifest["metadata"] = {"name": "one"}
-    path.write_text(json.dumps(manifest))
-    assert "one created (server dry run)" in await place.act("apply", "-f", str(path), "-y", "--dry-run=server")
-    assert "one created" in await place.act("apply", "-f", str(path), "--hold-at", "50%", "-y")
-    made = await place.api.get(DAEMONSETS, "one")
-    assert made["spec"]["updateStrategy"]["rollingUpdate"]["partition"] == "50%"
-    done = await place.plane.run_kubectl("apply", "-f", str(path), "-n", place.namespace)
-    assert done.returncode == 0, done.stderr
-    assert (await place.api.get(DAEMONSETS, "one"))["spec"] == made["spec"]
-    manifest["spec"]["selector"] = {"matchLabels": {"app": "other"}}
-    path.write_text(json.dumps(manifest))
-    await place.act("apply", "-f", str(path), code=1)
-
-
 async def test_apply_takes_the_manifest_at_a_url_that_kubectl_takes(place: Place) -> None:
     asked: list[str] = []
 

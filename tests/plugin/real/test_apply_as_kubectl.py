@@ -139,6 +139,14 @@ CASES = {
     "applied by the client, changed by another": Case(
         text(manifest()), ((CLIENT, manifest(meta=TEAM)), ((*PATCH, '{"metadata":{"labels":{"a":"b"}}}'), manifest()))
     ),
+    "made by kubectl create": Case(
+        text(manifest(minReadySeconds=9)), ((("create",), manifest(minReadySeconds=5)),), refused=True
+    ),
+    "taken over from kubectl create": Case(
+        text(manifest(minReadySeconds=9)),
+        ((("create",), manifest(minReadySeconds=5)),),
+        flags=("--force-conflicts",),
+    ),
     "another manager's name": Case(text(manifest()), flags=("--field-manager=deployer",)),
     "apps.kruise.io/v9": Case(text({**manifest(), "apiVersion": "apps.kruise.io/v9"}), refused=True),
     "generateName": Case(text(manifest(meta={"name": None, "generateName": "agent-"})), refused=True),

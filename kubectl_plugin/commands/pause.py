@@ -1,0 +1,46 @@
+"""`pause` and `resume`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from controller.api.objects import JSONObject
+from kubectl_plugin.changes import pausing
+from kubectl_plugin.cluster.documents import side_by_side
+from kubectl_plugin.cluster.installation import who_am_i
+from kubectl_plugin.cluster.reads import HURRY, completed
+from kubectl_plugin.cluster.session import Invocation
+from kubectl_plugin.commands.change_flow import EditOfOne, carry_out, choose, note_failed_reads, will_ask
+from kubectl_plugin.options import PauseOptions, ResumeOptions
+from kubectl_plugin.rollout.snapshot import Snapshot
+
+
+async def pause(invocation: Invocation, asked: PauseOptions) -> int:
+    """Writes one object without a prompt and before other reads: pausing is urgent, and `resume` undoes it."""
+
+    async def whole(documents: Sequence[JSONObject]) -> tuple[Snapshot, ...]:
+        found = await completed(invocation, documents, within=HURRY)
+        note_failed_reads(invocation, found)
+        return found
+
+    async def what_stops(paused: Sequence[JSONObject]) -> list[tuple[str, ...]]:
+        return [pausing.what_stops(one) for one in await whole(paused)]
+
+    def change_of(snapshot: Snapshot) -> EditOfOne:
+        edit = pausing.pause(snapshot)
+        told = pausing.what_stops(snapshot, edit.operations) if shown and edit.operations else ()
+        return EditOfOne(snapshot, replace(edit, details=told))
+
+    by, found = await side_by_side(who_am_i(invocation.session), choose(invocation, asked, asked.names, alone=True))
+    shown = len(found) > 1 and will_ask(invocation, asked)
+    if shown:
+        found = await whole([one.document for one in found])
+    later = None if shown else what_stops
+    return await carry_out(invocation, found, change_of, asked, verb="pause", by=by, told_later=later)
+
+
+async def resume(invocation: Invocation, asked: ResumeOptions) -> int:
+    found = await choose(invocation, asked, asked.names, within=HURRY)
+    return await carry_out(invocation, found, lambda one: EditOfOne(one, pausing.resume(one)), asked, verb="resume")

@@ -1,0 +1,36 @@
+"""`set-image`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kubectl_plugin.changes.images import parse_images, set_images
+from kubectl_plugin.cluster.previews import daemonset_in, with_admission
+from kubectl_plugin.cluster.session import Invocation
+from kubectl_plugin.commands.change_flow import EditOfOne, carry_out, choose
+from kubectl_plugin.errors import CommandError, UsageError
+from kubectl_plugin.forecast.what_if import TriedSettings, as_tried
+from kubectl_plugin.options import SetImageOptions
+from kubectl_plugin.rollout.snapshot import Snapshot
+from kubectl_plugin.units import int_or_percent
+
+
+async def set_image(invocation: Invocation, asked: SetImageOptions) -> int:
+    images = parse_images([word for word in asked.words if "=" in word])
+    if not images:
+        raise UsageError("which image? use set-image NAME CONTAINER=IMAGE, or *=IMAGE")
+    hold_at = int_or_percent(asked.hold_at, "--hold-at") if asked.hold_at is not None else None
+    chosen = await choose(invocation, asked, tuple(word for word in asked.words if "=" not in word))
+    found = [await _with_admission(invocation, one, images) for one in chosen]
+    return await carry_out(
+        invocation, found, lambda one: EditOfOne(one, set_images(one, images, hold_at)), asked, verb="set-image"
+    )
+
+
+async def _with_admission(invocation: Invocation, snapshot: Snapshot, images: Mapping[str, str]) -> Snapshot:
+    try:
+        return await with_admission(
+            invocation, snapshot, daemonset_in(as_tried(snapshot, TriedSettings(images=images)))
+        )
+    except CommandError:
+        return snapshot  # its own change says why it is refused
