@@ -23,8 +23,7 @@ from controller.observe import log
 from controller.observe.http import CannotListen, probe, scrape, server_tls, serving
 from controller.observe.metrics import exposing
 from controller.observe.process_metrics import Heartbeat, heartbeat
-from controller.runtime.leader_election import Watchdog, elected, innermost
-from controller.runtime.lease import LeadershipLost
+from controller.runtime.leader_election import LeaderElector, LeadershipLost, Watchdog, innermost
 from controller.runtime.workers import workers
 from controller.settings import Settings
 from controller.wiring import Parts
@@ -150,10 +149,8 @@ async def _leading(settings: Settings, parts: Parts, watchdog: Watchdog | None) 
     async with AsyncExitStack() as stack:
         if settings.leader_elect:
             report = parts.instrumentation.leadership_changed
-            lock, identity, clock = parts.lease, parts.identity, parts.clock
-            await stack.enter_async_context(
-                elected(parts.leadership, lock, identity, clock, report=report, watchdog=watchdog)
-            )
+            elector = LeaderElector(parts.leadership, parts.lease, parts.identity, parts.clock, report, watchdog)
+            await stack.enter_async_context(elector.leading())
         else:
             parts.leadership.deadline = float("inf")
         parts.metrics.leads.set(1)

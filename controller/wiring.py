@@ -30,8 +30,7 @@ from controller.reconcile.state import DaemonSetStates
 from controller.reconcile.triggers import Triggers
 from controller.runtime.clock import Clock, system_clock
 from controller.runtime.expectations import Expectations
-from controller.runtime.leader_election import Leadership
-from controller.runtime.lease import LeaseLock
+from controller.runtime.leader_election import Leadership, LeaseLock
 from controller.runtime.pacing import PacedQueue
 from controller.settings import Settings
 

@@ -112,7 +112,7 @@ def task_counts() -> Mapping[str, int]:
 
 HEARTBEAT_SECONDS = 0.1
 BLOCKED_SECONDS = 10.0
-"""Seconds; a leader blocked for so long has lost its Lease (`Timing.renew_deadline`)."""
+"""Seconds; a leader blocked for so long has lost its Lease (`leader_election.RENEW_DEADLINE`)."""
 
 
 class Heartbeat:

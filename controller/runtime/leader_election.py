@@ -1,6 +1,7 @@
 """Leader election by a Lease. `Leadership.check` verifies the right to write before each write, by the monotonic
 clock, so a suspended process writes nothing when it resumes. A blocked event loop cannot check; the watchdog thread
-then ends the process before another one may take the Lease."""
+then ends the process before another one may take the Lease. As in client-go, the clock of another holder is never
+trusted: a record expires by how long this process has seen it unchanged; the times in it are informational."""
 
 from __future__ import annotations
 
@@ -9,28 +10,170 @@ import os
 import random
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import aclosing, asynccontextmanager, contextmanager, nullcontext, suppress
+from datetime import UTC, datetime
 from typing import NoReturn, TypeVar
 
-from controller.kube.errors import ApiError, redacted
+from controller.api.objects import JSONObject, Key, ObjectMeta, Part, Value, View, as_json
+from controller.api.patch import add, guarded_by_version
+from controller.kube.client import Client, Events
+from controller.kube.decode import Malformed, Seen
+from controller.kube.errors import AlreadyExists, ApiError, Conflict, NotFound, Unreadable, redacted
+from controller.kube.requests import Refresh, Resource, Transport
+from controller.kube.sender import Sender
 from controller.runtime.clock import Clock, elapsed
-from controller.runtime.lease import (
-    LeadershipLost,
-    Lease,
-    LeaseLock,
-    Timing,
-    held,
-    released,
-    seconds_until_free,
-)
 
 T = TypeVar("T")
 
+LEASE_DURATION, RENEW_DEADLINE, RETRY_PERIOD = 15.0, 10.0, 2.0
+"""Seconds, as in client-go: for which candidates leave an unchanged Lease alone, for which a leader may write after
+its last renewal, and between two renewals or attempts. In this order, or two processes could lead at once."""
+WATCHDOG_SECONDS = (RENEW_DEADLINE + LEASE_DURATION) / 2
+"""From the last renewal until the watchdog ends the process: before others take over."""
+MISSING_SECONDS = LEASE_DURATION - RENEW_DEADLINE
+"""For which candidates leave a missing Lease to its former holder, who creates it again."""
+RELEASED_SECONDS = 1
+"""leaseDurationSeconds of a released Lease, as in client-go; the API does not allow 0."""
 RACE_PAUSE = 0.1
-"""Pause after another candidate won the race, as a share of `Timing.retry_period`."""
+"""Pause after another candidate won the race, as a share of `RETRY_PERIOD`."""
 JITTER = 0.2
 """The largest random share added to a pause, so that two candidates do not keep colliding."""
+
+
+class LeadershipLost(Exception):
+    """Another process may lead, so this one must not write."""
+
+
+class LeaseSpec(Part, omit_defaults=True):
+    holder_identity: str | None = None
+    lease_duration_seconds: int | None = None
+    acquire_time: str | None = None
+    renew_time: str | None = None
+    lease_transitions: int | None = None
+
+
+class Lease(Value):
+    spec: LeaseSpec
+    version: str
+    """The resourceVersion, the precondition of the next write."""
+
+
+def seconds_until_free(lease: Lease | None, observed_at: float, identity: str, now: float) -> float:
+    """Seconds for which a candidate must leave the record alone; 0.0 if it may create or take it. `now` and
+    `observed_at`, when the record was first seen unchanged, are monotonic seconds of this process."""
+    if lease is None:
+        return max(0.0, observed_at + MISSING_SECONDS - now)
+    spec = lease.spec
+    if not spec.holder_identity or spec.holder_identity == identity:
+        return 0.0
+    duration = LEASE_DURATION if spec.lease_duration_seconds is None else spec.lease_duration_seconds
+    return max(0.0, observed_at + duration - now)
+
+
+def held(previous: LeaseSpec | None, identity: str, wall: float) -> LeaseSpec:
+    """The record with `identity` as holder, renewed at `wall` (seconds since 1970)."""
+    now, before = micro_time(wall), previous or LeaseSpec()
+    mine = before.holder_identity == identity
+    return LeaseSpec(
+        holder_identity=identity,
+        lease_duration_seconds=int(LEASE_DURATION),
+        acquire_time=before.acquire_time if mine else now,
+        renew_time=now,
+        lease_transitions=(before.lease_transitions or 0) + (previous is not None and not mine),
+    )
+
+
+def released(previous: LeaseSpec, wall: float) -> LeaseSpec:
+    now = micro_time(wall)
+    return LeaseSpec(
+        holder_identity="",
+        lease_duration_seconds=RELEASED_SECONDS,
+        acquire_time=now,
+        renew_time=now,
+        lease_transitions=previous.lease_transitions,
+    )
+
+
+def micro_time(wall: float) -> str:
+    """`wall` (seconds since 1970) in the form of metav1.MicroTime: UTC, six digits."""
+    return datetime.fromtimestamp(wall, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+class LeaseView(View):
+    metadata: ObjectMeta
+    spec: LeaseSpec = LeaseSpec()
+
+
+LEASES: Resource[LeaseView, Lease] = Resource(
+    group="coordination.k8s.io",
+    plural="leases",
+    wire=LeaseView,
+    project=lambda view: Lease(spec=view.spec, version=view.metadata.resource_version),
+)
+
+
+class LeaseLock:
+    """The record of an election. Its client has neither fence nor throttle, as an election precedes all writes. For
+    any answer not described here, methods raise `ApiError` or `OSError`."""
+
+    def __init__(self, transport: Transport, namespace: str, name: str, *, refresh: Refresh | None = None) -> None:
+        self._client = Client(Sender(transport, refresh=refresh, call_seconds=RETRY_PERIOD))
+        self._key = Key(namespace, name)
+
+    async def get(self) -> Lease | None:
+        """None if the Lease does not exist."""
+        try:
+            return await self._client.get(LEASES, self._key)
+        except NotFound:
+            return None
+
+    async def create(self, spec: LeaseSpec) -> Lease | None:
+        """None if one exists already."""
+        namespace, name = self._key.namespace, self._key.name
+        body: JSONObject = {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"name": name, "namespace": namespace},
+            "spec": as_json(spec),
+        }
+        try:
+            written = await self._client.create(LEASES, namespace, body, name=name)
+        except AlreadyExists:
+            return None
+        return Lease(spec=spec, version=written.version)
+
+    async def update(self, spec: LeaseSpec, version: str) -> Lease | None:
+        """None if it is gone or not at `version` any more."""
+        patch = guarded_by_version(version, add(as_json(spec), "spec"))
+        try:
+            written = await self._client.patch(LEASES, self._key, patch)
+        except (Conflict, NotFound):
+            return None
+        return Lease(spec=spec, version=written.version)
+
+    @asynccontextmanager
+    async def watch(self, version: str) -> AsyncIterator[AsyncIterator[Lease | None]]:
+        """Yields every change after `version`, None for a deletion. Ends when the server ends the watch."""
+        query = (
+            ("fieldSelector", f"metadata.name={self._key.name}"),
+            ("resourceVersion", version),
+            ("timeoutSeconds", "300"),  # five minutes: a connection must not outlive a rotated certificate by much
+        )
+        async with (
+            self._client.watch(LEASES, self._key.namespace, query=query) as bunches,
+            aclosing(_changes(bunches)) as changes,
+        ):
+            yield changes
+
+
+async def _changes(bunches: AsyncIterator[Events[Lease]]) -> AsyncGenerator[Lease | None, None]:
+    async for events in bunches:
+        for event in events:
+            if isinstance(event, Malformed):
+                raise Unreadable("watch", LEASES.describe(event.key), event.reason)
+            if isinstance(event, Seen):
+                yield event.obj
 
 
 class Leadership:
@@ -49,39 +192,6 @@ class Leadership:
             raise LeadershipLost("this process does not lead, or did not renew its lease in time; nothing is written")
 
 
-@asynccontextmanager
-async def elected(
-    leadership: Leadership,
-    lock: LeaseLock,
-    identity: str,
-    clock: Clock,
-    *,
-    report: Callable[[str], None],
-    watchdog: Watchdog | None = None,
-) -> AsyncIterator[None]:
-    """Holds the leadership while the block runs. `identity` must be unique to this process, also after a restart.
-    Entering waits for the Lease without limit. A lost Lease cancels the block and raises `LeadershipLost`; otherwise
-    it is released at the end, so that a standby takes over at once. `report` receives a sentence at each change."""
-    elector = LeaderElector(leadership, lock, identity, clock, report, watchdog)
-    try:
-        await elector.acquire()
-    except asyncio.CancelledError:
-        await elector.withdraw()
-        raise
-    try:
-        async with asyncio.TaskGroup() as group:
-            renewing = group.create_task(elector.renew(), name="leader-lease")
-            with nullcontext() if watchdog is None else watchdog.running():
-                yield
-            renewing.cancel()
-    except BaseExceptionGroup as errors:
-        if lost := errors.subgroup(LeadershipLost):
-            raise LeadershipLost(str(innermost(lost))) from errors
-        raise
-    finally:
-        await elector.release()
-
-
 def innermost(error: BaseException) -> BaseException:
     """The first error in nested exception groups."""
     while isinstance(error, BaseExceptionGroup):
@@ -90,7 +200,8 @@ def innermost(error: BaseException) -> BaseException:
 
 
 class LeaderElector:
-    """Follows, acquires, renews and releases the Lease for one process. Use `elected` instead."""
+    """Follows, acquires, renews and releases the Lease for one process, whose `identity` must be unique, also after a
+    restart. `report` receives a sentence at each change."""
 
     def __init__(
         self,
@@ -99,10 +210,10 @@ class LeaderElector:
         identity: str,
         clock: Clock,
         report: Callable[[str], None],
-        watchdog: Watchdog | None,
+        watchdog: Watchdog | None = None,
     ) -> None:
         self._leadership, self._lock, self._identity, self._clock = leadership, lock, identity, clock
-        self._timing, self._report, self._watchdog = Timing(), report, watchdog
+        self._report, self._watchdog = report, watchdog
         self._lease: Lease | None = None
         self._observed_at: float | None = None
         """Since when the Lease has been unchanged (`elapsed`); None before the first read."""
@@ -112,7 +223,29 @@ class LeaderElector:
         """Whether a write was begun that may have made this process the holder."""
         self._reported = ""
 
-    async def acquire(self) -> None:
+    @asynccontextmanager
+    async def leading(self) -> AsyncIterator[None]:
+        """Holds the leadership while the block runs. Entering waits for the Lease without limit. A lost Lease cancels
+        the block and raises `LeadershipLost`; otherwise it is released at the end, for a standby to take over."""
+        try:
+            await self._acquire()
+        except asyncio.CancelledError:
+            await self._withdraw()
+            raise
+        try:
+            async with asyncio.TaskGroup() as group:
+                renewing = group.create_task(self._renew(), name="leader-lease")
+                with nullcontext() if self._watchdog is None else self._watchdog.running():
+                    yield
+                renewing.cancel()
+        except BaseExceptionGroup as errors:
+            if lost := errors.subgroup(LeadershipLost):
+                raise LeadershipLost(str(innermost(lost))) from errors
+            raise
+        finally:
+            await self._release()
+
+    async def _acquire(self) -> None:
         up_to_date = False
         while True:
             try:
@@ -123,38 +256,38 @@ class LeaderElector:
                     up_to_date = await self._until_free(seconds)
                     continue
                 if self._lease is None:
-                    self._leads_from = elapsed() + self._timing.renew_deadline
+                    self._leads_from = elapsed() + RENEW_DEADLINE
                 up_to_date = await self._write()
                 if self._leadership.is_valid():
                     return
                 if up_to_date:  # ours; but if a Lease was deleted, its holder may not know yet
-                    await asyncio.sleep(min(self._timing.retry_period, max(0.0, self._leads_from - elapsed())))
+                    await asyncio.sleep(min(RETRY_PERIOD, max(0.0, self._leads_from - elapsed())))
                 else:
                     await self._pause(RACE_PAUSE)
             except (ApiError, OSError) as error:
                 self._report_once("cannot reach the leader lease, retrying", error)
                 await self._pause(1.0)
 
-    async def renew(self) -> None:
+    async def _renew(self) -> None:
         """Renews the Lease forever. Raises `LeadershipLost` at the deadline, or when another process holds it."""
-        pause, because = self._timing.retry_period, ""
+        pause, because = RETRY_PERIOD, ""
         while True:  # a renewal is due by the clock, whatever happens
             await asyncio.sleep(min(pause, max(0.0, self._leadership.deadline - elapsed())))
             if not self._leadership.is_valid():
-                self._lose(f"the lease was not renewed for {self._timing.renew_deadline:g} s{because}")
-            began, pause = elapsed(), self._timing.retry_period
+                self._lose(f"the lease was not renewed for {RENEW_DEADLINE:g} s{because}")
+            began, pause = elapsed(), RETRY_PERIOD
             try:
                 if await self._write():
                     because = ""
                 else:
                     await self._check_holder()
-                    pause = RACE_PAUSE * self._timing.retry_period
+                    pause = RACE_PAUSE * RETRY_PERIOD
             except (ApiError, OSError) as error:
                 because = f": {_message(error)}"
                 self._report_once("renewing the leader lease fails, retrying", error)
-                pause = max(0.0, began + self._timing.retry_period - elapsed())
+                pause = max(0.0, began + RETRY_PERIOD - elapsed())
 
-    async def release(self) -> None:
+    async def _release(self) -> None:
         """Releases the Lease, in bounded time and without raising: an unreleased Lease expires anyway."""
         try:
             for _ in range(2):  # twice: the version may be that of a renewal whose answer we did not see
@@ -170,8 +303,8 @@ class LeaderElector:
         finally:
             self._leadership.deadline = float("-inf")
 
-    async def withdraw(self) -> None:
-        """Releases the Lease after a cancelled `acquire`, in bounded time and without raising. A created Lease stays
+    async def _withdraw(self) -> None:
+        """Releases the Lease after a cancelled `_acquire`, in bounded time and without raising. A created Lease stays
         while the holder of a deleted one may still write."""
         if not self._may_be_ours or elapsed() < self._leads_from:
             return
@@ -185,7 +318,7 @@ class LeaderElector:
         lease = self._lease
         if lease is None:
             self._report_once("standing by, there is no leader lease; if it was deleted, its holder may not know yet")
-            await asyncio.sleep(min(seconds, self._timing.retry_period))  # afterwards it may be created
+            await asyncio.sleep(min(seconds, RETRY_PERIOD))  # afterwards it may be created
             return False
         self._report_once(f"standing by, {lease.spec.holder_identity} leads")
         began = elapsed()
@@ -203,14 +336,14 @@ class LeaderElector:
             return False
         except (ApiError, OSError):
             pass  # without a watch, read the Lease every now and then
-        await self._pause(1.0 if elapsed() - began < self._timing.retry_period else RACE_PAUSE)
+        await self._pause(1.0 if elapsed() - began < RETRY_PERIOD else RACE_PAUSE)
         return False
 
     async def _write(self) -> bool:
         """Writes this process into the Lease, and leads unless that was just created. False if it has changed."""
         lease = self._lease
         sent, self._may_be_ours = elapsed(), True
-        spec = held(lease.spec if lease else None, self._identity, self._timing, self._clock())
+        spec = held(lease.spec if lease else None, self._identity, self._clock())
         if lease is None:
             written = await self._bounded(self._lock.create(spec))
         else:
@@ -221,9 +354,9 @@ class LeaderElector:
         if sent < self._leads_from:
             self._report_once("created the leader lease; waits until the holder of a deleted one must have stopped")
             return True
-        self._leadership.deadline = sent + self._timing.renew_deadline
+        self._leadership.deadline = sent + RENEW_DEADLINE
         if self._watchdog is not None:
-            self._watchdog.extend(sent + self._timing.watchdog - elapsed())
+            self._watchdog.extend(sent + WATCHDOG_SECONDS - elapsed())
         self._report_once(f"{self._identity} leads")
         return True
 
@@ -244,18 +377,18 @@ class LeaderElector:
 
     def _seconds_until_free(self) -> float:
         observed_at = elapsed() if self._observed_at is None else self._observed_at
-        return seconds_until_free(self._lease, observed_at, self._identity, elapsed(), self._timing)
+        return seconds_until_free(self._lease, observed_at, self._identity, elapsed())
 
     async def _bounded(self, call: Awaitable[T]) -> T:
         """Awaits `call` for at most the retry period and, while leading, until the deadline. Raises TimeoutError."""
-        limit = self._timing.retry_period
+        limit = RETRY_PERIOD
         if self._leadership.is_valid():
             limit = min(limit, self._leadership.deadline - elapsed())
         async with asyncio.timeout(limit):
             return await call
 
     async def _pause(self, share: float) -> None:
-        await asyncio.sleep(self._timing.retry_period * share * (1.0 + JITTER * random.random()))
+        await asyncio.sleep(RETRY_PERIOD * share * (1.0 + JITTER * random.random()))
 
     def _report_once(self, state: str, error: Exception | None = None) -> None:
         if state != self._reported:

@@ -12,7 +12,7 @@ from typing import Generic, TypeAlias, TypeVar, assert_never
 import msgspec
 
 from controller.kube.errors import ApiError
-from controller.runtime.lease import LeadershipLost
+from controller.runtime.leader_election import LeadershipLost
 from controller.runtime.workqueue import QueueShutDown, WorkItem, WorkQueue
 
 K = TypeVar("K", bound=Hashable)

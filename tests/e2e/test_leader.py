@@ -11,7 +11,7 @@ import pytest
 
 from controller.api.names import LEASE_NAME
 from controller.runtime.clock import system_clock
-from controller.runtime.lease import Timing
+from controller.runtime.leader_election import LEASE_DURATION
 from tests.beds.api import LEASES, Api, Object
 from tests.beds.control_plane import ControlPlane
 from tests.beds.installed.process import running
@@ -39,7 +39,7 @@ import os, signal, time
 from controller.__main__ import main
 
 def block(*_):
-    time.sleep({Timing().lease_duration})
+    time.sleep({LEASE_DURATION})
     os._exit({OUTLIVED})
 
 signal.signal(signal.SIGUSR1, block)

@@ -43,25 +43,19 @@ def fetch(index: str, into: Path, *, version: str = VERSION, patience: float = 5
 
 
 def test_the_binaries_are_executable_and_nothing_else_is_unpacked(tmp_path: Path, into: Path) -> None:
-    names = ["controller-tools/envtest/etcd", "controller-tools/envtest/kubectl", "controller-tools/README"]
-    fetch(publish(tmp_path, dict.fromkeys(names, b"#!")), into)
+    names = ["controller-tools/envtest/etcd", "../../kubectl", "controller-tools/README"]
+    index = publish(tmp_path, dict.fromkeys(names, b"#!"))
+    with pytest.raises(SourceError, match=r"no envtest-v1\.36\.4-"):
+        fetch(index, into, version="v1.36.4")
+    fetch(index, into)
+    assert [*tmp_path.rglob("kubectl")] == [into / "kubectl"], "a path may not leave the folder"
     assert {path.name: path.stat().st_mode & 0o777 for path in into.iterdir()} == {"etcd": 0o755, "kubectl": 0o755}
-
-
-def test_a_path_that_leaves_the_folder_does_not(tmp_path: Path, into: Path) -> None:
-    fetch(publish(tmp_path, {"../../kubectl": b"#!"}), into)
-    assert [path.relative_to(tmp_path) for path in tmp_path.rglob("kubectl")] == [Path("into/kubectl")]
 
 
 def test_an_archive_with_another_checksum_is_refused(tmp_path: Path, into: Path) -> None:
     with pytest.raises(SourceError, match="SHA-512"):
         fetch(publish(tmp_path, {"etcd": b"#!"}, sha512="0" * 128), into)
     assert list(into.iterdir()) == []
-
-
-def test_a_version_that_was_not_published_is_named(tmp_path: Path, into: Path) -> None:
-    with pytest.raises(SourceError, match=r"no envtest-v1\.36\.4-"):
-        fetch(publish(tmp_path, {"etcd": b"#!"}), into, version="v1.36.4")
 
 
 def test_a_network_that_swallows_everything_costs_only_the_patience(into: Path) -> None:

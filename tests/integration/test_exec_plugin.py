@@ -49,13 +49,6 @@ async def test_an_exec_plugin_runs_once_and_again_before_its_token_expires(tmp_p
     assert (tmp_path / "runs").read_text() == "2", "whoever is refused meanwhile waits for the run that is on its way"
 
 
-async def test_an_exec_plugin_runs_again_when_the_server_refuses_its_token(tmp_path: Path) -> None:
-    connection = await config.load(with_plugin(tmp_path), environ={})
-    async with connection.credentials.renewing():
-        await connection.credentials.refresh()
-        assert await connection.credentials.authorization() == "Bearer run-2"
-
-
 async def test_a_plugin_that_fails_later_leaves_the_old_token(tmp_path: Path) -> None:
     now = [NOW]
     connection = await config.load(with_plugin(tmp_path), environ={}, clock=lambda: now[0])
@@ -67,102 +60,87 @@ async def test_a_plugin_that_fails_later_leaves_the_old_token(tmp_path: Path) ->
             await connection.credentials.refresh()
 
 
-async def test_a_plugin_that_fails_at_the_start_is_one_line(tmp_path: Path) -> None:
-    path = with_plugin(tmp_path)
-    (tmp_path / "runs.broken").touch()
-    with pytest.raises(ConfigError, match=r"process returned 1$") as raised:
-        await config.load(path, environ={})
-    assert raised.value.hint == "log in again"
-
-
-async def test_a_plugin_that_cannot_be_run_is_named(tmp_path: Path) -> None:
-    (tmp_path / "login").touch(mode=0o600)
-    path = kubeconfig(tmp_path / "config", {"exec": {**SETTINGS, "command": "./login"}})
-    with pytest.raises(ConfigError, match=r'its exec plugin ".*/login" cannot be run: Permission denied$'):
-        await config.load(path, environ={})
-    path = kubeconfig(tmp_path / "config", {"exec": {"apiVersion": VERSION}})
-    with pytest.raises(ConfigError, match=r'"None" failed: malformed request\. missing key .command.$'):
-        await config.load(path, environ={})
-
-
-async def test_a_plugin_that_is_not_installed_is_named(tmp_path: Path) -> None:
-    missing = {**SETTINGS, "command": "no-such-login"}
-    path = kubeconfig(tmp_path / "config", {"exec": missing})
-    with pytest.raises(ConfigError) as raised:
-        await config.load(path, environ={})
-    assert str(raised.value) == f'context one of {path}: its exec plugin "no-such-login" is not installed'
-    assert raised.value.hint == ""
-    path = kubeconfig(tmp_path / "config", {"exec": {**missing, "installHint": "brew install login\n\nor else"}})
-    with pytest.raises(ConfigError) as raised:
-        await config.load(path, environ={})
-    assert raised.value.hint == "brew install login"
-
-
 PRINTS = "import sys; print(sys.argv[1]); sys.exit(sys.argv[2] or 0)"
-WHOLE = {"apiVersion": VERSION, "kind": "ExecCredential"}
+PYTHON = {**SETTINGS, "command": sys.executable}
+MISSING = {**SETTINGS, "command": "no-such-login"}
+MODES = "needs interactiveMode: one of Never, IfAvailable, Always"
+
+
+def printing(printed: str, complaint: str = "") -> dict[str, object]:
+    return {**PYTHON, "args": ["-c", PRINTS, printed, complaint]}
+
+
+def credential(**status: str) -> dict[str, object]:
+    return printing(json.dumps({"apiVersion": VERSION, "kind": "ExecCredential", "status": status}))
 
 
 @pytest.mark.parametrize(
-    ("printed", "complaint", "logged", "quoting"),
+    ("settings", "logged", "quoting", "hint"),
     [
-        ("", "no\n  realm", "process returned 1", ""),
-        ("tok", "", "failed to decode process output", "Expecting value: line 1 column 1 (char 0)"),
-        ("{}", "", "malformed response. missing key 'apiVersion'", ""),
+        (printing("", "no\n  realm"), "failed: process returned 1", "", "log in again"),
         (
-            '{"apiVersion": "v0", "kind": "", "status": {}}',
-            "",
-            f"plugin api version does not match {VERSION}",
+            printing("tok"),
+            "failed: failed to decode process output",
+            "Expecting value: line 1 column 1 (char 0)",
+            "log in again",
+        ),
+        (printing("{}"), "failed: malformed response. missing key 'apiVersion'", "", "log in again"),
+        (
+            printing('{"apiVersion": "v0", "kind": "", "status": {}}'),
+            f"failed: plugin api version does not match {VERSION}",
             "it returned v0",
+            "log in again",
         ),
+        (credential(), "failed: malformed response. status: neither a token nor a certificate", "", "log in again"),
         (
-            json.dumps({**WHOLE, "status": {}}),
+            credential(token="t", clientKeyData="k"),
+            "failed: malformed response. status: a certificate or a key, not both",
             "",
-            "malformed response. status: neither a token nor a certificate",
-            "",
+            "log in again",
         ),
+        ({"apiVersion": VERSION}, "failed: malformed request. missing key 'command'", "", "log in again"),
+        ({**SETTINGS, "command": "/etc/passwd"}, "cannot be run: Permission denied", "", ""),
+        (MISSING, "is not installed", "", ""),
+        ({**MISSING, "installHint": "brew install login\n\nor else"}, "is not installed", "", "brew install login"),
+        ({"apiVersion": VERSION, "command": "login"}, MODES, "", ""),
+        ({**MISSING, "interactiveMode": "Sometimes"}, MODES, "", ""),
         (
-            json.dumps({**WHOLE, "status": {"token": "t", "clientKeyData": "k"}}),
+            {**MISSING, "interactiveMode": "Always"},
+            "has interactiveMode Always, and standard input is not a terminal",
             "",
-            "malformed response. status: a certificate or a key, not both",
             "",
         ),
     ],
-    ids=["an exit code", "no JSON", "no credential", "another version", "an empty one", "half a pair"],
+    ids=[
+        "an exit code",
+        "no JSON",
+        "no credential",
+        "another version",
+        "an empty one",
+        "half a pair",
+        "no command",
+        "no program",
+        "not installed",
+        "not installed, with a hint",
+        "no mode",
+        "an unknown mode",
+        "no terminal",
+    ],
 )
 async def test_what_is_wrong_with_a_plugin_is_said_and_its_words_not_logged(
-    tmp_path: Path, printed: str, complaint: str, logged: str, quoting: str
+    tmp_path: Path, settings: dict[str, object], logged: str, quoting: str, hint: str
 ) -> None:
-    settings = {**SETTINGS, "command": sys.executable, "args": ["-c", PRINTS, printed, complaint]}
     path = kubeconfig(tmp_path / "config", {"exec": settings})
     with pytest.raises(ConfigError) as raised:
         await config.load(path, environ={})
-    words = f'context one of {path}: its exec plugin "{sys.executable}" failed: {logged}'
+    words = f'context one of {path}: its exec plugin "{settings.get("command")}" {logged}'
     assert str(raised.value) == (f"{words}: {quoting}" if quoting else words)
-    assert redacted(raised.value) == words
-    assert raised.value.hint == "log in again"
-
-
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        ({}, "needs interactiveMode: one of Never, IfAvailable, Always"),
-        ({"interactiveMode": "Sometimes"}, "needs interactiveMode: one of Never, IfAvailable, Always"),
-        ({"interactiveMode": "Always"}, "has interactiveMode Always, and standard input is not a terminal"),
-    ],
-    ids=["none", "an unknown one", "Always"],
-)
-async def test_a_mode_that_cannot_be_had_is_refused(settings: dict[str, str], words: str) -> None:
-    program = Program({"apiVersion": VERSION, "command": "no-such-login", **settings}, "context one")
-    with pytest.raises(ConfigError) as raised:
-        await program.run()
-    assert str(raised.value) == f'context one: its exec plugin "no-such-login" {words}'
+    assert (redacted(raised.value), raised.value.hint) == (words, hint)
 
 
 async def test_a_certificate_too_is_known_to_expire() -> None:
     status = {"clientCertificateData": "crt", "clientKeyData": "key", "expirationTimestamp": "2100-01-01T00:00:00Z"}
-    printed = json.dumps({"apiVersion": VERSION, "kind": "ExecCredential", "status": status})
-    settings = {**SETTINGS, "command": sys.executable, "args": ["-c", PRINTS, printed, ""]}
-    assert (await Program(settings, "context one").run()).expiry == EXPIRY
+    assert (await Program(credential(**status), "context one").run()).expiry == EXPIRY
 
 
 async def test_an_expired_exec_credential_is_named_once_the_server_refuses(tmp_path: Path) -> None:
@@ -178,7 +156,6 @@ async def test_an_expired_exec_credential_is_named_once_the_server_refuses(tmp_p
 async def test_a_plugin_may_complain_at_length(tmp_path: Path) -> None:
     """More than a pipe holds, before it says anything else."""
     program = f"import sys; sys.stderr.write('x' * 10**6); {PLUGIN}"
-    args = ["-c", program, str(tmp_path / "runs")]
-    settings = {**SETTINGS, "command": sys.executable, "args": args}
+    settings = {**PYTHON, "args": ["-c", program, str(tmp_path / "runs")]}
     connection = await config.load(kubeconfig(tmp_path / "config", {"exec": settings}), environ={})
     assert await connection.credentials.authorization() == "Bearer run-1"

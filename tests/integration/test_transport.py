@@ -8,6 +8,7 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from email.utils import parsedate_to_datetime
+from typing import Any
 
 import pytest
 from aiohttp import web
@@ -17,7 +18,7 @@ from controller.kube import transport
 from controller.kube.connection import Connection, Credentials
 from controller.kube.requests import JSON_PATCH, NotConnected, Request, Stream
 from controller.kube.transport import AiohttpTransport, open_transport
-from controller.runtime.lease import Timing
+from controller.runtime.leader_election import MISSING_SECONDS
 from tests.beds.control_plane.processes import free_port
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -25,15 +26,36 @@ GET = Request(method="GET", path="/api/v1/pods", timeout=5.0)
 
 
 @asynccontextmanager
-async def serving(handler: Handler, credentials: Credentials | None = None) -> AsyncIterator[AiohttpTransport]:
+async def serving(handler: Handler, **connection: Any) -> AsyncIterator[AiohttpTransport]:
     app = web.Application()
     app.router.add_route("*", "/{anything:.*}", handler)
     async with TestServer(app) as server:
-        connection = Connection(
-            server=str(server.make_url("/")), credentials=credentials or Credentials("Bearer t0ken")
-        )
-        async with open_transport(connection, "kruise-ds/test") as transport:
+        given = {"server": str(server.make_url("/")), "credentials": Credentials("Bearer t0ken"), **connection}
+        async with open_transport(Connection(**given), "kruise-ds/test") as transport:
             yield transport
+
+
+def sends(*parts: bytes, then: str = "", **answer: Any) -> Handler:
+    """A handler that sends these parts of a body and then ends, hangs, or closes or aborts the connection."""
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(**answer)
+        if parts:
+            await response.prepare(request)
+        for part in parts:
+            await response.write(part)
+            await asyncio.sleep(0)
+        assert request.transport is not None
+        match then:
+            case "hang":
+                await asyncio.Event().wait()
+            case "close":
+                request.transport.close()
+            case "abort":
+                request.transport.abort()
+        return response
+
+    return handler
 
 
 async def everything(stream: Stream) -> bytes:
@@ -82,7 +104,7 @@ async def test_a_new_token_is_used_from_the_next_request_on() -> None:
         return web.Response()
 
     credentials = Rotating()
-    async with serving(handler, credentials) as transport:
+    async with serving(handler, credentials=credentials) as transport:
         await transport.exchange(GET)
         credentials.token = "two"
         await transport.exchange(GET)
@@ -97,17 +119,11 @@ async def test_impersonation_is_sent_with_every_request_a_header_per_group() -> 
         return web.Response()
 
     impersonation = (("Impersonate-User", "alice"), ("Impersonate-Group", "dev"), ("Impersonate-Group", "ops"))
-    app = web.Application()
-    app.router.add_route("*", "/{anything:.*}", handler)
-    async with TestServer(app) as server:
-        connection = Connection(
-            server=str(server.make_url("/")), credentials=Credentials("Bearer t"), impersonation=impersonation
-        )
-        async with open_transport(connection) as transport:
-            await transport.exchange(GET)
-            await transport.exchange(Request(method="PATCH", path="/api", content_type=JSON_PATCH))
-            async with transport.stream(GET):
-                pass
+    async with serving(handler, impersonation=impersonation) as transport:
+        await transport.exchange(GET)
+        await transport.exchange(Request(method="PATCH", path="/api", content_type=JSON_PATCH))
+        async with transport.stream(GET):
+            pass
     assert seen == [("alice", ["dev", "ops"])] * 3
 
 
@@ -119,82 +135,46 @@ async def test_redirects_are_answers_and_are_not_followed() -> None:
         assert (await transport.exchange(GET)).status == 302
 
 
-async def test_nobody_listening_is_not_connected() -> None:
-    connection = Connection(server=f"http://127.0.0.1:{free_port()}", credentials=Credentials())
-    async with open_transport(connection) as transport:
-        with pytest.raises(NotConnected, match=r"127\.0\.0\.1"):
-            await transport.exchange(GET)
-        with pytest.raises(NotConnected):
-            async with transport.stream(GET):
-                pass
-
-
-async def test_plain_http_where_tls_is_expected_is_not_connected() -> None:
-    async def handler(request: web.Request) -> web.Response:
-        return web.Response()
-
-    app = web.Application()
-    app.router.add_route("*", "/{anything:.*}", handler)
-    async with TestServer(app) as server:
-        connection = Connection(
-            server=f"https://127.0.0.1:{server.port}",
-            credentials=Credentials(),
-            tls=ssl.create_default_context(),
-        )
-        async with open_transport(connection) as transport:
-            with pytest.raises(NotConnected):
+@pytest.mark.parametrize("tls", [None, ssl.create_default_context()], ids=["nobody listens", "plain http for https"])
+async def test_what_cannot_be_opened_is_not_connected(tls: ssl.SSLContext | None) -> None:
+    async with TestServer(web.Application()) as server:
+        url = f"http://127.0.0.1:{free_port()}" if tls is None else f"https://127.0.0.1:{server.port}"
+        async with open_transport(Connection(server=url, credentials=Credentials(), tls=tls)) as transport:
+            with pytest.raises(NotConnected, match=r"127\.0\.0\.1"):
                 await transport.exchange(GET)
+            with pytest.raises(NotConnected):
+                async with transport.stream(GET):
+                    pass
 
 
-async def test_no_answer_in_time_is_a_timeout() -> None:
-    async def handler(request: web.Request) -> web.Response:
-        await asyncio.Event().wait()
-        return web.Response()
-
+@pytest.mark.parametrize(
+    ("handler", "error"),
+    [
+        (sends(then="hang"), TimeoutError),
+        (sends(then="close"), ConnectionError),
+        (sends(b"{", then="close", status=201, headers={"Content-Length": "100"}), ConnectionError),
+    ],
+    ids=["no answer in time", "a connection that breaks", "an answer that breaks off"],
+)
+async def test_a_write_without_a_whole_answer_is_an_os_error(handler: Handler, error: type[OSError]) -> None:
     async with serving(handler) as transport:
-        with pytest.raises(TimeoutError):
-            await transport.exchange(Request(method="POST", path="/api", timeout=0.05))
-
-
-async def test_a_connection_that_breaks_is_an_os_error() -> None:
-    async def handler(request: web.Request) -> web.StreamResponse:
-        assert request.transport is not None
-        request.transport.close()
-        return web.Response()
-
-    async with serving(handler) as transport:
-        with pytest.raises(ConnectionError) as raised:
-            await transport.exchange(Request(method="POST", path="/api"))
-        assert not isinstance(raised.value, NotConnected)
-
-
-async def test_an_answer_that_breaks_off_is_an_os_error() -> None:
-    async def handler(request: web.Request) -> web.StreamResponse:
-        response = web.StreamResponse(status=201, headers={"Content-Length": "100"})
-        await response.prepare(request)
-        await response.write(b"{")
-        assert request.transport is not None
-        request.transport.close()
-        return response
-
-    async with serving(handler) as transport:
-        with pytest.raises(ConnectionError) as raised:
-            await transport.exchange(Request(method="POST", path="/api"))
+        with pytest.raises(error) as raised:
+            await transport.exchange(Request(method="POST", path="/api", timeout=0.5))
         assert not isinstance(raised.value, NotConnected)
 
 
 async def test_a_stream_gives_bytes_as_they_come_until_the_server_closes() -> None:
-    async def handler(request: web.Request) -> web.StreamResponse:
-        response = web.StreamResponse()
-        await response.prepare(request)
-        for part in (b"one\n", b"tw", b"o\n"):
-            await response.write(part)
-            await asyncio.sleep(0)
-        return response
-
-    async with serving(handler) as transport, transport.stream(GET) as stream:
+    async with serving(sends(b"one\n", b"tw", b"o\n")) as transport, transport.stream(GET) as stream:
         assert stream.status == 200
         assert await everything(stream) == b"one\ntwo\n"
+
+
+@pytest.mark.parametrize(("then", "error"), [("hang", TimeoutError), ("abort", ConnectionError)])
+async def test_a_stream_that_is_silent_or_breaks_is_an_os_error(then: str, error: type[OSError]) -> None:
+    request = Request(method="GET", path="/api", timeout=1.0)  # within which it must open, too
+    async with serving(sends(b"x\n", then=then)) as transport, transport.stream(request) as stream:
+        with pytest.raises(error):
+            await everything(stream)
 
 
 @pytest.mark.parametrize(("header", "seconds"), [("2", 2.0), ("²", None), ("Wed, 21 Oct 2026 07:28:00 GMT", None)])
@@ -205,34 +185,6 @@ async def test_a_refused_stream_has_status_hint_and_body(header: str, seconds: f
     async with serving(handler) as transport, transport.stream(GET) as stream:
         assert (stream.status, stream.retry_after) == (429, seconds)
         assert await everything(stream) == b"later"
-
-
-async def test_a_silent_stream_is_dead_after_its_timeout() -> None:
-    async def handler(request: web.Request) -> web.StreamResponse:
-        response = web.StreamResponse()
-        await response.prepare(request)
-        await response.write(b"x\n")
-        await asyncio.Event().wait()
-        return response
-
-    request = Request(method="GET", path="/api", timeout=1.0)  # within which it must open, too
-    async with serving(handler) as transport, transport.stream(request) as stream:
-        with pytest.raises(TimeoutError):
-            await everything(stream)
-
-
-async def test_a_stream_that_breaks_is_an_os_error() -> None:
-    async def handler(request: web.Request) -> web.StreamResponse:
-        response = web.StreamResponse()
-        await response.prepare(request)
-        await response.write(b"x\n")
-        assert request.transport is not None
-        request.transport.abort()
-        return response
-
-    async with serving(handler) as transport, transport.stream(GET) as stream:
-        with pytest.raises(ConnectionError):
-            await everything(stream)
 
 
 async def test_leaving_a_stream_early_closes_its_connection() -> None:
@@ -266,7 +218,7 @@ async def test_leaving_a_stream_early_closes_its_connection() -> None:
 
 def test_unacknowledged_bytes_are_given_up_before_a_lease_runs_out() -> None:
     made = transport._socket((socket.AF_INET, socket.SOCK_STREAM, 0, "", ("127.0.0.1", 1)))
-    option, timing = getattr(socket, "TCP_USER_TIMEOUT", None), Timing()
+    option = getattr(socket, "TCP_USER_TIMEOUT", None)
     with made:
         milliseconds = 1 if option is None else made.getsockopt(socket.IPPROTO_TCP, option)  # not everywhere
-    assert 0 < milliseconds <= (timing.lease_duration - timing.renew_deadline) * 1000
+    assert 0 < milliseconds <= MISSING_SECONDS * 1000

@@ -10,8 +10,7 @@ import pytest
 
 from controller import app
 from controller.api.names import LEASE_NAME
-from controller.runtime.leader_election import Watchdog
-from controller.runtime.lease import Timing
+from controller.runtime.leader_election import LEASE_DURATION, RENEW_DEADLINE, RETRY_PERIOD, Watchdog
 from controller.wiring import Parts
 from tests.beds import api
 from tests.beds.api import CONFIGMAPS, DAEMONSETS, PODS
@@ -134,7 +133,7 @@ def renewals(link: InProcess) -> list[ServedRequest]:
 
 async def test_a_leaders_watchdog_expires_before_its_lease() -> None:
     """A loop that is blocked renews nothing and holds nothing: it ends after its own deadline, before others lead."""
-    latency, timing, watchdog, stop = 0.4, Timing(), Held(), asyncio.Event()
+    latency, watchdog, stop = 0.4, Held(), asyncio.Event()
     async with simulated() as bed, asyncio.TaskGroup() as tasks:
         await bed.controller.stop()
         await bed.api.create(api.LEASES, {"metadata": {"name": LEASE_NAME}})  # so that it leads at once
@@ -147,15 +146,15 @@ async def test_a_leaders_watchdog_expires_before_its_lease() -> None:
         assert len(sent) > 20
         assert len(watchdog.until) == len(sent)
         for began, (until, _) in zip(sent, watchdog.until, strict=True):
-            assert began + timing.renew_deadline < until < began + timing.lease_duration
+            assert began + RENEW_DEADLINE < until < began + LEASE_DURATION
         assert all(watched for _, watched in watchdog.until[1:])
         held = len(watchdog.until)
         unanswered = Rule(verb="patch", resource=LEASES, effect=LoseAnswer())
         link.faults.add(unanswered)
-        await asyncio.sleep(timing.retry_period * 2)
+        await asyncio.sleep(RETRY_PERIOD * 2)
         assert len(watchdog.until) == held, "a renewal that is not answered is none"
         link.faults.remove(unanswered)
-        await asyncio.sleep(timing.retry_period * 2)
+        await asyncio.sleep(RETRY_PERIOD * 2)
         stop.set()
         await running
         assert not watchdog.watches

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from controller.kube.sender import CEILING
-from controller.runtime.lease import LeadershipLost
+from controller.runtime.leader_election import LeadershipLost
 from tests.beds.api import DAEMONSETS, LEASES, NAMESPACES, PODS, Object
 from tests.beds.controller.bed import Bed
 from tests.beds.controller.metrics import elected, metric, scraped

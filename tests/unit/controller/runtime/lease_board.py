@@ -8,8 +8,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Literal, NamedTuple
 
 from controller.kube.errors import Forbidden, ServerError
-from controller.runtime.leader_election import Leadership, elected
-from controller.runtime.lease import LeadershipLost, Lease, LeaseLock, LeaseSpec
+from controller.runtime.leader_election import LeaderElector, Leadership, LeadershipLost, Lease, LeaseLock, LeaseSpec
 from tests.beds.virtual_time import now
 
 Fault = Literal["", "503", "reset", "hang", "answer lost"]
@@ -134,7 +133,7 @@ class Candidate:
         self.ended_at: float = 0.0
 
     def scope(self) -> AbstractAsyncContextManager[None]:
-        return elected(self.leadership, self.seat, self.name, wall, report=self.said.append)
+        return LeaderElector(self.leadership, self.seat, self.name, wall, self.said.append).leading()
 
     async def run(self) -> None:
         try:

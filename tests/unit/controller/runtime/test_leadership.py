@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
-from controller.runtime.lease import LeadershipLost, LeaseSpec
+from controller.runtime.leader_election import LeadershipLost, LeaseSpec
 from tests.beds.virtual_time import VirtualLoop, now, virtual_time_from
 from tests.unit.controller.runtime.lease_board import Board, Candidate, Fault, leading, lease_board
 

@@ -16,11 +16,13 @@ from controller.kube.errors import (
     Unreadable,
 )
 from controller.kube.requests import Request, Response
-from controller.runtime.lease import (
+from controller.runtime.leader_election import (
+    LEASE_DURATION,
+    RENEW_DEADLINE,
+    WATCHDOG_SECONDS,
     Lease,
     LeaseLock,
     LeaseSpec,
-    Timing,
     held,
     micro_time,
     released,
@@ -29,7 +31,6 @@ from controller.runtime.lease import (
 from tests.beds.scripted import Answer, Script, Watch, ok
 from tests.beds.virtual_time import now, virtual_time_from
 
-TIMING = Timing()
 WALL = 1795255200.25
 
 
@@ -53,14 +54,14 @@ def lease(holder: str | None, seconds: int | None = 15) -> Lease:
     ],
 )
 def test_for_how_long_a_candidate_leaves_the_lease_alone(seen: Lease | None, now: float, seconds: float) -> None:
-    assert seconds_until_free(seen, 100.0, "me", now, TIMING) == seconds
+    assert seconds_until_free(seen, 100.0, "me", now) == seconds
 
 
 def test_taking_over_counts_a_transition_and_starts_a_new_reign() -> None:
-    first = held(None, "other", TIMING, WALL)
+    first = held(None, "other", WALL)
     assert first.lease_transitions == 0
     other = replace(first, renew_time="2099-01-01T00:00:00.000000Z", lease_transitions=4)
-    mine = held(other, "me", TIMING, WALL + 1)
+    mine = held(other, "me", WALL + 1)
     assert mine == LeaseSpec(
         holder_identity="me",
         lease_duration_seconds=15,
@@ -68,13 +69,13 @@ def test_taking_over_counts_a_transition_and_starts_a_new_reign() -> None:
         renew_time=micro_time(WALL + 1),
         lease_transitions=5,
     )
-    assert held(mine, "me", TIMING, WALL + 2) == replace(mine, renew_time=micro_time(WALL + 2))
+    assert held(mine, "me", WALL + 2) == replace(mine, renew_time=micro_time(WALL + 2))
     spec = released(mine, WALL + 2)
     assert (spec.holder_identity, spec.lease_duration_seconds, spec.lease_transitions) == ("", 1, 5)
 
 
 def test_the_fence_stands_between_our_deadline_and_the_next_holder() -> None:
-    assert TIMING.renew_deadline < TIMING.watchdog < TIMING.lease_duration
+    assert RENEW_DEADLINE < WATCHDOG_SECONDS < LEASE_DURATION
 
 
 ANSWER = b"""{"metadata": {"name": "kruise-ds-controller", "resourceVersion": "42", "labels": {"x": "y"}},

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 import pytest
 
-from controller.runtime.lease import LeadershipLost
+from controller.runtime.leader_election import LeadershipLost
 from controller.runtime.workers import (
     ANSWER_SECONDS,
     Answers,
