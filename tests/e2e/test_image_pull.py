@@ -16,7 +16,6 @@ from tests.beds.installed.process import running
 from tests.beds.installed.workspace import Workspace, bed_on, built, sample
 from tests.beds.manifests import overlay_with
 from tests.beds.nodes import Behaviour
-from tests.beds.objects import node_of
 from tests.e2e.conftest import ACCOUNT, PULLS
 
 pytestmark = pytest.mark.real
@@ -92,15 +91,3 @@ async def test_its_rights_are_enough_and_all_used_and_the_pods_are_restricted(
     assert audit.refused() == []
     assert [one for one in audit.requests() if one.is_write and one.code >= 400] == []
     assert added - await audit.rights_with(added - {LIST}) == {LIST}
-
-
-async def test_pullers_go_with_their_job_while_no_controller_runs(bed: Workspace, plane: ControlPlane) -> None:
-    await bed.workers(*NODES)
-    bed.nodes.behave("*", Behaviour(pull=3600.0))
-    async with running(plane.folder, plane.kubeconfig_for(ACCOUNT), PULLS) as first:
-        await bed.apply(job(parallelism=3))
-        pods = await bed.api.wait_for(PODS, lambda found: len(found) == 3 and all(map(node_of, found)), "all pull")
-        assert sorted(map(node_of, pods)) == sorted(NODES)
-        await first.killed()
-    await bed.kubectl("delete", "imagepulljob", "pull")
-    await bed.api.wait_for(PODS, lambda found: not found, "the garbage collector has seen to them")

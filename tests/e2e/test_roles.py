@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
 
 from tests.beds.api import DAEMONSETS
 from tests.beds.control_plane import ControlPlane
+from tests.beds.control_plane.access import run_to_end
 from tests.beds.installed.plugin import Plugin, programs_in
 from tests.beds.installed.witness import Witness, witnessing
 from tests.beds.installed.workspace import Workspace, sample
@@ -95,3 +98,33 @@ async def test_a_viewer_reads_everything_and_is_told_what_a_write_needs(bed: Wor
             assert "Traceback" not in ran.err, str(ran)
         await witness.up_to_date()
         assert not witness.retired, "nothing happened"
+
+
+@pytest.mark.real
+async def test_the_server_knows_the_plugin_by_the_name_in_its_certificate(
+    plane: ControlPlane, clients: trustme.CA, bed: Workspace, tmp_path: Path
+) -> None:
+    """A certificate of an authority that the server does not know is refused."""
+    who, own, key, alien = "carol", *(tmp_path / name for name in ("own.crt", "own.key", "alien.crt"))
+    pair = clients.issue_cert(f"{who}.example.com", common_name=who)
+    pair.cert_chain_pems[0].write_to_path(str(own))
+    pair.private_key_pem.write_to_path(str(key))
+    other = trustme.CA().issue_cert(f"{who}.example.com", common_name=who)
+    other.private_key_and_cert_chain_pem.write_to_path(str(alien))
+    await bed.apply_sample("ds.demo.yaml")
+
+    async def pause(*flags: str) -> tuple[int, str, str]:
+        server = (f"--server={plane.url}", f"--certificate-authority={plane.ca_path}")
+        command = (sys.executable, "-m", "kubectl_plugin", "pause", "demo", "-n", bed.namespace, *server, *flags)
+        return await run_to_end(command, {"PATH": ""})
+
+    flags = (f"--client-certificate={own}", f"--client-key={key}")
+    code, _, err = await pause(*flags)
+    assert (code, f'User "{who}" cannot get resource "daemonsets"' in err) == (1, True), err
+    await bed.kubectl("create", "clusterrolebinding", who, "--clusterrole=cluster-admin", f"--user={who}")
+    code, _, err = await pause(*flags)
+    assert code == 0, err
+    found = await bed.api.get(DAEMONSETS, "demo")
+    assert json.loads(found["metadata"]["annotations"]["kruise-ds/last-action"])["by"] == who
+    code, _, err = await pause(f"--client-certificate={alien}", f"--client-key={alien}")
+    assert (code, "must be logged in" in err) == (1, True), err

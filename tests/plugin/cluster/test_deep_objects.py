@@ -11,12 +11,23 @@ from tests.beds.control_plane import ControlPlane
 from tests.beds.control_plane.access import run_to_end
 from tests.beds.installed.plugin import PROGRAM
 from tests.beds.objects import daemonset
-from tests.e2e.test_deep_objects import deep
 from tests.plugin.cluster.test_real_server import Place, place
 
 pytestmark = pytest.mark.real
 
 __all__ = ["place"]
+
+LEVELS = 2_500
+
+
+def deep(name: str) -> str:
+    """JSON of a DaemonSet with a nest in its template; Python's own encoder cannot write it."""
+    nest = '{"a":' * LEVELS + "{}" + "}" * LEVELS
+    return (
+        f'{{"apiVersion":"apps.kruise.io/v1beta1","kind":"DaemonSet","metadata":{{"name":"{name}"}},'
+        f'"spec":{{"selector":{{"matchLabels":{{"app":"{name}"}}}},'
+        f'"template":{{"metadata":{{"labels":{{"app":"{name}"}}}},"spec":{{"containers":[{{"name":"agent","image":"agent:v1"}}],"nest":{nest}}}}}}}}}'
+    )
 
 
 async def said(plane: ControlPlane, api: Api, *words: str) -> tuple[int, str, str]:

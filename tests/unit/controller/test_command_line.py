@@ -1,4 +1,4 @@
-"""Values that no option takes. What the process then says and how it ends is in e2e/test_command_line.py."""
+"""Values that no option takes. What the process then says and how it ends is in e2e/test_start.py."""
 
 from __future__ import annotations
 
