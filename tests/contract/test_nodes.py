@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from tests.beds.api import LEASES, NODES, PODS, STRATEGIC_MERGE_PATCH, Api, Object, Predicate
+from tests.beds.api import LEASES, NODES, PODS, Api, Object, Predicate
 from tests.beds.kubelet_cases import CASES, MISSING, image
 from tests.beds.nodes import DEAD, MANUAL, Behaviour, Nodes
 from tests.beds.objects import condition, is_ready, names, pod
@@ -79,55 +79,12 @@ async def test_a_deleted_pod_is_gone_when_its_node_has_let_it_go(bed: ApiServer)
         await bed.api.wait_for(PODS, nothing, "one is gone")
 
 
-async def test_a_finalizer_outlives_the_pods_containers(bed: ApiServer) -> None:
-    async with bed.nodes() as (_, (name,)):
-        await bed.api.create(PODS, pod("one", aimed_at=name, finalizers=["kruise-ds/test"]))
-        await bed.api.wait_for(PODS, ready(), "one is ready")
-        await bed.api.delete(PODS, "one")
-        let_go = each(lambda item: item["metadata"].get("deletionGracePeriodSeconds") == 0)
-        await bed.api.wait_for(PODS, let_go, "the node has let one go")
-        await bed.api.patch(PODS, "one", {"metadata": {"finalizers": None}})
-        await bed.api.wait_for(PODS, nothing, "one is gone")
-
-
 async def test_a_taint_keeps_a_pod_away_until_it_is_gone(bed: ApiServer) -> None:
     async with bed.nodes(taints=[HARD_TAINT]) as (_, (name,)):
         await bed.api.create(PODS, pod("one", aimed_at=name))
         await bed.api.wait_for(PODS, unschedulable("untolerated taint"), "one is refused")
         await bed.api.patch(NODES, name, {"spec": {"taints": None}})
         await bed.api.wait_for(PODS, ready(), "one is ready")
-
-
-async def test_a_pod_waits_for_room_until_another_is_gone(bed: ApiServer) -> None:
-    async with bed.nodes(allocatable={"cpu": "1"}) as (_, (name,)):
-        for which in ("big", "late"):
-            new = pod(which, aimed_at=name)
-            new["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "600m"}}
-            await bed.api.create(PODS, new)
-            words = unschedulable("Insufficient cpu") if which == "late" else ready()
-            await bed.api.wait_for(PODS, words, f"{which} is looked at")
-        await bed.api.delete(PODS, "big")
-        (found,) = await bed.api.wait_for(PODS, ready(), "late takes the place")
-        assert found["metadata"]["name"] == "late"
-
-
-async def test_two_pods_cannot_have_one_host_port(bed: ApiServer) -> None:
-    async with bed.nodes() as (_, (name,)):
-        for which in ("first", "second"):
-            new = pod(which, aimed_at=name)
-            new["spec"]["containers"][0]["ports"] = [{"containerPort": 80, "hostPort": 8080}]
-            await bed.api.create(PODS, new)
-            expected = ready() if which == "first" else unschedulable("free ports")
-            await bed.api.wait_for(PODS, expected, f"{which} is looked at")
-
-
-async def test_a_pod_for_a_node_that_is_not_there_waits_for_it(bed: ApiServer) -> None:
-    async with bed.nodes() as (nodes, (name,)):
-        await bed.api.create(PODS, pod("one", aimed_at=f"{name}-new"))
-        await bed.api.wait_for(PODS, unschedulable("0/0 nodes are available"), "one is refused")
-        await nodes.add(f"{name}-new")
-        await bed.api.wait_for(PODS, ready(), "one is ready")
-        await nodes.remove(f"{name}-new")
 
 
 async def test_an_image_that_cannot_be_pulled_leaves_the_container_waiting(bed: ApiServer) -> None:
@@ -137,36 +94,6 @@ async def test_an_image_that_cannot_be_pulled_leaves_the_container_waiting(bed: 
         assert found["status"]["phase"] == "Pending"
         nodes.behave(name, Behaviour())
         await bed.api.wait_for(PODS, ready(), "one is ready")
-
-
-async def test_a_new_image_restarts_the_container_in_place(bed: ApiServer) -> None:
-    async with bed.nodes() as (_, (name,)):
-        await bed.api.create(PODS, pod("one", aimed_at=name, image="busybox:1"))
-        (before,) = await bed.api.wait_for(PODS, ready(), "one is ready")
-        patch = [{"op": "replace", "path": "/spec/containers/0/image", "value": "busybox:2"}]
-        await bed.api.patch(PODS, "one", patch)
-        has_new = each(lambda item: is_ready(item) and item["status"]["containerStatuses"][0]["image"] == "busybox:2")
-        (after,) = await bed.api.wait_for(PODS, has_new, "one runs busybox:2")
-        old, new = (item["status"]["containerStatuses"][0] for item in (before, after))
-        assert new["restartCount"] == old["restartCount"] + 1
-        assert new["imageID"] != old["imageID"]
-        assert after["metadata"]["uid"] == before["metadata"]["uid"]
-
-
-async def test_a_readiness_gate_decides_over_ready(bed: ApiServer) -> None:
-    async with bed.nodes() as (_, (name,)):
-        new = pod("one", aimed_at=name)
-        new["spec"]["readinessGates"] = [{"conditionType": "InPlaceUpdateReady"}]
-        await bed.api.create(PODS, new)
-        runs = each(lambda item: condition(item, "ContainersReady").get("status") == "True")
-        (found,) = await bed.api.wait_for(PODS, runs, "the containers are ready")
-        assert condition(found, "Ready")["status"] == "False"
-        for value in ("True", "False"):
-            gate = {"type": "InPlaceUpdateReady", "status": value}
-            patch = {"status": {"conditions": [gate]}}
-            await bed.api.patch(PODS, "one", patch, sub="status", content_type=STRATEGIC_MERGE_PATCH)
-            follows = each(is_ready) if value == "True" else each(lambda item: not is_ready(item))
-            await bed.api.wait_for(PODS, follows, f"Ready is {value}")
 
 
 async def test_a_rejected_pod_has_failed(bed: ApiServer) -> None:
