@@ -20,6 +20,7 @@ from controller.runtime.leader_election import Leadership
 from controller.settings import Settings
 from controller.wiring import Parts
 from tests.beds.scripted import Script
+from tests.beds.stores import fill
 from tests.beds.worlds import NOW, ago, pod
 
 DELETE = DeletePod(
@@ -42,14 +43,9 @@ class Office:
         self.parts.leadership.deadline = float("inf")
         informers = self.parts.informers
         self.daemonsets, self.nodes = informers.caches.daemonsets.writers[""], informers.caches.nodes.writers[""]
-        for one in daemonsets:
-            self.daemonsets.apply(Seen(key=one.key, version=one.version, obj=one))
-        for machine in nodes:
-            self.nodes.apply(Seen(key=Key("", machine.name), version=machine.version, obj=machine))
-        for each in pods:
-            informers.caches.pods.writers[""].apply(
-                Seen(key=Key(each.namespace, each.name), version=each.version, obj=each)
-            )
+        fill(informers.caches.daemonsets, daemonsets)
+        fill(informers.caches.nodes, nodes)
+        fill(informers.caches.pods, pods)
 
     def pod_seen(self, daemonset: DaemonSet, seen: Pod, now: float) -> None:
         self.now = now

@@ -48,7 +48,7 @@ class Jobs:
         (self._jobs, jobs), (self.pullers, pullers) = open_store(ImagePullJob), open_store(Puller)
         self.stored(job)
         self.attempts: list[str] = []
-        known = passes.reconciler._caches
+        known = passes.caches
         self.reconciler = JobReconciler(
             passes.acting.dependencies.client,
             JobCaches(jobs, pullers, known),
@@ -132,7 +132,7 @@ async def test_a_list_of_other_pods_costs_a_rollout_no_job() -> None:
     writer.apply(Seen(key=ours.key, version="7", obj=ours))
     rollouts = RolloutJobs(
         passes.acting.dependencies.client,
-        passes.reconciler._caches,
+        passes.caches,
         jobs,
         Jobs(passes, ours, lambda: NOW).reconciler,
         Observer(),

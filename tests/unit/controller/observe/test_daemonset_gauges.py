@@ -10,17 +10,12 @@ from msgspec.structs import replace
 from prometheus_client import Metric
 
 from controller.api.daemonset import DaemonSet, DaemonSetStatus, LifecycleHook, Phase, UnreachableNodes
-from controller.api.node import Node
-from controller.api.pod import Pod
-from controller.api.revision import Revision
-from controller.kube.decode import Seen
 from controller.observe.daemonset_gauges import DaemonSetSample, paused_since, sample_daemonsets
 from controller.observe.metrics import Metrics
 from controller.planner.plan import Plan, plan
 from controller.planner.summary import Summary
-from controller.reconcile.caches import Caches
 from controller.reconcile.state import DaemonSetState, DaemonSetStates
-from tests.beds.stores import open_store
+from tests.beds.stores import caches_of
 from tests.beds.worlds import NOW, ago, ds, everywhere, node, pod, prepared, world
 
 ONLY_BY_A_PASS = {
@@ -185,25 +180,18 @@ def test_since_when_it_is_paused() -> None:
     assert paused_since(paused, state) == NOW + 400, "paused anew"
 
 
-def caches_of(*daemonsets: DaemonSet) -> Caches:
-    writer, store = open_store(DaemonSet)
-    for one in daemonsets:
-        writer.apply(Seen(key=one.key, version=one.version, obj=one))
-    return Caches(store, open_store(Pod)[1], open_store(Node)[1], open_store(Revision)[1])
-
-
 def test_of_what_goes_only_what_the_object_says_is_shown() -> None:
     states, seen = DaemonSetStates(), shown().summary
     assert isinstance(seen, Summary)
     states.of("uid-ads").decided(ds(), Plan(summary=seen), NOW)
-    (there,) = sample_daemonsets(caches_of(ds()), states, NOW)
+    (there,) = sample_daemonsets(caches_of([ds()]), states, NOW)
     assert there.summary == seen
-    (late,) = sample_daemonsets(caches_of(ds()), states, NOW + 3600)
+    (late,) = sample_daemonsets(caches_of([ds()]), states, NOW + 3600)
     assert late.summary is not None
     assert late.summary.failed["NotReady"] == 1, "nobody has looked again, but patience has ended"
-    (going,) = sample_daemonsets(caches_of(ds(terminating=True)), states, NOW)
+    (going,) = sample_daemonsets(caches_of([ds(terminating=True)]), states, NOW)
     assert going.summary is None
     states.of("uid-ads").decided(ds(), Plan(summary=None), NOW)
-    (unusable,) = sample_daemonsets(caches_of(ds()), states, NOW)
+    (unusable,) = sample_daemonsets(caches_of([ds()]), states, NOW)
     assert unusable.summary is None, "a spec without a meaning: the numbers of the former one would mislead"
     assert list(sample_daemonsets(caches_of(), states, NOW)) == []

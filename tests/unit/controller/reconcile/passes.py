@@ -9,12 +9,10 @@ from contextlib import asynccontextmanager
 from msgspec.structs import replace
 
 from controller.api.daemonset import DaemonSet
-from controller.api.node import Node
 from controller.api.objects import Key
 from controller.api.pod import Pod
 from controller.api.revision import Revision
 from controller.kube.decode import Bookmark, Seen
-from controller.reconcile.caches import Caches
 from controller.reconcile.reconcile import ImagePulls, Reconciler
 from controller.reconcile.state import DaemonSetStates
 from controller.runtime.clock import elapsed
@@ -24,7 +22,7 @@ from controller.runtime.workers import ANSWER_SECONDS, Outcome
 from controller.runtime.workqueue import WorkItem
 from tests.beds.dependencies import Acting, refusal
 from tests.beds.scripted import Answer, ok
-from tests.beds.stores import open_store
+from tests.beds.stores import caches_of
 from tests.beds.virtual_time import now
 from tests.beds.worlds import NOW, OURS, ds, node, revision
 
@@ -45,15 +43,10 @@ class Passes:
         image_pulls: ImagePulls | None = None,
     ) -> None:
         self.daemonset = daemonset or ds()
-        (self._ours, ours), (self._pods, stored_pods) = open_store(DaemonSet), open_store(Pod)
-        (node_writer, stored_nodes), (history, stored_revisions) = open_store(Node), open_store(Revision)
-        self.stored(self.daemonset)
+        listed = [node(f"node-{number}") for number in range(nodes)]
+        self.caches = caches_of([self.daemonset], nodes=listed, revisions=revisions)
+        self._pods = self.caches.pods.writers[""]
         self.pods_are(pods)
-        for number in range(nodes):
-            listed = node(f"node-{number}")
-            node_writer.apply(Seen(key=listed.key, version="1", obj=listed))
-        for stored in revisions:
-            history.apply(Seen(key=stored.key, version="1", obj=stored))
         self.acting = Acting(daemonset=self.daemonset)
         self.states, self.pacer = DaemonSetStates(), Pacer[Key]()
         state = self.states.of(OURS)
@@ -64,17 +57,14 @@ class Passes:
         self.statuses, self.told = self.acting.statuses, self.acting.told
         self.reconciler = Reconciler(
             dependencies=replace(self.acting.dependencies, clock=lambda: NOW + now()),
-            caches=Caches(ours, stored_pods, stored_nodes, stored_revisions),
+            caches=self.caches,
             states=self.states,
             pacer=self.pacer,
             image_pulls=image_pulls or ImagePulls(),
         )
 
-    def stored(self, daemonset: DaemonSet) -> None:
-        self._ours.apply(Seen(key=daemonset.key, version=daemonset.version, obj=daemonset))
-
     def is_gone(self) -> None:
-        self._ours.apply(Seen(key=self.daemonset.key, version="99", obj=None))
+        self.caches.daemonsets.writers[""].apply(Seen(key=self.daemonset.key, version="99", obj=None))
 
     def pods_are(self, pods: Iterable[Pod], *, version: int = 1) -> None:
         for _ in self.pods_become(pods, version=version):

@@ -21,17 +21,16 @@ from controller.kube.client import Client
 from controller.kube.decode import Malformed, Seen
 from controller.kube.sender import Sender
 from controller.planner.world import FormerPod, Predecessor
-from controller.reconcile.caches import Caches
 from controller.reconcile.dependencies import Dependencies, Observer
 from controller.reconcile.state import DaemonSetStates
 from controller.reconcile.status_writer import FIRST_YIELD
 from controller.reconcile.triggers import Triggers
 from controller.runtime.expectations import Expectations
 from controller.runtime.pacing import PacedQueue, Urgency
-from controller.runtime.store import Change, StoreWriter
+from controller.runtime.store import Change, Store
 from controller.runtime.watch import Init
 from tests.beds.scripted import Script
-from tests.beds.stores import open_store
+from tests.beds.stores import caches_of
 from tests.beds.virtual_time import now, virtual_time
 from tests.beds.worlds import LABELS, NOW, OURS, ds, matching, node, pending, pod, revision, taint, template, where
 
@@ -82,10 +81,8 @@ class Woken:
     """The stores and what hangs on them; `told` is who was woken since the last look, with the urgency."""
 
     def __init__(self, *daemonsets: DaemonSet, pods: Iterable[Pod] = (), nodes: Iterable[Node] = ()) -> None:
-        (self.daemonsets, ours), (self.pods, stored) = open_store(DaemonSet), open_store(Pod)
-        (self.nodes, machines), (self.revisions, revisions) = open_store(Node), open_store(Revision)
-        self.caches = Caches(ours, stored, machines, revisions)
-        self.states = DaemonSetStates()
+        self.caches, self.states = caches_of(), DaemonSetStates()
+        self.pods = self.caches.pods.writers[""]
         self.forgotten: list[str] = []
         self.foreign: list[tuple[str, str]] = []
         self.seen: list[str] = []
@@ -115,11 +112,11 @@ class Woken:
         return told
 
     def daemonset(self, new: DaemonSet | None, key: Key | None = None) -> None:
-        for change in _fed(self.daemonsets, new, key):
+        for change in _fed(self.caches.daemonsets, new, key):
             self.triggers.on_daemonset(change)
 
     def pod(self, new: Pod | None, key: Key | None = None) -> None:
-        for change in _fed(self.pods, new, key):
+        for change in _fed(self.caches.pods, new, key):
             self.triggers.on_pod(change)
 
     def malformed_pod(self, name: str) -> None:
@@ -128,24 +125,24 @@ class Woken:
             self.triggers.on_pod(change)
 
     def node(self, new: Node | None, key: Key = NODE) -> None:
-        for change in _fed(self.nodes, new, key if new is None else None):
+        for change in _fed(self.caches.nodes, new, key if new is None else None):
             self.triggers.on_node(change)
 
     def revision(self, new: Revision | None, key: Key | None = None) -> None:
-        for change in _fed(self.revisions, new, key):
+        for change in _fed(self.caches.revisions, new, key):
             self.triggers.on_revision(change)
 
 
 _versions = iter(range(100, 10_000))
 
 
-def _fed(writer: StoreWriter[T], new: T | None, key: Key | None) -> Sequence[Change[T]]:
+def _fed(store: Store[T], new: T | None, key: Key | None) -> Sequence[Change[T]]:
     version = str(next(_versions))
-    if new is None:
-        assert key is not None
-        return writer.apply(Seen(key=key, version=version, obj=None))
-    new = replace(new, version=version)
-    return writer.apply(Seen(key=key or new.key, version=version, obj=new))
+    if new is not None:
+        new = replace(new, version=version)
+        key = key or new.key
+    assert key is not None
+    return store.writers[""].apply(Seen(key=key, version=version, obj=new))
 
 
 def test_a_wish_that_changes_is_urgent_and_what_only_counts_is_not() -> None:

@@ -10,30 +10,25 @@ import pytest
 from msgspec.structs import replace
 
 from controller.api.daemonset import DaemonSet, DaemonSetStatus
-from controller.api.node import Node
 from controller.api.objects import Key
 from controller.api.pod import Pod
-from controller.api.revision import Revision
-from controller.kube.decode import Malformed, Seen
+from controller.kube.decode import Malformed
 from controller.planner.actions import Action, DeletePod, DeleteReason, PrepareDelete
 from controller.planner.world import BackoffKey, World
 from controller.reconcile.caches import Caches
 from controller.reconcile.reconcile import ImagePulls, world_of
 from controller.reconcile.state import DaemonSetState, ReadyTimes, RestartTimes, UnknownOutcome
-from tests.beds.stores import open_store
+from tests.beds.stores import caches_of
 from tests.beds.worlds import NOW, ds, pod
 
 
 def caches_with(
     pods: Iterable[Pod] = (), *, malformed: Key | None = None, daemonset: DaemonSet | None = None
 ) -> Caches:
-    (daemonsets, ours), (writer, theirs) = open_store(DaemonSet), open_store(Pod)
-    daemonsets.apply(Seen(key=ds().key, version="1", obj=daemonset or ds()))
-    for one in pods:
-        writer.apply(Seen(key=one.key, version="1", obj=one))
+    caches = caches_of([daemonset or ds()], pods)
     if malformed is not None:
-        writer.apply(Malformed(key=malformed, version="2", reason="too deep"))
-    return Caches(ours, theirs, open_store(Node)[1], open_store(Revision)[1])
+        caches.pods.writers[""].apply(Malformed(key=malformed, version="2", reason="too deep"))
+    return caches
 
 
 def world_seen(caches: Caches, state: DaemonSetState | None = None) -> World:
