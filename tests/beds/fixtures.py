@@ -18,6 +18,7 @@ from tests.beds import prometheus
 from tests.beds.control_plane import Binaries, ControlPlane, ControlPlaneUnavailable, obtain
 from tests.beds.control_plane.golang import GoToolUnavailable
 from tests.beds.control_plane.gomodule import ModuleUnavailable
+from tests.beds.gitops import GitOps, obtain_gitops
 from tests.beds.helm import obtain_helm, run_helm
 from tests.beds.kruise_rollouts import Rollouts, obtain_rollouts
 from tests.beds.real_node.binaries import NodeBinaries, NodeUnavailable, missing, obtain_node
@@ -70,6 +71,15 @@ def helm(tmp_path_factory: pytest.TempPathFactory) -> Helm:
     except GoToolUnavailable as reason:
         not_to_be_had(reason)
     return partial(run_helm, program, home=tmp_path_factory.mktemp("helm"))
+
+
+@pytest.fixture(scope="session")
+def gitops() -> GitOps:
+    """What Flux and Argo CD make of objects; `python -m tests.beds.gitops` gets it beforehand."""
+    try:
+        return obtain_gitops()
+    except (GoToolUnavailable, ModuleUnavailable) as reason:
+        not_to_be_had(reason)
 
 
 @pytest.fixture(scope="session")

@@ -6,8 +6,11 @@ is True; then Ready, True is Current and anything else InProgress; an object tha
 https://pkg.go.dev/sigs.k8s.io/cli-utils/pkg/kstatus
 
 And of the script, which is made for OpenKruise: it looks at generation, pause, partition and counts, and at no
-condition. Older ones know no deletion, and end with an error where the partition is a percentage.
+condition. It takes a partition for a number and ends with an error where that is a percentage. Argo CD asks no script
+about an object that is being deleted.
 https://github.com/argoproj/argo-cd/tree/master/resource_customizations/apps.kruise.io/DaemonSet
+
+tests/system/test_gitops.py compares both with the programs.
 """
 
 from __future__ import annotations
@@ -59,6 +62,7 @@ def waited_for(found: Object, kind: str, status: str = "True") -> bool:
 
 
 PROGRESSING, SUSPENDED, HEALTHY, DEGRADED = "Progressing", "Suspended", "Healthy", "Degraded"
+UNKNOWN = "Unknown"
 
 
 def shipped(found: Object) -> str:
@@ -71,17 +75,11 @@ def shipped(found: Object) -> str:
     if rolling.get("paused") or "updatedNumberScheduled" not in status:
         return SUSPENDED
     desired, updated = status["desiredNumberScheduled"], status["updatedNumberScheduled"]
-    target = _target(desired, rolling.get("partition"))
-    if target != desired and metadata["generation"] > 1:
-        return SUSPENDED if updated > target else PROGRESSING
+    partition = rolling.get("partition") or 0
+    if partition != 0 and metadata["generation"] > 1:
+        if isinstance(partition, str):
+            return UNKNOWN
+        return SUSPENDED if updated > desired - partition else PROGRESSING
     if updated == desired == status["numberAvailable"]:
         return HEALTHY
     return DEGRADED if updated == desired == status["numberUnavailable"] else PROGRESSING
-
-
-def _target(desired: int, partition: int | str | None) -> float:
-    """Without rounding: of 10 nodes 15 % leave 8.5."""
-    if isinstance(partition, str):
-        share = partition.removesuffix("%")
-        return desired * (100 - int(share)) / 100 if share != partition else desired - int(share)
-    return desired - (partition or 0)

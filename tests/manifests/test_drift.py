@@ -16,6 +16,7 @@ import yaml
 from controller.api.objects import JSON, JSONObject
 from tests.beds.control_plane import ControlPlane
 from tests.beds.manifests import SAMPLES, crd, documents, overlay_with
+from tests.manifests.conftest import Kubectl
 from tests.manifests.objects import container, daemonset
 from tests.manifests.server import Server
 from tests.tools.install_yaml import kustomized
@@ -72,6 +73,19 @@ def test_a_daemonset_reads_as_it_was_written(server: Server, given: JSONObject) 
 def test_a_sample_reads_as_it_was_written(server: Server, path: Path) -> None:
     given = yaml.safe_load(path.read_text())
     assert list(differences(given, server.try_out(given).accepted().body)) == []
+
+
+def test_flux_finds_no_drift_in_what_it_has_applied(server: Server, kubectl: Kubectl, tmp_path: Path) -> None:
+    """It applies everything again as a dry run at the server, and compares, as `kubectl diff --server-side` does."""
+    file, manager = tmp_path / "applied.yaml", "--field-manager=kustomize-controller"
+    file.write_text(
+        yaml.safe_dump_all({**one, "metadata": {"name": f"drift-{n}"}} for n, one in enumerate(GIVEN.values()))
+    )
+    kubectl("apply", "--server-side", manager, "-f", str(file))
+    try:
+        assert kubectl("diff", "--server-side", manager, "-f", str(file)) == ""
+    finally:
+        kubectl("delete", "-f", str(file))
 
 
 def test_a_difference_would_be_found() -> None:

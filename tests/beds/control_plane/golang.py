@@ -5,6 +5,7 @@ What is built is named by a go.mod, with lines of progress and a short account o
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shutil
@@ -160,9 +161,12 @@ class GoToolUnavailable(Exception):
 def obtain_go_tool(
     module: Path, name: str, *, environ: Mapping[str, str] = os.environ, progress: Progress | None = None
 ) -> Path:
-    """The path of the program `name` that `module`/go.mod pins; raises `GoToolUnavailable`."""
+    """The path of the program `name`, which `module`/go.mod pins as its `tool`, or which `module` itself is.
+
+    Raises `GoToolUnavailable`.
+    """
     say = progress or (lambda line: print(f"{name}: {line}", file=sys.stderr, flush=True))
-    program = cache_home(environ) / name / _pinned(module / "go.mod") / name
+    program = cache_home(environ) / name / _pinned(module) / name
     cache = Source("the cache", lambda: _cached(program))
     found, _ = first_of([cache])
     if found is None:
@@ -175,14 +179,25 @@ def obtain_go_tool(
 
 
 def _pinned(module: Path) -> str:
-    """The version of the module whose command is the one `tool`, such as `v0.8.0`."""
-    text = module.read_text()
-    (tool,) = re.findall(r"^tool (\S+)$", text, re.MULTILINE)
+    """The version of the module whose command is the one `tool`, such as `v0.8.0`; without one, a digest."""
+    text = (module / "go.mod").read_text()
+    tools = re.findall(r"^tool (\S+)$", text, re.MULTILINE)
+    if not tools:
+        return _digest(module)
+    (tool,) = tools
     required = dict(re.findall(r"^\s*(\S+) (v\S+)", text, re.MULTILINE))
     holding = [one for one in required if f"{tool}/".startswith(f"{one}/")]
     if not holding:
-        raise LookupError(f"{module} does not require the module of {tool}")
+        raise LookupError(f"{module}/go.mod does not require the module of {tool}")
     return str(required[max(holding, key=len)])
+
+
+def _digest(module: Path) -> str:
+    """Of the Go files in it, so that a changed source is built anew."""
+    whole = hashlib.sha256()
+    for path in sorted(path for path in module.iterdir() if path.suffix in (".go", ".mod", ".sum")):
+        whole.update(f"{path.name}\n".encode() + path.read_bytes())
+    return whole.hexdigest()[:12]
 
 
 def _cached(program: Path) -> Path:
@@ -194,6 +209,7 @@ def _cached(program: Path) -> Path:
 def _built(module: Path, program: Path, environ: Mapping[str, str], progress: Progress) -> Path:
     progress(f"building {program.name} {program.parent.name} from source: once, some minutes on two cores")
     with filled_whole(program.parent) as partial:
-        build(module, partial, ldflags="-s -w", environ=environ, progress=progress)
+        packages = ["." if (module / "main.go").exists() else "tool"]
+        build(module, partial, packages=packages, ldflags="-s -w", environ=environ, progress=progress)
         _cached(partial / program.name)
     return _cached(program)

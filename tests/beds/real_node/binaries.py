@@ -6,7 +6,6 @@ A machine that cannot is no fault of a run: its tests are skipped under `CI=true
 
 from __future__ import annotations
 
-import hashlib
 import os
 import platform
 import re
@@ -89,14 +88,10 @@ def obtain_node(*, environ: Mapping[str, str] = os.environ, progress: Progress =
 
 def obtain_agent(*, environ: Mapping[str, str] = os.environ, progress: Progress = say) -> Path:
     """The program that is in the tests' images, built where need be: seconds. Raises `NodeUnavailable`."""
-    folder = _home(environ) / f"agent-{_digest(AGENT)}"
     try:
-        with _missing(folder, progress) as into:
-            if into:
-                golang.build(AGENT, into, packages=["."], ldflags="-s -w", environ=environ, progress=progress)
-    except SourceError as error:
-        raise NodeUnavailable(f"the agent cannot be built: {error}") from error
-    return folder / "agent"
+        return golang.obtain_go_tool(AGENT, "agent", environ=environ, progress=progress)
+    except golang.GoToolUnavailable as error:
+        raise NodeUnavailable(str(error)) from error
 
 
 def _home(environ: Mapping[str, str]) -> Path:
@@ -126,11 +121,3 @@ def _fill(into: Path, environ: Mapping[str, str], progress: Progress) -> None:
         for paths in PACKED.values():
             for path in paths:
                 shutil.copy2(Path(unpacked, path), into)
-
-
-def _digest(folder: Path) -> str:
-    """Of the files in it, so that a changed source is built anew."""
-    whole = hashlib.sha256()
-    for path in sorted(folder.iterdir()):
-        whole.update(f"{path.name}\n".encode() + path.read_bytes())
-    return whole.hexdigest()[:12]

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from math import inf
 from typing import Any
 
 import pytest
 from lupa import lua51
-from msgspec import to_builtins
 from msgspec.structs import replace
 
 from controller.api.daemonset import Phase
@@ -19,20 +17,27 @@ from controller.planner.world import BackoffKey, World
 from controller.reconcile.status_writer import OwnStatus, due_status
 from tests.beds.api import Object
 from tests.beds.kstatus import (
-    DEGRADED,
     FAILED,
-    HEALTHY,
     IN_PROGRESS,
     PROGRESSING,
     READ_AS,
-    SUSPENDED,
     kstatus,
     shipped,
     waited_for,
 )
-from tests.beds.manifests import MANIFESTS
 from tests.beds.worlds import ds, everywhere, node, pod, refusing, served, taint, world
-from tests.unit.controller.planner.written import BETWEEN, IN_PHASE, conditions, looked_at, shown, words
+from tests.unit.controller.planner.written import (
+    BETWEEN,
+    BRANCHES,
+    IN_PHASE,
+    SCRIPT,
+    TOLD,
+    as_read,
+    conditions,
+    looked_at,
+    shown,
+    words,
+)
 
 
 @pytest.mark.parametrize("phase", Phase)
@@ -162,27 +167,6 @@ def test_time_alone_writes_none_of_them(phase: Phase) -> None:
     assert due_status(later.daemonset, decided.status, OwnStatus().latest(later.daemonset), later.now) is None
 
 
-PAGE = (MANIFESTS.parent / "docs" / "conditions.md").read_text()
-SECTION = PAGE[PAGE.index("## Argo CD") :]
-TOLD = {
-    phase: (theirs, ours) for phase, theirs, ours in re.findall(r"^\| `(\w+)` \| (\w+) \| (\w+) \|", SECTION, re.M)
-}
-(SCRIPT,) = re.findall(r"_DaemonSet: \|\n(.*?)```", SECTION, re.DOTALL)
-
-
-def as_read(of: World) -> Object:
-    """With counts, and the strategy as the CRD completes it; edited once before, since the script that Argo CD ships
-    takes the first generation for a case of its own."""
-    found, status = shown(of.daemonset), of.daemonset.status
-    counts = to_builtins(status)
-    conditions = [{**one, "observedGeneration": one["observedGeneration"] + 1} for one in counts["conditions"]]
-    counts |= {"conditions": conditions, "observedGeneration": counts["observedGeneration"] + 1}
-    metadata = {**found["metadata"], "generation": found["metadata"]["generation"] + 1}
-    strategy = to_builtins(of.daemonset.spec.update_strategy)
-    strategy["rollingUpdate"] = strategy["rollingUpdate"] or {}
-    return {"metadata": metadata, "spec": {"updateStrategy": strategy}, "status": counts}
-
-
 def of_the_page(found: Object) -> str:
     """Run the script as Argo CD does: Lua 5.1, with the object as `obj`."""
     runtime = lua51.LuaRuntime()
@@ -208,16 +192,6 @@ def test_the_script_of_the_page_waits_for_a_controller_that_has_not_run() -> Non
     assert of_the_page(later) == PROGRESSING, "the conditions are about the spec before"
 
 
-@pytest.mark.parametrize(
-    ("of", "theirs"),
-    [
-        pytest.param(world(ds(partition=3), nodes=3, pods=everywhere(3)), SUSPENDED, id="healthy, a partition stays"),
-        pytest.param(world(ds(partition="50%"), nodes=3, pods=everywhere(3)), SUSPENDED, id="the same in percent"),
-        pytest.param(world(ds(partition="0%"), nodes=3, pods=everywhere(3)), HEALTHY, id="none in percent"),
-        pytest.param(
-            world(nodes=2, pods=[pod(f"node-{n}", ready=None) for n in range(2)]), DEGRADED, id="no pod is available"
-        ),
-    ],
-)
+@pytest.mark.parametrize(("of", "theirs"), BRANCHES.values(), ids=BRANCHES)
 def test_the_branches_of_the_shipped_script_that_no_phase_alone_leads_to(of: World, theirs: str) -> None:
     assert shipped(as_read(looked_at(of))) == theirs
