@@ -1,6 +1,6 @@
-"""Decisions are functions of values: no await, no clock, no chance, no logging, no I/O.
+"""Decisions are functions of values: no await, no clock, no output, no state between calls.
 
-The import contract says so too; this test reads the code of the same modules rather than its imports alone. So
+What they may import says the import contract of pyproject.toml; this test reads the code of the same modules. So
 `datetime`, which reads and writes the API's times in `api.objects`, is allowed there; reading the clock is not.
 """
 
@@ -17,10 +17,6 @@ import controller
 
 ROOT = Path(controller.__file__).parent.parent
 CONTRACT = "The core is pure"
-FORBIDDEN = frozenset(
-    {"asyncio", "aiohttp", "logging", "os", "pathlib", "random", "secrets", "socket", "structlog", "subprocess"}
-    | {"threading", "time", "uuid", "prometheus_client"}
-)
 CLOCKS = frozenset({"now", "today", "utcnow"})
 CHANGING = frozenset(
     {"add", "append", "clear", "discard", "extend", "insert", "pop", "popitem", "remove", "setdefault"}
@@ -48,10 +44,6 @@ def impurities(source: str) -> list[str]:
         match node:
             case ast.AsyncFunctionDef() | ast.Await() | ast.AsyncFor() | ast.AsyncWith():
                 found.append(f"line {node.lineno}: async or await")
-            case ast.Import():
-                found += [f"imports {one.name}" for one in node.names if one.name.partition(".")[0] in FORBIDDEN]
-            case ast.ImportFrom() if (node.module or "").partition(".")[0] in FORBIDDEN:
-                found.append(f"imports {node.module}")
             case ast.Call(func=ast.Name(id=name)) if name in EFFECTS:
                 found.append(f"line {node.lineno}: calls {name}")
             case ast.Attribute(attr=name, value=ast.Name(id=of) | ast.Attribute(attr=of)) if name in CLOCKS:
@@ -93,9 +85,6 @@ def test_the_core_is_there() -> None:
 @pytest.mark.parametrize(
     "bad",
     [
-        "import time",
-        "import os.path",
-        "from random import choice",
         "async def f(): pass",
         "print(1)",
         "from datetime import datetime\nx = datetime.now()",
