@@ -129,8 +129,8 @@ class Parts:
             self.clock,
             self.metrics,
             self.instrumentation,
-            wake=lambda daemonset: self.queue.enqueue(daemonset.key, "soon", "images"),
-            rules_of=lambda daemonset: self._states.of(daemonset.uid).compiled_for(daemonset).rules,
+            states=self._states,
+            queue=self.queue,
             relist=informers.relist_image_pulls,
         )
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from math import inf
-from typing import Literal
+
+from prometheus_client import Counter
 
 from controller.api.image_pull_job import ImagePullJob, ImagePullJobStatus, Puller, keeps_images, targets
 from controller.api.objects import Key
@@ -23,7 +24,7 @@ from controller.planner.world import Unpulled
 from controller.reconcile.caches import Caches
 from controller.runtime.clock import Clock, elapsed
 from controller.runtime.expectations import OF_PODS, Expectations
-from controller.runtime.pacing import PacedPass, Pacer
+from controller.runtime.pacing import PacedPass, PacedQueue, Pacer
 from controller.runtime.store import Store
 from controller.runtime.workers import AT_ONCE, STALE_RETRY_SECONDS, Done, Outcome, Requeue, RequeueAfter, outcome
 from controller.runtime.workqueue import WorkItem
@@ -74,14 +75,13 @@ class JobReconciler:
         pacer: Pacer[Key],
         instrumentation: Instrumentation,
         *,
-        attempted: Callable[[Literal["pulled", "failed"]], None],
-        on_progress: Callable[[ImagePullJob], None],
+        attempts: Counter,
+        daemonset_queue: PacedQueue[Key],
         relist: Callable[[], None],
     ) -> None:
-        """`attempted` is called after each attempt, `on_progress` when a node has or cannot get the image."""
         self._client, self._caches, self._clock, self._pacer = client, caches, clock, pacer
-        self._instrumentation, self._attempted = instrumentation, attempted
-        self._on_progress, self._relist, self._expectations = on_progress, relist, Expectations()
+        self._instrumentation, self._attempts, self._daemonset_queue = instrumentation, attempts, daemonset_queue
+        self._relist, self._expectations = relist, Expectations()
         self._states: dict[Key, JobState] = {}
 
     async def __call__(self, item: WorkItem[Key], requeue: Requeue) -> Outcome:
@@ -110,6 +110,12 @@ class JobReconciler:
         """Whether nodes have the image under another name because admission changed the pullers."""
         state = self._states.get(job.key)
         return state is not None and state.uid == job.uid and state.moved
+
+    def wake_owner(self, job: ImagePullJob) -> None:
+        """Makes the DaemonSet whose rollout wants the job look again at which nodes wait."""
+        daemonset = self._caches.daemonsets.daemonset_of(job)
+        if daemonset is not None and daemonset.waits_for_images:
+            self._daemonset_queue.enqueue(daemonset.key, "soon", "images")
 
     def _keeps_images(self, name: str) -> bool:
         node = self._caches.daemonsets.nodes.get(Key("", name))
@@ -203,11 +209,10 @@ class JobReconciler:
 
     async def _do(self, job: ImagePullJob, state: JobState, decided: JobPlan, requeue: Requeue) -> Outcome:
         if decided.results:
-            self._on_progress(job)
+            self.wake_owner(job)
         for result in decided.results.values():
-            self._attempted("pulled" if result is PULLED else "failed")
-        for _ in decided.attempts:
-            self._attempted("failed")
+            self._attempts.labels("pulled" if result is PULLED else "failed").inc()
+        self._attempts.labels("failed").inc(len(decided.attempts))
         for note in decided.notes:
             self._instrumentation.job_event(job, note)
 
@@ -222,7 +227,7 @@ class JobReconciler:
         later = await self._write_status(job, state, decided.status, execution)
         moment = elapsed()
         if state.update_stuck(job, moment):
-            self._on_progress(job)
+            self.wake_owner(job)
         wakes = [
             decided.wake_at,
             later,

@@ -43,7 +43,9 @@ from controller.planner.rollout_state import budget_of
 from controller.planner.world import BeingPulled, Unpullable, Unpulled
 from controller.reconcile.caches import Cached, Caches, owner_key
 from controller.reconcile.dependencies import Observer
+from controller.reconcile.state import DaemonSetStates
 from controller.runtime.clock import elapsed
+from controller.runtime.pacing import PacedQueue
 from controller.runtime.store import Store
 from controller.runtime.workers import Done, Outcome, Requeue, outcome
 from controller.runtime.workqueue import WorkItem
@@ -97,13 +99,11 @@ class RolloutJobs:
         reconciler: JobReconciler,
         observer: Observer,
         *,
-        wake: Callable[[DaemonSet], None],
-        rules_of: Callable[[DaemonSet], Rules],
+        states: DaemonSetStates,
+        daemonset_queue: PacedQueue[Key],
     ) -> None:
-        """`wake` re-evaluates which nodes wait; `rules_of` returns a DaemonSet's compiled rules."""
         self._client, self._caches, self._jobs, self._observer = client, caches, jobs, observer
-        self._wake, self._rules_of = wake, rules_of
-        self._reconciler = reconciler
+        self._reconciler, self._daemonset_states, self._daemonset_queue = reconciler, states, daemonset_queue
         self._by_owner = jobs.index(owner_key)
         self._states: dict[str, _RolloutState] = {}
         """By DaemonSet uid."""
@@ -115,7 +115,7 @@ class RolloutJobs:
         if daemonset is None or daemonset.terminating:
             return Done()  # its jobs are deleted as its dependents
         revisions, pods = self._caches.revisions_of(daemonset), self._caches.pods_of(daemonset)
-        wanted = wanted_images(daemonset, self._rules_of(daemonset), revisions, pods)
+        wanted = self._wanted(daemonset, revisions, pods)
         if wanted is None:
             return Done()
         client, errors = self._client.with_reserved_permit(), list[ApiError]()
@@ -129,13 +129,13 @@ class RolloutJobs:
             errors += await self._create_missing(client, daemonset, wanted, state)
         finally:
             if wanted.jobs:
-                self._wake(daemonset)
+                self._daemonset_queue.enqueue(daemonset.key, "soon", "images")
         return outcome(errors)
 
     def unpulled(self, daemonset: DaemonSet, cached: Cached) -> Mapping[str, Unpulled]:
         """The nodes that wait for images of the current revision, but not for refused, deferred or deleted jobs. An
         existing job is not deferred, whatever happened to updated pods since."""
-        wanted = wanted_images(daemonset, self._rules_of(daemonset), cached.revisions, cached.pods)
+        wanted = self._wanted(daemonset, cached.revisions, cached.pods)
         if wanted is None:
             return {}
         state, found = self._state_of(daemonset, wanted), dict[str, Unpulled]()
@@ -168,6 +168,12 @@ class RolloutJobs:
 
     def forget(self, uid: str) -> None:
         self._states.pop(uid, None)
+
+    def _wanted(
+        self, daemonset: DaemonSet, revisions: Collection[Revision], pods: Collection[Pod]
+    ) -> WantedImages | None:
+        rules = self._daemonset_states.of(daemonset.uid).compiled_for(daemonset).rules
+        return wanted_images(daemonset, rules, revisions, pods)
 
     def _state_of(self, daemonset: DaemonSet, wanted: WantedImages) -> _RolloutState:
         known, waits = self._states.get(daemonset.uid), daemonset.waits_for_images

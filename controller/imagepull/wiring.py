@@ -17,10 +17,10 @@ from controller.imagepull.rollouts import RolloutJobs
 from controller.kube.client import Client
 from controller.observe.instrumentation import Instrumentation, PassLog
 from controller.observe.metrics import Metrics
-from controller.planner.node_fit import Rules
 from controller.planner.world import BeingPulled, Unpulled
 from controller.reconcile.caches import Cached, Caches
 from controller.reconcile.reconcile import ImagePulls
+from controller.reconcile.state import DaemonSetStates
 from controller.runtime.clock import Clock, elapsed
 from controller.runtime.pacing import PacedQueue
 from controller.runtime.store import Change, Store
@@ -49,17 +49,17 @@ class ImagePullParts(ImagePulls):
         metrics: Metrics,
         instrumentation: Instrumentation,
         *,
-        wake: Callable[[DaemonSet], None],
-        rules_of: Callable[[DaemonSet], Rules],
+        states: DaemonSetStates,
+        queue: PacedQueue[Key],
         relist: Callable[[], None],
     ) -> None:
-        """`wake` rechecks which nodes wait; `rules_of` returns compiled rules; `relist` relists jobs and pullers."""
+        """`states` and `queue` are those of the DaemonSets; `relist` lists jobs and pullers again."""
         jobs, pullers = Store[ImagePullJob](namespaces), Store[Puller](namespaces)
         self.caches = JobCaches(jobs, pullers, daemonsets)
         self.queue = PacedQueue[Key]()
         self.rollout_queue: WorkQueue[Key] = WorkQueue()
         self._daemonsets, self._instrumentation = daemonsets, instrumentation
-        self._wake = wake
+        self._daemonset_queue = queue
         self._caught_up = False
         self._waits_until = inf
         """The end of `STARTUP_SECONDS` (`elapsed`), after which rollouts do not wait for lagging caches."""
@@ -70,8 +70,8 @@ class ImagePullParts(ImagePulls):
             clock,
             self.queue.pacer,
             instrumentation,
-            attempted=lambda result: attempts.labels(result).inc(),
-            on_progress=self._wake_owner,
+            attempts=attempts,
+            daemonset_queue=queue,
             relist=relist,
         )
         self._rollouts = RolloutJobs(
@@ -80,8 +80,8 @@ class ImagePullParts(ImagePulls):
             jobs,
             self._reconciler,
             instrumentation,
-            wake=wake,
-            rules_of=rules_of,
+            states=states,
+            daemonset_queue=queue,
         )
 
     @asynccontextmanager
@@ -132,7 +132,7 @@ class ImagePullParts(ImagePulls):
     def _wake_waiting(self) -> None:
         for daemonset in self._daemonsets.daemonsets.values():
             if daemonset.waits_for_images:
-                self._wake(daemonset)
+                self._daemonset_queue.enqueue(daemonset.key, "soon", "images")
 
     def on_job(self, change: Change[ImagePullJob]) -> None:
         old, new = change.old, change.new
@@ -142,7 +142,7 @@ class ImagePullParts(ImagePulls):
         if new is not None:
             self._rollouts.job_seen(new)
         if (job := new or old) is not None and (old is None or new is None or old.status != new.status):
-            self._wake_owner(job)
+            self._reconciler.wake_owner(job)
         same_spec = (
             old is not None
             and new is not None
@@ -178,11 +178,6 @@ class ImagePullParts(ImagePulls):
         self._reconciler.server_back()
         for job in self.caches.jobs.values():
             self.queue.enqueue(job.key, "urgent", "server back")
-
-    def _wake_owner(self, job: ImagePullJob) -> None:
-        daemonset = self._daemonsets.daemonset_of(job)
-        if daemonset is not None and daemonset.waits_for_images:
-            self._wake(daemonset)
 
 
 def _working(queue: WorkQueue[Key], handle: Handle[Key], passes: PassLog) -> AbstractAsyncContextManager[object]:

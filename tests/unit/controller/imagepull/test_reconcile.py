@@ -18,7 +18,7 @@ from controller.kube.decode import Seen
 from controller.observe.metrics import Metrics
 from controller.planner.validation import compiled
 from controller.reconcile.dependencies import Observer
-from controller.runtime.pacing import Pacer
+from controller.runtime.pacing import PacedQueue, Pacer
 from controller.runtime.workers import ANSWER_SECONDS, STALE_RETRY_SECONDS, Outcome, RequeueAfter
 from controller.runtime.workqueue import WorkItem
 from controller.settings import FeatureGates, Settings
@@ -47,16 +47,16 @@ class Jobs:
         self.key, self.pacer, self.passes = job.key, Pacer[Key](), passes
         (self._jobs, jobs), (self.pullers, pullers) = open_store(ImagePullJob), open_store(Puller)
         self.stored(job)
-        self.attempts: list[str] = []
+        self.metrics = Metrics(version="0")
         known = passes.caches
         self.reconciler = JobReconciler(
             passes.acting.dependencies.client,
             JobCaches(jobs, pullers, known),
             clock,
             self.pacer,
-            instrumentation_of(Metrics(version="0"), known),
-            attempted=self.attempts.append,
-            on_progress=lambda about: None,
+            instrumentation_of(self.metrics, known),
+            attempts=self.metrics.count_image_pulls(int, int),
+            daemonset_queue=PacedQueue(),
             relist=lambda: None,
         )
 
@@ -101,7 +101,8 @@ async def test_a_puller_created_while_pods_are_listed_is_not_lost() -> None:
         assert jobs.passes.asked == [STATUS]
         jobs.stored(replace(job(podSelector={"matchLabels": {"app": "web"}}), version="8"))
         assert await jobs(Slow(5.0, pods)) == RequeueAfter(STALE_RETRY_SECONDS, "own writes not seen yet")
-        assert (jobs.passes.asked, jobs.attempts) == (["GET pods"], [])
+        assert jobs.passes.asked == ["GET pods"]
+        assert jobs.metrics.registry.get_sample_value("kruise_ds_image_pulls_total", {"result": "failed"}) == 0
 
 
 @virtual_time
@@ -136,8 +137,8 @@ async def test_a_list_of_other_pods_costs_a_rollout_no_job() -> None:
         jobs,
         Jobs(passes, ours, lambda: NOW).reconciler,
         Observer(),
-        wake=lambda about: None,
-        rules_of=compiled,
+        states=passes.states,
+        daemonset_queue=PacedQueue(),
     )
     others = [replace(one, name=f"other-{one.name}", uid=f"other-{one.uid}") for one in pods]
     for _ in passes.pods_become(others, version=9):
