@@ -1,4 +1,4 @@
-"""Which revision a rollback goes to, and what one write it is."""
+"""Which revision a rollback goes to, what one write it is, and every line of the look ahead."""
 
 from __future__ import annotations
 
@@ -7,23 +7,33 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from controller.api.daemonset import Phase
 from controller.api.names import RESTARTED_AT
 from controller.api.objects import JSONObject, fields_of
 from controller.api.pod import Pod
 from controller.api.revision import Revision
-from kubectl_plugin.changes.edit import with_operations
-from kubectl_plugin.changes.rollback import RollbackWish, choice_explained, roll_back
+from kubectl_plugin.changes.edit import Caution, with_operations
+from kubectl_plugin.changes.rollback import (
+    RollbackWish,
+    choice_explained,
+    headline,
+    kept_cautions,
+    preview,
+    roll_back,
+)
 from kubectl_plugin.errors import CommandError
-from kubectl_plugin.rollout.snapshot import Snapshot
+from kubectl_plugin.rollout.snapshot import Snapshot, Unread
 from kubectl_plugin.rollout.way_back import target_of
 from tests.beds.snapshots import detail
-from tests.beds.worlds import OURS, numbered, pod, revision, template
-from tests.unit.kubectl_plugin.changes.documents import seen
+from tests.beds.worlds import OURS, numbered, pod, revision, served, template
+from tests.unit.kubectl_plugin.changes.documents import ON_DELETE, live, rolling, seen
 
 
-def live(rev: str = "v7", *, history: int | None = None, on_delete: bool = False, **rolling: Any) -> JSONObject:
+def of_revision(
+    rev: str = "v7", *, history: int | None = None, on_delete: bool = False, **rolling: Any
+) -> JSONObject:
     """The DaemonSet as the server sends it."""
     strategy: JSONObject = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 2, **rolling}}
     spec: JSONObject = {
@@ -41,7 +51,7 @@ def snapshot(
 ) -> Snapshot:
     """With revisions 5, 6 and 7 unless told; `v6` is the sixth, and the stable one."""
     found = revisions or ("v7", "v6", "v5")
-    return seen(document or live(), nodes=0, revisions=found, stable=stable, previous=previous)
+    return seen(document or of_revision(), nodes=0, revisions=found, stable=stable, previous=previous)
 
 
 def target(seen: Snapshot, to_revision: int | None = None) -> int:
@@ -63,15 +73,15 @@ def rolling_of(document: JSONObject) -> JSONObject:
 
 
 def restarted(*revisions: str, stable: str) -> Snapshot:
-    """A restart of v6 is live, as revision 8."""
+    """A restart of v6 is of_revision, as revision 8."""
     again: Any = template("v6")
     again["metadata"]["annotations"] = {RESTARTED_AT: "2027-01-15T08:00:00Z"}
-    document = {**live(), "spec": {**fields_of(live()["spec"]), "template": again}}
+    document = {**of_revision(), "spec": {**fields_of(of_revision()["spec"]), "template": again}}
     return snapshot(document, revision("v8", of=again), *revisions, stable=stable, previous="v5")
 
 
 def unstored(found: Snapshot) -> Snapshot:
-    """The controller has seen the live template, and has not stored it yet."""
+    """The controller has seen the of_revision template, and has not stored it yet."""
     replace, status = msgspec.structs.replace, found.daemonset.status
     assert status is not None
     assert status.rollout is not None
@@ -89,7 +99,7 @@ ON_THE_WAY = "nodes are on their way back to revision {}"
     ("found", "wanted"),
     [
         pytest.param(snapshot(), 6, id="the stable one"),
-        pytest.param(snapshot(live("v8")), 6, id="from a template that is not stored yet"),
+        pytest.param(snapshot(of_revision("v8")), 6, id="from a template that is not stored yet"),
         pytest.param(snapshot(stable="v5"), 5, id="though another is newer"),
         pytest.param(snapshot(stable="v7", previous="v5"), 5, id="from the stable one the one before"),
         pytest.param(
@@ -97,12 +107,16 @@ ON_THE_WAY = "nodes are on their way back to revision {}"
         ),
         pytest.param(snapshot(stable="v7"), NONE_BEFORE.format(7), id="none is recorded before"),
         pytest.param(snapshot(stable="v7", previous="v1"), NONE_BEFORE.format(7), id="the one before is not kept"),
-        pytest.param(snapshot(live("v5"), stable="v6", previous="v5"), ON_THE_WAY.format(5), id="being reverted"),
-        pytest.param(snapshot(live("v6"), stable="v6"), NONE_BEFORE.format(6), id="reverted"),
+        pytest.param(
+            snapshot(of_revision("v5"), stable="v6", previous="v5"), ON_THE_WAY.format(5), id="being reverted"
+        ),
+        pytest.param(snapshot(of_revision("v6"), stable="v6"), NONE_BEFORE.format(6), id="reverted"),
         pytest.param(snapshot(stable="", previous="v5"), 5, id="none is stable, and one stands in"),
-        pytest.param(snapshot(stable="", previous="v7"), UNKNOWN, id="none is stable, and the live one stands in"),
+        pytest.param(
+            snapshot(stable="", previous="v7"), UNKNOWN, id="none is stable, and the of_revision one stands in"
+        ),
         pytest.param(snapshot(stable=""), UNKNOWN, id="no record"),
-        pytest.param(snapshot(live(), "v7", "v6", stable=""), UNKNOWN, id="no record, and only one other"),
+        pytest.param(snapshot(of_revision(), "v7", "v6", stable=""), UNKNOWN, id="no record, and only one other"),
         pytest.param(snapshot(stable="v1"), NOT_KEPT, id="the stable one is not kept"),
         pytest.param(restarted("v6", "v5", stable="v6"), 5, id="from a restart of the stable one"),
         pytest.param(restarted("v6", "v5", stable="v8"), 5, id="from a restart that is stable"),
@@ -125,7 +139,7 @@ def test_left_out_it_is_one_that_was_stable(found: Snapshot, wanted: int | str) 
 def test_a_revision_that_means_the_same_pod_is_none_to_go_back_to() -> None:
     """Revision 6 only spells out what the API server fills in."""
     spelled = revision("v6", of=template("v7", restartPolicy="Always", dnsPolicy="ClusterFirst"))
-    assert target(snapshot(live("v7"), "v7", spelled, "v5", stable="v7", previous="v5")) == 5
+    assert target(snapshot(of_revision("v7"), "v7", spelled, "v5", stable="v7", previous="v5")) == 5
 
 
 def test_a_revision_may_be_named() -> None:
@@ -134,9 +148,9 @@ def test_a_revision_may_be_named() -> None:
 
 def test_a_revision_that_is_being_deleted_is_none() -> None:
     with pytest.raises(CommandError, match="is not kept"):
-        target(snapshot(live(), "v7", revision("v6", terminating=True), "v5"))
+        target(snapshot(of_revision(), "v7", revision("v6", terminating=True), "v5"))
     with pytest.raises(CommandError, match="revision 6 of demo is not kept"):
-        target(snapshot(live(), "v7", revision("v6", terminating=True), "v5"), 6)
+        target(snapshot(of_revision(), "v7", revision("v6", terminating=True), "v5"), 6)
 
 
 @pytest.mark.parametrize(
@@ -149,7 +163,7 @@ def test_a_revision_that_is_being_deleted_is_none() -> None:
 )
 def test_nothing_to_go_back_to(history: int | None, words: str) -> None:
     with pytest.raises(CommandError) as refused:
-        target(snapshot(live(history=history), "v7"))
+        target(snapshot(of_revision(history=history), "v7"))
     assert (refused.value.message, refused.value.exit_code) == (words, 1)
 
 
@@ -167,7 +181,7 @@ def test_before_the_controller_has_seen_it_there_is_nothing_to_go_back_to() -> N
 @pytest.mark.parametrize(("history", "limit"), [(3, 3), (None, 10)])
 def test_a_revision_that_is_not_kept(history: int | None, limit: int) -> None:
     with pytest.raises(CommandError) as refused:
-        target(snapshot(live(history=history), "v7", "v6", "v5", "v4"), 3)
+        target(snapshot(of_revision(history=history), "v7", "v6", "v5", "v4"), 3)
     words = f"revision 3 of demo is not kept; kept: 4, 5, 6, 7 (revisionHistoryLimit {limit})"
     assert (refused.value.message, refused.value.exit_code) == (words, 1)
 
@@ -175,7 +189,7 @@ def test_a_revision_that_is_not_kept(history: int | None, limit: int) -> None:
 def test_why_it_is_this_one_is_told_where_another_might_be_expected() -> None:
     def why(stable: str, previous: str = "", pods: Sequence[Pod] = ()) -> str:
         fleet = numbered(len(pods)) if pods else ()
-        found = snapshot(live("v3"), "v3", "v2", "v1", stable=stable, previous=previous)
+        found = snapshot(of_revision("v3"), "v3", "v2", "v1", stable=stable, previous=previous)
         found = msgspec.structs.replace(found, pods=tuple(detail(one) for one in pods), nodes=fleet)
         return choice_explained(found, target_of(found, None))
 
@@ -192,14 +206,14 @@ def test_why_it_is_this_one_is_told_where_another_might_be_expected() -> None:
 
 def test_the_template_is_replaced_as_a_whole() -> None:
     """A label that was added since is gone, and the stored `$patch` is nobody's field."""
-    document = live()
+    document = of_revision()
     document["spec"] = {**fields_of(document["spec"]), "template": {**template("v7"), "$patch": "replace"}}
     changed = written(snapshot(document))
     assert fields_of(changed["spec"])["template"] == template("v6")
 
 
 def test_partition_and_pause_are_lifted_in_the_same_write() -> None:
-    seen = snapshot(live(partition=16, paused=True))
+    seen = snapshot(of_revision(partition=16, paused=True))
     edit = roll_back(seen, target_of(seen, None), RollbackWish())
     assert edit.operations == (
         {"op": "add", "path": "/spec/template", "value": template("v6")},
@@ -210,12 +224,12 @@ def test_partition_and_pause_are_lifted_in_the_same_write() -> None:
 
 @pytest.mark.parametrize("partition", [16, "30%", "0%"])
 def test_every_partition_but_none_becomes_0(partition: int | str) -> None:
-    assert rolling_of(written(snapshot(live(partition=partition))))["partition"] == 0
+    assert rolling_of(written(snapshot(of_revision(partition=partition))))["partition"] == 0
 
 
 @pytest.mark.parametrize("rolling", [{}, {"partition": 0}, {"paused": False}, {"partition": 0, "paused": False}])
 def test_what_holds_nobody_is_left_as_it_is(rolling: dict[str, Any]) -> None:
-    seen = snapshot(live(**rolling))
+    seen = snapshot(of_revision(**rolling))
     assert len(roll_back(seen, target_of(seen, None), RollbackWish()).operations) == 1
 
 
@@ -226,26 +240,26 @@ def test_what_is_to_be_kept_is_kept() -> None:
         "paused": True,
         "selector": {"matchLabels": {"track": "canary"}},
     }
-    kept = written(snapshot(live(**held)), RollbackWish(keep_partition=True, keep_paused=True))
+    kept = written(snapshot(of_revision(**held)), RollbackWish(keep_partition=True, keep_paused=True))
     assert rolling_of(kept) == held
 
 
 def test_the_selector_goes_only_when_asked() -> None:
     held: dict[str, Any] = {"selector": {"matchLabels": {"track": "canary"}}}
-    assert "selector" in rolling_of(written(snapshot(live(**held))))
-    assert "selector" not in rolling_of(written(snapshot(live(**held)), RollbackWish(drop_selector=True)))
-    assert rolling_of(written(snapshot(live()), RollbackWish(drop_selector=True))) == {"maxUnavailable": 2}
+    assert "selector" in rolling_of(written(snapshot(of_revision(**held))))
+    assert "selector" not in rolling_of(written(snapshot(of_revision(**held)), RollbackWish(drop_selector=True)))
+    assert rolling_of(written(snapshot(of_revision()), RollbackWish(drop_selector=True))) == {"maxUnavailable": 2}
 
 
 def test_with_an_equal_live_template_nothing_is_written() -> None:
     same = revision("v6", 6, of=template("v7", restartPolicy="Always"))
-    seen = snapshot(live(partition=16, paused=True), "v7", same)
+    seen = snapshot(of_revision(partition=16, paused=True), "v7", same)
     edit = roll_back(seen, target_of(seen, 6), RollbackWish(drop_selector=True))
     assert (edit.result, edit.operations) == ("skipped (template already equals revision 6)", ())
 
 
 def test_with_on_delete_only_the_template_is_written_with_a_caution() -> None:
-    seen = snapshot(live(on_delete=True))
+    seen = snapshot(of_revision(on_delete=True))
     edit = roll_back(seen, target_of(seen, None), RollbackWish())
     assert [one["path"] for one in edit.operations] == ["/spec/template"]
     (caution,) = edit.warnings
@@ -258,8 +272,177 @@ def test_with_on_delete_only_the_template_is_written_with_a_caution() -> None:
     [
         pytest.param(snapshot(), None, "rolled back to revision 6 (now revision 8)", id="renumbered"),
         pytest.param(snapshot(), 5, "rolled back to revision 5 (now revision 8)", id="further-back"),
-        pytest.param(snapshot(live("v8"), stable="v7"), None, "rolled back to revision 7", id="newest"),
+        pytest.param(snapshot(of_revision("v8"), stable="v7"), None, "rolled back to revision 7", id="newest"),
     ],
 )
 def test_the_number_that_the_controller_will_give_it(seen: Snapshot, to_revision: int | None, result: str) -> None:
     assert roll_back(seen, target_of(seen, to_revision), RollbackWish()).result == result
+
+
+CANARY = served("node-3", "node-2", rev="v2")
+LEFT = served("node-1", "node-0")
+
+
+def lines(snapshot: Snapshot, *, width: int = 200, **wish: Any) -> list[str]:
+    wanted = RollbackWish(**wish)
+    target = target_of(snapshot, wanted.to_revision)
+    return list(preview(snapshot, target, wanted, roll_back(snapshot, target, wanted), width=width))
+
+
+def canary(*pods: Pod, nodes: int = 4, **settings: Any) -> Snapshot:
+    """Back from v2 to v1: node-3 and node-2 have v2 unless told."""
+    return seen(
+        live(rolling(**{"maxUnavailable": 1, **settings})), pods=pods or (*CANARY, *LEFT), nodes=nodes, stable="v1"
+    )
+
+
+def test_the_headline_has_the_number_the_age_and_the_images_that_come_back() -> None:
+    snapshot = canary()
+    words = headline(snapshot, target_of(snapshot, None))
+    assert words.startswith("Roll back demo to revision 1 (")
+    assert words.endswith(" ago, demo:v1)?")
+
+
+def test_who_moves_and_who_stays() -> None:
+    assert lines(canary()) == [
+        "move back   2 nodes: node-3 | node-2     re-create",
+        "stay        2 nodes already on it",
+    ]
+
+
+def test_with_a_surge_no_pod_goes_before_the_new_one_is_there() -> None:
+    moving, *_ = lines(canary(maxUnavailable=0, maxSurge=1))
+    assert moving == "move back   2 nodes: node-3 | node-2     surge"
+
+
+def test_what_is_down_goes_first() -> None:
+    down = pod("node-2", "v2", ready=None)
+    moving, *_ = lines(canary(CANARY[0], down, *LEFT))
+    assert moving == "move back   2 nodes: node-2 at once (it is down), then node-3     re-create"
+
+
+def test_a_node_without_a_pod_gets_one() -> None:
+    assert "start       1 node without a pod: node-1" in lines(canary(*CANARY, LEFT[1]))
+
+
+def test_where_the_budget_is_used_up_it_says_by_whom() -> None:
+    sick = pod("node-0", "v1", ready=None)
+    moving, *_ = lines(canary(CANARY[0], LEFT[0], sick, nodes=4))
+    assert moving == "move back   1 node: node-3 once node-0 can do without the budget     re-create"
+
+
+@pytest.mark.parametrize(
+    ("settings", "wish", "line"),
+    [
+        (
+            {"partition": 3},
+            {},
+            "also set    partition 3 -> 0   (with 3, no node would move back)",
+        ),
+        (
+            {"partition": "25%"},
+            {},
+            "also set    partition 25% -> 0   (with 25%, only 1 node would move back)",
+        ),
+        ({"paused": True}, {}, "also set    paused true -> false   (while paused, no node would move back)"),
+        (
+            {"selector": {"matchLabels": {"track": "canary"}}},
+            {"drop_selector": True},
+            'also set    selector {"matchLabels":{"track":"canary"}} -> none   (with it, no node would move back)',
+        ),
+        (
+            {"partition": 4},
+            {"keep_partition": True},
+            "will NOT    2 nodes: node-3 node-2 (partition 4 keeps them; without --keep-partition they go back)",
+        ),
+        (
+            {"paused": True},
+            {"keep_paused": True},
+            "will NOT    2 nodes: node-3 node-2 (stays paused; without --keep-paused they go back)",
+        ),
+        (
+            {"selector": {"matchLabels": {"track": "canary"}}},
+            {},
+            "will NOT    2 nodes: node-3 node-2 (rollingUpdate.selector does not match; --drop-selector lifts it)",
+        ),
+    ],
+)
+def test_what_else_is_set_and_what_it_is_good_for(settings: dict[str, Any], wish: dict[str, Any], line: str) -> None:
+    assert line in lines(canary(**settings), **wish)
+
+
+def test_what_keeps_nobody_is_set_without_a_reason() -> None:
+    """1% of four nodes is none of them, but may be one of a hundred."""
+    assert "also set    partition 1% -> 0" in lines(canary(partition="1%"))
+
+
+def test_what_is_not_set_is_not_told() -> None:
+    assert not [one for one in lines(canary(partition=0, paused=False)) if one.startswith("also set")]
+
+
+def test_with_on_delete_each_is_told_to_be_deleted() -> None:
+    snapshot = seen(live(ON_DELETE), pods=(*CANARY, *LEFT), stable="v1")
+    assert lines(snapshot) == [
+        "move back   no node",
+        "stay        2 nodes already on it",
+        "will NOT    2 nodes: node-3 node-2 (OnDelete: each goes back when you delete its pod)",
+    ]
+
+
+def test_without_the_right_to_read_pods_only_what_is_written_is_told() -> None:
+    settings = rolling(partition=3, paused=True, selector={"matchLabels": {"track": "canary"}})
+    snapshot = seen(live(settings), unread=(Unread(what="pods"),), stable="v1")
+    assert lines(snapshot, drop_selector=True) == [
+        "who moves   cannot be told: the pods could not be read",
+        "also set    partition 3 -> 0",
+        "            paused true -> false",
+        '            selector {"matchLabels":{"track":"canary"}} -> none',
+    ]
+
+
+@pytest.mark.parametrize("width", [60, 78, 198])
+def test_a_long_list_is_cut_and_no_line_is_wider_than_asked(width: int) -> None:
+    names = [f"node-{number}" for number in range(400)]
+    pods = (*served(*names[:40], rev="v2", ready=None), *served(*names[40:], rev="v2"))
+    found = lines(canary(*pods, nodes=400, maxUnavailable="5%", partition=16), width=width)
+    assert max(map(len, found)) <= width
+    text = " ".join(" ".join(found).split())
+    assert " and 28 more at once (they are down), then " in text
+    assert text.count("node-") == 2 * 12
+
+
+@pytest.mark.parametrize(
+    ("settings", "text", "hint"),
+    [
+        (
+            {"partition": 4},
+            "partition 4 keeps 2 nodes from going back: node-3 node-2",
+            "kubectl kruise-ds set-partition demo 0 -n default",
+        ),
+        (
+            {"paused": True},
+            "the pause keeps 2 nodes from going back: node-3 node-2",
+            "kubectl kruise-ds resume demo -n default",
+        ),
+    ],
+)
+def test_where_the_template_is_back_already_what_still_keeps_nodes_is_told(
+    settings: dict[str, Any], text: str, hint: str
+) -> None:
+    assert [(one.text, one.hints) for one in kept(*CANARY, *LEFT, **settings)] == [(text, (hint,))]
+
+
+def kept(*pods: Pod, back: bool = True, **settings: Any) -> tuple[Caution, ...]:
+    """The template is v1; v2 was made after it where it is `back`, else before."""
+    snapshot = seen(live(rolling(**settings), rev="v1"), pods=pods)
+    v2, v1 = snapshot.revisions
+    v2 = replace(v2, created=v1.created + (60.0 if back else -60.0))
+    return kept_cautions(replace(snapshot, revisions=(v2, v1)), v1)
+
+
+def test_nodes_that_a_canary_is_to_spare_are_not_called_bad() -> None:
+    assert kept(*CANARY, *LEFT, back=False, partition=4) == ()
+
+
+def test_where_nothing_keeps_anybody_nothing_is_told() -> None:
+    assert kept(*served("node-0", "node-1"), partition=2) == ()

@@ -1,13 +1,17 @@
-"""What `doctor` makes of what it finds."""
+"""What `doctor` makes of what it finds, and what it finds on this machine."""
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kubectl_plugin.commands.doctor import look_around
 from kubectl_plugin.errors import NoAnswer
+from kubectl_plugin.host import Host
 from kubectl_plugin.rollout.installation import (
     ControllerPod,
     DoctorCheck,
@@ -21,6 +25,7 @@ from kubectl_plugin.rollout.installation import (
     checkup,
     problems,
 )
+from tests.beds.virtual_time import virtually
 
 NOW = 1_763_640_250.0
 RIGHTS = (
@@ -194,3 +199,34 @@ def test_rights_that_the_server_does_not_tell() -> None:
     rights = tuple(replace(right, allowed=NoAnswer("not served")) for right in RIGHTS)
     (check,) = about(replace(WELL, rights=rights), "rights")
     assert (check.level, check.message) == (Level.WARN, "your rights are unknown: not served")
+
+
+def program(folder: Path, name: str, script: str = "") -> str:
+    path = folder / name
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+async def test_nothing_there(tmp_path: Path) -> None:
+    found = await look_around(Host({"PATH": str(tmp_path)}))
+    assert found == Machine(NoAnswer("it is not on the PATH"), plugin="", completion="", shadow="")
+
+
+class Hanging(Host):
+    """Each of its programs runs until nobody waits for it any longer."""
+
+    left = False
+
+    async def run_program(self, *command: str) -> tuple[int, bytes, bytes]:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.left = True
+        raise AssertionError
+
+
+def test_a_kubectl_that_does_not_answer_is_ended(tmp_path: Path) -> None:
+    path, host = program(tmp_path, "kubectl"), Hanging({"PATH": str(tmp_path)})
+    assert virtually(look_around(host)).kubectl == NoAnswer(f"{path} does not answer")
+    assert host.left

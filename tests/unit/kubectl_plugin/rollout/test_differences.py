@@ -1,29 +1,75 @@
-"""Differences of two pod templates."""
+"""Differences of two pod templates, and how they are drawn."""
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from controller.api.objects import JSONObject
+from controller.api.objects import JSON, JSONObject
 from controller.api.template_identity import identity
-from kubectl_plugin.rollout.diff import differences, image_only, verdict
-from kubectl_plugin.rollout.history import summary
-from tests.unit.kubectl_plugin.rollout.templates import Edit, agent, found, hid, template, told
+from kubectl_plugin.render.listings import comparison_text
+from kubectl_plugin.rollout.diff import Difference, differences, image_only, verdict
+from kubectl_plugin.rollout.history import ComparedSide, Comparison, summary
+from kubectl_plugin.rollout.secrets import without_secrets
 
+Edit = Callable[[Any], object]
+"""Of the pod spec, in place."""
+
+
+def template(edit: Edit = lambda _: None) -> JSONObject:
+    agent: Any = {
+        "name": "agent",
+        "image": "r.io/agent:1.8.4",
+        "args": ["--level=info", "--once"],
+        "env": [{"name": "LOG_LEVEL", "value": "info"}, {"name": "API_TOKEN", "value": "s3cret"}],
+        "ports": [{"name": "metrics", "containerPort": 9100}, {"containerPort": 8080}],
+        "volumeMounts": [{"name": "certs", "mountPath": "/etc/certs"}],
+        "resources": {"limits": {"cpu": "100m"}},
+    }
+    spec: Any = {
+        "initContainers": [{"name": "setup", "image": "setup:1"}],
+        "containers": [agent, {"name": "scout", "image": "scout:1"}],
+        "volumes": [{"name": "certs", "secret": {"secretName": "c"}}],
+        "tolerations": [{"key": "dedicated", "effect": "NoSchedule"}, {"operator": "Exists"}],
+        "nodeSelector": {"kubernetes.io/os": "linux"},
+    }
+    result: JSONObject = {"metadata": {"labels": {"app": "agent"}}, "spec": copy.deepcopy(spec)}
+    edit(result["spec"])
+    return result
+
+
+def found(edit: Edit, **options: bool) -> tuple[Difference, ...]:
+    return differences(template(), template(edit), **options)
+
+
+def told(edit: Edit, **options: bool) -> list[tuple[str, str, object, object]]:
+    """Path without its common beginning, kind, old, new."""
+    documents = [one.document for one in found(edit, **options)]
+    return [
+        (str(one["path"]).removeprefix("spec.template."), str(one["change"]), one.get("old"), one.get("new"))
+        for one in documents
+    ]
+
+
+def hid(value: JSON) -> JSON:
+    """What stands for a value that may be a secret."""
+    return without_secrets({"args": value})[0]["args"]
+
+
+def agent(spec: Any) -> Any:
+    return spec["containers"][0]
+
+
+FROM: JSONObject = {"secretKeyRef": {"name": "tokens", "key": "api"}}
+SPREAD: JSONObject = {"topologyKey": "zone", "labelSelector": {}}
 CASES: list[tuple[str, Edit, list[tuple[str, str, object, object]], str]] = [
     (
         "an image",
-        lambda spec: agent(spec).update(image="registry.example.com/agent:1.9.0"),
-        [
-            (
-                "spec.containers[agent].image",
-                "changed",
-                "registry.example.com/agent:1.8.4",
-                "registry.example.com/agent:1.9.0",
-            )
-        ],
+        lambda spec: agent(spec).update(image="r.io/agent:1.9.0"),
+        [("spec.containers[agent].image", "changed", "r.io/agent:1.8.4", "r.io/agent:1.9.0")],
         "image agent 1.8.4 → 1.9.0",
     ),
     (
@@ -84,24 +130,11 @@ CASES: list[tuple[str, Edit, list[tuple[str, str, object, object]], str]] = [
         "- env agent API_TOKEN",
     ),
     (
-        "a secret variable",
-        lambda spec: agent(spec)["env"][1].update(value="other"),
-        [("spec.containers[agent].env[API_TOKEN].value", "changed", hid("s3cret"), hid("other"))],
-        "env agent API_TOKEN changed",
-    ),
-    (
         "a reference instead of a secret variable",
-        lambda spec: agent(spec)["env"].__setitem__(
-            1, {"name": "API_TOKEN", "valueFrom": {"secretKeyRef": {"name": "tokens", "key": "api"}}}
-        ),
+        lambda spec: agent(spec)["env"].__setitem__(1, {"name": "API_TOKEN", "valueFrom": FROM}),
         [
             ("spec.containers[agent].env[API_TOKEN].value", "removed", hid("s3cret"), None),
-            (
-                "spec.containers[agent].env[API_TOKEN].valueFrom",
-                "added",
-                None,
-                {"secretKeyRef": {"name": "tokens", "key": "api"}},
-            ),
+            ("spec.containers[agent].env[API_TOKEN].valueFrom", "added", None, FROM),
         ],
         "env agent API_TOKEN changed",
     ),
@@ -120,14 +153,7 @@ CASES: list[tuple[str, Edit, list[tuple[str, str, object, object]], str]] = [
     (
         "the first volumes of all go",
         lambda spec: spec.pop("volumes"),
-        [
-            (
-                "spec.volumes[certs]",
-                "removed",
-                {"name": "certs", "secret": {"secretName": "agent-certs"}},
-                None,
-            )
-        ],
+        [("spec.volumes[certs]", "removed", {"name": "certs", "secret": {"secretName": "c"}}, None)],
         "- volume certs",
     ),
     (
@@ -145,8 +171,8 @@ CASES: list[tuple[str, Edit, list[tuple[str, str, object, object]], str]] = [
     (
         "inside a volume",
         lambda spec: spec["volumes"][0]["secret"].update(secretName="other"),
-        [("spec.volumes[certs].secret.secretName", "changed", "agent-certs", "other")],
-        "volume certs secret.secretName agent-certs → other",
+        [("spec.volumes[certs].secret.secretName", "changed", "c", "other")],
+        "volume certs secret.secretName c → other",
     ),
     (
         "a mount",
@@ -224,27 +250,18 @@ CASES: list[tuple[str, Edit, list[tuple[str, str, object, object]], str]] = [
     ),
     (
         "an empty selector, which means something",
-        lambda spec: spec.update(topologySpreadConstraints=[{"topologyKey": "zone", "labelSelector": {}}]),
-        [
-            (
-                "spec.topologySpreadConstraints[zone]",
-                "added",
-                None,
-                {"topologyKey": "zone", "labelSelector": {}},
-            )
-        ],
+        lambda spec: spec.update(topologySpreadConstraints=[SPREAD]),
+        [("spec.topologySpreadConstraints[zone]", "added", None, SPREAD)],
         "+ topologySpreadConstraints zone",
     ),
 ]
 
 
-@pytest.mark.parametrize(("edit", "expected"), [case[1:3] for case in CASES], ids=[case[0] for case in CASES])
-def test_difference(edit: Edit, expected: list[tuple[str, str, object, object]]) -> None:
+@pytest.mark.parametrize(("edit", "expected", "words"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
+def test_each_difference_and_what_it_is_in_a_few_words(
+    edit: Edit, expected: list[tuple[str, str, object, object]], words: str
+) -> None:
     assert told(edit) == expected
-
-
-@pytest.mark.parametrize(("edit", "words"), [(case[1], case[3]) for case in CASES], ids=[case[0] for case in CASES])
-def test_in_a_few_words(edit: Edit, words: str) -> None:
     assert summary(found(edit)) == words
 
 
@@ -329,7 +346,7 @@ def test_a_template_without_anything() -> None:
 
 
 def test_ascii_words() -> None:
-    words = summary(found(lambda spec: agent(spec).update(image="registry.example.com/agent:2")), only_ascii=True)
+    words = summary(found(lambda spec: agent(spec).update(image="r.io/agent:2")), only_ascii=True)
     assert words == "image agent 1.8.4 -> 2"
 
 
@@ -337,7 +354,7 @@ def test_images_are_told_first_and_long_values_not_at_all() -> None:
     def edit(spec: Any) -> None:
         spec["initContainers"][0]["env"] = [{"name": "B", "value": "x" * 25}]
         agent(spec)["env"][0]["value"] = "y" * 25
-        agent(spec)["image"] = "registry.example.com/agent:2"
+        agent(spec)["image"] = "r.io/agent:2"
 
     assert summary(found(edit)) == "image agent 1.8.4 → 2, + env setup B, env agent LOG_LEVEL changed"
 
@@ -369,16 +386,116 @@ def test_verdict_where_in_place_was_wished_for() -> None:
     )
 
 
-def test_verdict_with_on_delete() -> None:
-    seen = found(lambda spec: spec.update(hostPID=True))
-    assert verdict(seen, how="pods are re-created", on_delete=True) == (
-        "1 change: a pod changes only when you delete it (OnDelete)"
-    )
-
-
 def test_a_null_on_one_side_is_a_difference_where_the_controller_sees_one() -> None:
     """Such a label comes from a file that the server would refuse."""
     old: JSONObject = {"metadata": {"labels": {"a": {"b": None}}}}
     new: JSONObject = {"metadata": {"labels": {"a": {}}}}
     assert identity(old) != identity(new)
     assert differences(old, new)
+
+
+def drawn(old: JSONObject, new: JSONObject, *, only_ascii: bool = False, show_values: bool = False) -> list[str]:
+    """Without the two lines above and the one below."""
+    before: JSONObject = {"spec": old}
+    after: JSONObject = {"spec": new}
+    sides = ComparedSide(template=before, live=True), ComparedSide(template=after, file="new.yaml")
+    found = differences(before, after, show_values=show_values)
+    comparison = Comparison(name="agent", old=sides[0], new=sides[1], changes=found, verdict="")
+    return comparison_text(comparison, now=0.0, only_ascii=only_ascii).plain.split("\n")[2:-1]
+
+
+def of_agent(**fields: JSON) -> JSONObject:
+    return {"containers": [{"name": "agent", **fields}]}
+
+
+PLACE = " spec.template.spec.containers[agent]"
+EMPTY: JSONObject = {}
+TWO: list[JSON] = [{"name": "a", "image": "a:1"}, {"name": "b", "image": "b:1"}]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "lines"),
+    [
+        (
+            of_agent(image="a:1", imagePullPolicy="Never"),
+            of_agent(image="a:2", imagePullPolicy="Always"),
+            [PLACE, "-  image: a:1", "+  image: a:2", "-  imagePullPolicy: Never", "+  imagePullPolicy: Always"],
+        ),
+        (
+            of_agent(args=["--a", "--b"]),
+            of_agent(args=["--a", "--c: d"]),
+            [
+                f"{PLACE}.args",
+                "-  - <hidden, 3 characters, digest dff3>",
+                "+  - <hidden, 6 characters, digest 47bb>",
+            ],
+        ),
+        (
+            {"schedulingGates": [{"name": "a"}], "hostAliases": [{"ip": "1", "hostnames": ["b"]}]},
+            {"schedulingGates": [{"name": "a"}], "hostAliases": [{"ip": "1", "hostnames": ["c: d", "true"]}]},
+            [" spec.template.spec.hostAliases[1].hostnames", "-  - b", "+  - 'c: d'", "+  - 'true'"],
+        ),
+        (
+            {"containers": TWO},
+            {"containers": TWO[::-1]},
+            [" spec.template.spec.containers", "-  order: a, b", "+  order: b, a"],
+        ),
+        (
+            {"nodeSelector": {"x.y/z": "1"}},
+            {"nodeSelector": {"x.y/z": "yes"}},
+            [" spec.template.spec.nodeSelector", "-  x.y/z: '1'", "+  x.y/z: 'yes'"],
+        ),
+        (
+            EMPTY,
+            {"volumes": [{"emptyDir": {}, "name": "tmp"}, {"name": "x", "configMap": {"name": "c"}}]},
+            [
+                " spec.template.spec.volumes",
+                "+  - name: tmp",
+                "+    emptyDir: {}",
+                "+  - name: x",
+                "+    configMap:",
+                "+      name: c",
+            ],
+        ),
+        (
+            of_agent(env=[{"name": "TOKEN", "value": "a"}]),
+            of_agent(env=[{"name": "TOKEN", "value": "b"}]),
+            [
+                f"{PLACE}.env[TOKEN]",
+                "-  value: <hidden, 1 character, digest ac8d>",
+                "+  value: <hidden, 1 character, digest c100>",
+            ],
+        ),
+    ],
+)
+def test_drawn(old: JSONObject, new: JSONObject, lines: list[str]) -> None:
+    assert drawn(old, new) == lines
+
+
+def test_neither_a_value_nor_a_place_commands_anything() -> None:
+    lines = drawn(
+        of_agent(env=[{"name": "A", "value": "\x1b[31mred\u202e"}]),
+        of_agent(env=[{"name": "A", "value": "b"}]),
+        show_values=True,
+    )
+    lines += drawn(EMPTY, {"nodeSelector": {"\x1b[2J": "x"}, "containers": [{"name": "\x1b[2J", "image": "a"}]})
+    assert all(character.isprintable() for line in lines for character in line)
+
+
+def test_ascii() -> None:
+    old: JSONObject = {"containers": [{"name": "ü", "image": "grün:1"}]}
+    new: JSONObject = {"containers": [{"name": "ü", "image": "grün:2"}]}
+    lines = drawn(old, new, only_ascii=True)
+    assert lines == [" spec.template.spec.containers[?]", '-  image: "gr\\xFCn:1"', '+  image: "gr\\xFCn:2"']
+
+
+def test_a_script_keeps_its_lines() -> None:
+    assert drawn(of_agent(args=["-c"]), of_agent(args=["-c", "set -e\nexec agent\n"]), show_values=True)[1:] == [
+        "+  - |",
+        "+    set -e",
+        "+    exec agent",
+    ]
+
+
+def test_a_long_value_stays_on_its_line() -> None:
+    assert len(drawn(of_agent(workingDir="x y " * 100), of_agent(workingDir="z"), show_values=True)) == 3
