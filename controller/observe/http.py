@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
@@ -21,7 +21,7 @@ from aiohttp.web_protocol import RequestHandler
 
 from controller.kube.connection import ReloadedTLS
 from controller.kube.errors import ApiError, TooManyRequests
-from controller.kube.typed import Reviewed
+from controller.kube.typed import Reviews
 from controller.settings import Address
 
 MAX_IDLE = 50
@@ -133,17 +133,13 @@ def probe(name: str, checks: Mapping[str, Check]) -> Handler:
 
 def scrape(exposition: Callable[[str], Awaitable[tuple[bytes, str]]]) -> Handler:
     """The page /metrics. `exposition` makes the text and its content type for an `Accept` header."""
-    waiting = 0
+    waiting = asyncio.Semaphore(MAX_WAITING)
 
     async def page(request: web.Request) -> web.Response:
-        nonlocal waiting
-        if waiting >= MAX_WAITING:
-            return web.Response(text=f"{waiting} scrapes wait already; try again in a second\n", status=503)
-        waiting += 1
-        try:
+        if waiting.locked():
+            return web.Response(text=f"{MAX_WAITING} scrapes wait already; try again in a second\n", status=503)
+        async with waiting:
             body, content_type = await exposition(request.headers.get("Accept", ""))
-        finally:
-            waiting -= 1
         headers = {"Content-Type": content_type}
         return web.Response(body=body, headers=headers, zlib_executor_size=COMPRESS_IN_THREAD_FROM)
 
@@ -178,20 +174,9 @@ CACHE_SIZE = 100
 """Maximum of kept acceptances, and of kept refusals; the oldest is dropped."""
 
 
-class Reviewer(Protocol):
-    async def user_of(self, token: str) -> Reviewed | None: ...
-
-    async def may_get(self, user: Reviewed, path: str) -> bool: ...
-
-
 class Refusal(NamedTuple):
     status: int
     text: str
-
-
-class _Answer(NamedTuple):
-    at: float
-    refusal: Refusal | None
 
 
 class DelegatedAuth:
@@ -203,10 +188,10 @@ class DelegatedAuth:
     which the caller does not see.
     """
 
-    def __init__(self, known: Reviewer, unknown: Reviewer, on_failure: Callable[[ApiError], None]) -> None:
+    def __init__(self, known: Reviews, unknown: Reviews, on_failure: Callable[[ApiError], None]) -> None:
         self._known, self._unknown, self._on_failure = known, unknown, on_failure
-        self._accepted: dict[tuple[bytes, str], _Answer] = {}
-        self._refused: dict[tuple[bytes, str], _Answer] = {}
+        self._accepted: dict[tuple[bytes, str], tuple[float, Refusal | None]] = {}
+        self._refused: dict[tuple[bytes, str], tuple[float, Refusal | None]] = {}
 
     @web.middleware
     async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -225,8 +210,8 @@ class DelegatedAuth:
             return Refusal(401, "a bearer token is needed")
         key, now = (sha256(token.encode()).digest(), path), asyncio.get_running_loop().time()
         cached = self._accepted.get(key) or self._refused.get(key)
-        if cached is not None and now - cached.at < CACHE_SECONDS:
-            return cached.refusal
+        if cached is not None and now - cached[0] < CACHE_SECONDS:
+            return cached[1]
         reviews = self._known if key in self._accepted else self._unknown
         try:
             refusal = await _review(reviews, token, path)
@@ -242,11 +227,11 @@ class DelegatedAuth:
         answers = self._accepted if refusal is None else self._refused
         if len(answers) >= CACHE_SIZE:
             del answers[next(iter(answers))]
-        answers[key] = _Answer(now, refusal)
+        answers[key] = now, refusal
         return refusal
 
 
-async def _review(reviews: Reviewer, token: str, path: str) -> Refusal | None:
+async def _review(reviews: Reviews, token: str, path: str) -> Refusal | None:
     user = await reviews.user_of(token)
     if user is None:
         return Refusal(401, "the API server does not take this token")

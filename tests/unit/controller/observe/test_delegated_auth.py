@@ -8,14 +8,14 @@ from collections.abc import Callable
 import pytest
 
 from controller.kube.errors import ApiError, Unreachable
-from controller.kube.typed import Reviewed
+from controller.kube.typed import Reviewed, Reviews
 from controller.observe.http import CACHE_SECONDS, CACHE_SIZE, DelegatedAuth, Refusal
 from tests.beds.virtual_time import virtual_time
 
 READER, STRANGER = "reader-token", "stranger-token"
 
 
-class Cluster:
+class Cluster(Reviews):
     """Knows two tokens; of the users only the reader may get /metrics."""
 
     def __init__(self) -> None:
