@@ -175,6 +175,8 @@ def project(view: PodView) -> Pod | None:
     closed = [gate for gate in gates if not gate.open]
     ready = ready and not not_started and not closed
     marked = any(gate.marked_not_ready for gate in gates)
+    only_marked = all(gate.marked_not_ready and not gate.held_by_others for gate in closed)
+    only_draining = bool(closed) and all(gate.draining for gate in closed)
     held = marked or labels.get(LIFECYCLE_STATE_LABEL) == PREPARING_DELETE
     return Pod(
         namespace=intern(meta.namespace),
@@ -199,8 +201,8 @@ def project(view: PodView) -> Pod | None:
         restarted_at=_restarted_at(view),
         updated_in_place=state is not None,
         has_node_agent=NODE_AGENT_ANNOTATION in (meta.annotations or ()),
-        drained=marked and containers_ready and not not_started and _is_drained_for_delete(closed),
-        drained_for_update=in_progress is None and containers_ready and _is_drained_for_update(closed),
+        drained=marked and containers_ready and not not_started and only_marked,
+        drained_for_update=in_progress is None and containers_ready and only_draining,
         held_since=epoch((meta.annotations or {}).get(LIFECYCLE_TIMESTAMP_ANNOTATION)) if held else None,
     )
 
@@ -239,14 +241,6 @@ def target_node(spec: PodSpecView) -> str:
 def _shared(labels: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
     """One dict per distinct set of labels, to save memory."""
     return dict(labels)
-
-
-def _is_drained_for_delete(closed: Sequence[ReadinessGate]) -> bool:
-    return all(gate.marked_not_ready and not gate.held_by_others for gate in closed)
-
-
-def _is_drained_for_update(closed: Sequence[ReadinessGate]) -> bool:
-    return bool(closed) and all(gate.draining for gate in closed)
 
 
 def _latest(since: str | None, statuses: Sequence[ContainerStatusView]) -> float | None:

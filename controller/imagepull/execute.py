@@ -136,7 +136,7 @@ class JobExecution:
 
     async def _end(self, ref: Ref) -> None:
         deleted = await self._client.delete(PULLERS, ref)
-        self._expectations.expect_deletion(str(self._key), ref.uid, elapsed(), deleted.version)
+        self._expectations.expect_deletion(str(self._key), ref.uid, elapsed(), deleted)
 
 
 def _changes(before: ImagePullJobStatus | None, wanted: ImagePullJobStatus) -> list[JSONObject]:

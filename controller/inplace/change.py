@@ -93,9 +93,7 @@ def _change(old: JSONObject, new: JSONObject, *, resizable: bool) -> InPlaceChan
     _compare(was, will, "spec.", {"containers"})
     olds, news = items_of(was.get("containers")), items_of(will.get("containers"))
     _compare_containers(olds, news)
-    resizing = resizing_of(was, will)
-    if isinstance(resizing, str):
-        raise _RefusedError(resizing, InPlaceRefusal.RESOURCES)
+    resizing = _resizing(was, will)
     if resizing.resources and not resizable:
         path = f"spec.containers[{next(iter(resizing.resources))}].resources"
         raise _RefusedError(f"{path} changed", InPlaceRefusal.RESOURCES)
@@ -192,25 +190,26 @@ def _strings(value: JSON) -> list[str]:
     return [str(one) for one in value] if isinstance(value, list) else []
 
 
-class Resizing(Value):
+class _Resizing(Value):
     resources: Mapping[str, JSONObject]
     before: Mapping[str, JSONObject]
     by_restart: tuple[str, ...]
 
 
-def resizing_of(was: JSONObject, will: JSONObject) -> Resizing | str:
-    """The resize between two pod specs with the same containers, or why it is not possible."""
+def _resizing(was: JSONObject, will: JSONObject) -> _Resizing:
+    """The resize between two pod specs with the same containers. Raises _RefusedError."""
     olds, news = items_of(was.get("containers")), items_of(will.get("containers"))
     for one, other in zip(olds, news, strict=True):
         if problem := _problem(fields_of(one.get("resources")), fields_of(other.get("resources"))):
-            return f"spec.containers[{_name(other)}].resources{problem}"
+            raise _RefusedError(f"spec.containers[{_name(other)}].resources{problem}", InPlaceRefusal.RESOURCES)
     old, new = _effective(olds), _effective(news)
     changed = [where for where, amount in new.items() if _is_resized(where, old.get(where), amount)]
     earlier, later = quality_of_service(was), quality_of_service(will)
     if changed and earlier != later:
-        return f"spec.containers[].resources: the QoS class would change from {earlier} to {later}"
+        why = f"spec.containers[].resources: the QoS class would change from {earlier} to {later}"
+        raise _RefusedError(why, InPlaceRefusal.RESOURCES)
     restarting = {(_name(one), str(policy.get("resourceName"))) for one in news for policy in _restart_policies(one)}
-    return Resizing(
+    return _Resizing(
         resources=by_container({where: new[where] for where in changed}),
         before=by_container({where: old[where] for where in changed if where in old}),
         by_restart=tuple(dict.fromkeys(name for name, _, key in changed if (name, key) in restarting)),

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
 
-from controller.api.objects import JSON, JSONObject, Ref, Value, View, as_bytes
+from controller.api.objects import JSON, JSONObject, Ref, View, as_bytes
 from controller.kube.decode import UNREADABLE, Decoder, ErrorEvent, Page, WatchEvent
 from controller.kube.errors import Unreadable, response_error
 from controller.kube.requests import (
@@ -40,12 +40,6 @@ class Written(View):
     uid: str = ""
     version: str = msgspec.field(default="", name="resourceVersion")
     labels: dict[str, str] | None = None
-
-
-class Deleted(Value):
-    """An accepted delete. `version` is the resourceVersion of the deleted object; None if none was sent."""
-
-    version: str | None
 
 
 class _WrittenView(View):
@@ -149,18 +143,16 @@ class Client:
 
     async def delete(
         self, resource: GroupVersionResource, ref: Ref, *, version: str = "", propagation: str = ""
-    ) -> Deleted:
-        """Delete an object. Raises Conflict unless it has `ref.uid` (empty matches any) and, if given, `version`;
-        `ref.version` is ignored, as a status update must not prevent a delete. `propagation` is Background,
-        Foreground or Orphan; "" leaves it to the server."""
+    ) -> str | None:
+        """Delete an object; returns the resourceVersion that it then has, or None if it is gone. Raises Conflict
+        unless it has `ref.uid` (empty matches any) and, if given, `version`; `ref.version` is ignored, as a status
+        update must not prevent a delete. `propagation` is Background, Foreground, Orphan or the server's default."""
         call = Call(verb="delete", what=resource.describe(ref))
-        request = Request(
-            method="DELETE",
-            path=resource.path(ref),
-            body=as_bytes(_delete_options(ref.uid, version, propagation)),
-        )
+        guards = _given(uid=ref.uid, resourceVersion=version)
+        options = _given(kind="DeleteOptions", apiVersion="v1", preconditions=guards, propagationPolicy=propagation)
+        request = Request(method="DELETE", path=resource.path(ref), body=as_bytes(options))
         view = await self._sender.answer(call, request, _WrittenView, stores=True)
-        return Deleted(version=None if view.kind == "Status" else view.metadata.version or None)
+        return None if view.kind == "Status" else view.metadata.version or None
 
     @asynccontextmanager
     async def watch(
@@ -214,18 +206,8 @@ def _patch(
     return call, request
 
 
-def _delete_options(uid: str, version: str, propagation: str) -> JSONObject:
-    options: JSONObject = {"kind": "DeleteOptions", "apiVersion": "v1"}
-    guards: JSONObject = {}
-    if uid:
-        guards["uid"] = uid
-    if version:
-        guards["resourceVersion"] = version
-    if guards:
-        options["preconditions"] = guards
-    if propagation:
-        options["propagationPolicy"] = propagation
-    return options
+def _given(**fields: JSON) -> JSONObject:
+    return {name: value for name, value in fields.items() if value}
 
 
 def _bytes(body: Body) -> bytes:

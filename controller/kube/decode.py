@@ -118,7 +118,7 @@ class Decoder(Generic[W, T]):
         try:
             page = self._page.decode(body)
         except UNREADABLE:
-            raw = _split_page(body)
+            raw = _split(_raw_page, body)
             items, metadata = [self._item(item) for item in raw.items or ()], raw.metadata
         else:
             items, metadata = [self._projected(wire) for wire in page.items or ()], page.metadata
@@ -162,7 +162,7 @@ class Decoder(Generic[W, T]):
 
     def _event(self, line: bytes) -> WatchEvent[T] | ErrorEvent:
         """A rare event, or one that the resource's decoder cannot read."""
-        event = _split_line(line)
+        event = _split(_raw_line, line)
         if event.type in ("ADDED", "MODIFIED"):
             return self._item(event.object)
         meta = _meta_of(event.object)
@@ -235,7 +235,7 @@ _code = msgspec.json.Decoder(_Code)
 
 def split_items(body: bytes) -> tuple[str, tuple[tuple[Key, bytes | None], ...]]:
     """The token of the next page, and the objects as JSON by key (None if nested too deeply). Raises UNREADABLE."""
-    page = _split_page(body)
+    page = _split(_raw_page, body)
     items = [(_key_of(_meta_of(one)), None if _TOO_DEEP in bytes(one) else bytes(one)) for one in page.items or ()]
     return page.metadata.continue_, tuple(items)
 
@@ -247,18 +247,11 @@ def _meta_of(raw: msgspec.Raw) -> _ObjectMeta:
         return _ObjectMeta()
 
 
-def _split_page(body: bytes) -> _List[msgspec.Raw]:
+def _split(decoder: msgspec.json.Decoder[R], document: bytes) -> R:
     try:
-        return _raw_page.decode(body)
+        return decoder.decode(document)
     except RecursionError:
-        return _raw_page.decode(_cut_deep(body))
-
-
-def _split_line(line: bytes) -> _Line[msgspec.Raw]:
-    try:
-        return _raw_line.decode(line)
-    except RecursionError:
-        return _raw_line.decode(_cut_deep(line))
+        return decoder.decode(_cut_deep(document))
 
 
 def _cut_deep(document: bytes) -> bytes:

@@ -223,7 +223,7 @@ class Requests:
             case actions.DeletePod():
                 seen = action.pod.version if action.as_seen else ""
                 deleted = await client.delete(PODS, action.pod, version=seen)
-                self._expect_deletion(action.pod.uid, deleted.version)
+                self._expect_deletion(action.pod.uid, deleted)
             case actions.CreateRevision():
                 document = revision.encode(revision_body(daemonset, action))
                 written = await client.create(REVISIONS, daemonset.namespace, document, name=action.name)

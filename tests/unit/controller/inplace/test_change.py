@@ -11,10 +11,8 @@ from controller.api.objects import JSONObject, fields_of
 from controller.inplace.change import (
     InPlaceChange,
     NotPossible,
-    Resizing,
     change_between,
     quality_of_service,
-    resizing_of,
 )
 from tests.beds.changing_pod import Json, asks, container, template
 
@@ -242,12 +240,6 @@ def spec(*resources: Any, **fields: Any) -> Json:
     return {"containers": [container(name=f"c{n}", resources=one) for n, one in enumerate(resources)], **fields}
 
 
-def resized(old: Json, new: Json) -> Resizing:
-    found = resizing_of(old, new)
-    assert isinstance(found, Resizing), found
-    return found
-
-
 LOW, HIGH = {"limits": FULL, "requests": HALF}, {"limits": FULL, "requests": FULL}
 ZERO, SOME = ({"requests": {"cpu": cpu}} for cpu in ("0", "100m"))
 
@@ -262,8 +254,8 @@ ZERO, SOME = ({"requests": {"cpu": cpu}} for cpu in ("0", "100m"))
 )
 def test_a_resize_that_would_change_the_class_is_not_possible(old: Any, new: Any, change: str) -> None:
     words = f"spec.containers[].resources: the QoS class would change from {change}"
-    assert resizing_of(spec(*old), spec(*new)) == words
-    assert resized(spec(LOW, LOW), spec(HIGH, LOW)).resources == {"c0": {"requests": FULL}}, "one of two may"
+    assert why_not(sized(*old), sized(*new)) == words
+    assert between(sized(LOW, LOW), sized(HIGH, LOW)).resources == {"c0": {"requests": FULL}}, "one of two may"
 
 
 @pytest.mark.parametrize(
@@ -304,7 +296,7 @@ def test_the_class_of_a_pod(resources: tuple[Any, ...], quality: str) -> None:
 def test_a_restart_is_what_the_policy_of_the_very_resource_says(policies: Json, new: Json, restarts: bool) -> None:
     listed = [{"resourceName": name, "restartPolicy": policy} for name, policy in policies.items()]
     for policy_of in (0, 1):
-        old, changed = spec(asks(), asks()), spec(new, asks())
+        old, changed = sized(asks(), asks()), sized(new, asks())
         for one in (old, changed):
-            one["containers"][policy_of]["resizePolicy"] = listed
-        assert resized(old, changed).by_restart == (("c0",) if restarts and policy_of == 0 else ())
+            one["spec"]["containers"][policy_of]["resizePolicy"] = listed
+        assert between(old, changed).resized_by_restart == (("c0",) if restarts and policy_of == 0 else ())

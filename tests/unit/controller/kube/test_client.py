@@ -10,7 +10,7 @@ import pytest
 from controller.api import patch
 from controller.api.objects import Key, Ref
 from controller.kube import errors
-from controller.kube.client import Client, Deleted, Written
+from controller.kube.client import Client, Written
 from controller.kube.decode import Bookmark, Page, Seen
 from controller.kube.errors import ApiError
 from controller.kube.requests import JSON_PATCH, Request, Response
@@ -55,11 +55,11 @@ def test_a_patch_of_a_subresource_is_a_json_patch() -> None:
 
 def test_delete_is_guarded_by_uid_and_by_version_only_when_asked() -> None:
     deleted, request = asked(lambda client: client.delete(THINGS, REF))
-    assert deleted == Deleted(version="7"), "of the terminating object"
+    assert deleted == "7", "the version of the terminating object"
     assert json.loads(request.body) == {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": "u"}}
     gone = ok(b'{"kind":"Status","status":"Success"}')
     deleted, request = asked(lambda client: client.delete(THINGS, REF, version="6", propagation="Orphan"), gone)
-    assert deleted == Deleted(version=None)
+    assert deleted is None
     options = json.loads(request.body)
     assert options["preconditions"] == {"uid": "u", "resourceVersion": "6"}
     assert options["propagationPolicy"] == "Orphan"
