@@ -26,6 +26,7 @@ from kubectl_plugin.render.listings import overview
 from kubectl_plugin.rollout.document import OverviewLine, document
 from kubectl_plugin.rollout.snapshot import Snapshot, Unread
 from kubectl_plugin.rollout.status import RolloutStatus
+from kubectl_plugin.rollout.survey import phase_in, record_of, survey_of_status
 
 TROUBLED: Final = (Phase.PROGRESSING, Phase.STALLED, Phase.DEGRADED)
 """Phases in which the pods may say more than the status."""
@@ -97,7 +98,7 @@ async def _look(invocation: Invocation, many: SelectorOptions, wanted: frozenset
     found = await reads.snapshots(invocation, (), many, nodes=False, pods=False)
     whole = await for_each(found, lambda one: _with_pods(invocation, one))
     return _Found(
-        lines=tuple(RolloutStatus(snapshot=one).overview for one in whole),
+        lines=tuple(RolloutStatus(survey=survey_of_status(one)).overview for one in whole),
         wanted=wanted,
         unreadable=frozenset(missing for one in whole for missing in one.unread_words),
     )
@@ -105,7 +106,7 @@ async def _look(invocation: Invocation, many: SelectorOptions, wanted: frozenset
 
 async def _with_pods(invocation: Invocation, snapshot: Snapshot) -> Snapshot:
     """Adds the pods in TROUBLED phases, unless listing them is forbidden."""
-    if RolloutStatus(snapshot=snapshot).phase not in TROUBLED:
+    if phase_in(record_of(snapshot.daemonset)) not in TROUBLED:
         return snapshot
     try:
         return replace(snapshot, pods=await reads.pods_of(invocation, snapshot.daemonset))

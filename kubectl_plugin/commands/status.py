@@ -91,7 +91,7 @@ def _print(invocation: Invocation, looks: Sequence[RolloutStatus]) -> None:
         terminal.say(*([""] if index else []))
         wide = invocation.output is Output.WIDE
         lines = status_lines(one, terminal, wide=wide)
-        terminal.show(Text("\n").join(lines), whole=wide and one.survey is not None)
+        terminal.show(Text("\n").join(lines), whole=wide and one.survey.by_nodes is not None)
         if one.blocker:
             terminal.warn(one.blocker)
 
@@ -222,7 +222,7 @@ class _StatusWatch:
             began = loop.time()
             looks = [None if one is None else await self._look(one) for one in self._follow.snapshots()]
             seen = [one for one in looks if one is not None]
-            if any(one.survey is not None and one.survey.counts_differ for one in seen):
+            if any(one.survey.counts_differ for one in seen):
                 self._follow.mark_nodes_stale()
             results = [self._result(key.name, one, want) for key, one, want in zip(keys, looks, wanted, strict=True)]
             late = self._deadline.seconds_left <= 0

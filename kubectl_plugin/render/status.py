@@ -34,7 +34,6 @@ from kubectl_plugin.rollout.reasons import (
 )
 from kubectl_plugin.rollout.snapshot import counts_of, failure_lines
 from kubectl_plugin.rollout.status import DONE, RolloutStatus
-from kubectl_plugin.rollout.survey import Survey
 from kubectl_plugin.rollout.way_back import verb_to_go_back
 from kubectl_plugin.terminal import WIDEST, Terminal
 from kubectl_plugin.units import short_duration
@@ -67,8 +66,8 @@ class Detail(IntEnum):
 def status_lines(status: RolloutStatus, terminal: Terminal, *, wide: bool, detail: Detail = Detail.ALL) -> list[Text]:
     """Lines without control characters that fit the terminal; a single one if the nodes cannot be listed. `wide`:
     never cut, with full image names and hashes."""
-    if status.survey is not None:
-        return _Block(status, status.survey, terminal, wide=wide).lines(detail)
+    if status.survey.by_nodes is not None:
+        return _Block(status, terminal, wide=wide).lines(detail)
     nodes, only_ascii = status.counts, terminal.ascii
     text = _title(status.document, only_ascii)
     text.append(f"   {nodes.updated} of {nodes.target} updated, {nodes.available} of {nodes.desired} available")
@@ -81,8 +80,8 @@ def _title(document: RolloutDocument, only_ascii: bool) -> Text:
 
 
 class _Block:
-    def __init__(self, status: RolloutStatus, survey: Survey, terminal: Terminal, *, wide: bool) -> None:
-        self.survey, self.document, self.absence = survey, status.document, status.absence
+    def __init__(self, status: RolloutStatus, terminal: Terminal, *, wide: bool) -> None:
+        self.survey, self.document, self.absence = status.survey, status.document, status.absence
         self.width, self.only_ascii, self.wide = WIDEST if wide else terminal.width, terminal.ascii, wide
         self.cluster_flags = terminal.cluster_flags
 

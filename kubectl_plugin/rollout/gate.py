@@ -78,7 +78,7 @@ def why_blocked(seen: Survey, steps: Steps | None, *, soak: float) -> PromotionB
     name, counts, done = seen.snapshot.key.name, seen.counts, seen.standing.done
     step = f"step {steps.index}" if steps is not None and steps.index else "the update"
     nodes, failing = f"{counted(done, 'node', of=counts.target)} updated", _failing(seen)
-    waits = filter(None, (seen.standing.refused, awaited_nodes_words(seen.snapshot, seen)))
+    waits = filter(None, (seen.standing.refused, awaited_nodes_words(seen)))
     unfinished = f"{step} is not finished: {', '.join((nodes, *failing, *waits))}"
     why, text = PromotionBlockReason.UNFINISHED, unfinished
     if seen.snapshot.unread:

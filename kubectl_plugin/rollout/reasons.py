@@ -25,7 +25,6 @@ from controller.planner.explanation import NodeState
 from kubectl_plugin.errors import CommandError
 from kubectl_plugin.rollout.gitops import pause_of, paused_words
 from kubectl_plugin.rollout.nodes import NodeRow
-from kubectl_plugin.rollout.snapshot import Snapshot
 from kubectl_plugin.rollout.steps import steps_of
 from kubectl_plugin.rollout.survey import (
     Survey,
@@ -34,7 +33,6 @@ from kubectl_plugin.rollout.survey import (
     is_unusable,
     phase_in,
     record_of,
-    refusal_of,
     survey,
 )
 from kubectl_plugin.units import short_duration
@@ -72,24 +70,23 @@ def reason_of(survey: Survey) -> PhaseReason:
             return _plain_reason(phase, survey.daemonset, standing.outdated)
 
 
-def brief_reason(snapshot: Snapshot) -> str:
+def brief_reason(stated: Survey) -> str:
     """Why the rollout is in its phase, from the status alone; empty if it does not wait."""
-    daemonset = snapshot.daemonset
-    rollout, status = record_of(daemonset), daemonset.status or DaemonSetStatus()
-    match phase_in(rollout):
-        case Phase.PROGRESSING | Phase.STALLED | Phase.DEGRADED as phase:
-            return _stated_failure_words(snapshot, phase, status)
+    daemonset, snapshot, counts = stated.daemonset, stated.snapshot, stated.daemonset.status or DaemonSetStatus()
+    updated = counts.updated_number_scheduled
+    match stated.phase:
+        case Phase.PROGRESSING | Phase.STALLED | Phase.DEGRADED:
+            return _stated_failure_words(stated, counts)
         case Phase.PAUSED as phase if pause_of(snapshot) is None:
-            return _plain_reason(phase, daemonset, max(rollout.target - status.updated_number_scheduled, 0)).text
+            return _plain_reason(phase, daemonset, max(stated.record.target - updated, 0)).text
         case Phase.PAUSED:
             return paused_words(snapshot).removeprefix("paused ")
         case Phase.HELD | Phase.HEALTHY if words := paused_words(snapshot):
             return words
         case Phase.HELD:
-            return _stated_hold_words(daemonset, status)
+            return _stated_hold_words(daemonset, counts)
         case phase:
-            left = max(status.desired_number_scheduled - status.updated_number_scheduled, 0)
-            return _plain_reason(phase, daemonset, left).text
+            return _plain_reason(phase, daemonset, max(counts.desired_number_scheduled - updated, 0)).text
 
 
 def without_pod_name(words: str) -> str:
@@ -104,13 +101,13 @@ def refused_writes_words(daemonset: DaemonSet) -> str:
     return found.message or "the server refuses what the controller writes"
 
 
-def awaited_nodes_words(snapshot: Snapshot, survey: Survey | None = None) -> str:
+def awaited_nodes_words(survey: Survey) -> str:
     """`waits for 3 unreachable nodes: c-02, c-01, c-00` or empty; the controller's words if nodes are unreadable."""
-    if survey is not None and snapshot.nodes is not None:
+    if survey.by_nodes is not None and survey.snapshot.nodes is not None:
         names = survey.standing.awaited if survey.phase is Phase.PROGRESSING else ()
         return awaiting(names) if names else ""
-    stated = condition(snapshot.daemonset, PROGRESSING)
-    goes_on = phase_in(record_of(snapshot.daemonset)) is Phase.PROGRESSING
+    stated = condition(survey.daemonset, PROGRESSING)
+    goes_on = phase_in(record_of(survey.daemonset)) is Phase.PROGRESSING
     if not goes_on or stated.reason != WaitReason.UNREACHABLE:
         return ""
     return next((part for part in parts_of(stated.message) if part.startswith(WAITS_FOR)), "")
@@ -121,7 +118,7 @@ def waits_for_words(survey: Survey) -> str:
     coming = [row.node for row in survey.rows_in(NodeState.NEXT)]
     if survey.phase is Phase.MANUAL:
         return f"the old pods of {some(coming)} to be deleted"
-    if words := awaited_nodes_words(survey.snapshot, survey):
+    if words := awaited_nodes_words(survey):
         return words.removeprefix(WAITS_FOR)
     pending = survey.rows_in(NodeState.UPDATING) or survey.rows_in(NodeState.FAILING)
     if survey.phase is not Phase.PROGRESSING or not pending:
@@ -193,7 +190,7 @@ def _progressing_reason(survey: Survey) -> PhaseReason:
     stopped = wait_of(survey.explainer, survey.standing)
     if stopped is not None:
         return PhaseReason(word=stopped.reason, text=stopped.text)
-    if words := awaited_nodes_words(survey.snapshot, survey):
+    if words := awaited_nodes_words(survey):
         return PhaseReason(word=WaitReason.UNREACHABLE, text=words)
     if (rival := _rival_reason(survey.daemonset)) is not None:
         return rival
@@ -219,24 +216,24 @@ def _waiting_words(survey: Survey) -> str:
     return f"waiting for {some(without)}" if without else ""
 
 
-def _stated_failure_words(snapshot: Snapshot, phase: Phase, status: DaemonSetStatus) -> str:
+def _stated_failure_words(stated: Survey, status: DaemonSetStatus) -> str:
     """Certain problems only, the most certain first."""
-    daemonset = snapshot.daemonset
-    if phase is Phase.STALLED and (words := refusal_of(daemonset)):
+    daemonset = stated.daemonset
+    if stated.phase is Phase.STALLED and (words := stated.standing.refused):
         return _refusal_reason(daemonset, words).text
-    if words := refused_writes_words(daemonset) or awaited_nodes_words(snapshot) or _pods_failure_words(snapshot):
+    if words := refused_writes_words(daemonset) or awaited_nodes_words(stated) or _pods_failure_words(stated):
         return words
     parts = parts_of(condition(daemonset, PROGRESSING).message)
-    if phase is not Phase.DEGRADED and len(parts) > 1:
+    if stated.phase is not Phase.DEGRADED and len(parts) > 1:
         return parts[-1]
     desired = status.desired_number_scheduled
     lacking = desired - status.number_available
     return f"{counted(lacking, 'node', 'has', of=desired)} no available pod" if lacking > 0 else ""
 
 
-def _pods_failure_words(snapshot: Snapshot) -> str:
+def _pods_failure_words(stated: Survey) -> str:
     try:
-        surveyed = survey(snapshot)
+        surveyed = survey(stated.snapshot)
     except UnreadableSpecError:
         return ""
     return failing_words([row for row in surveyed.in_update_order if row.failure]) or _waiting_words(surveyed)

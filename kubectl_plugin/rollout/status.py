@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 
 from msgspec.structs import asdict, replace
 
-from controller.api.daemonset import DaemonSet, DaemonSetStatus, Phase, Rollout
+from controller.api.daemonset import DaemonSet, Phase, Rollout
 from controller.api.names import WRITES_FAIL
 from controller.api.objects import Key, Value, epoch, value_at
 from controller.planner.explanation import NodeState
@@ -40,7 +40,7 @@ from kubectl_plugin.rollout.reasons import (
 )
 from kubectl_plugin.rollout.snapshot import Snapshot, counts_of
 from kubectl_plugin.rollout.steps import Steps, steps_of
-from kubectl_plugin.rollout.survey import Survey, UnreadableSpecError, phase_in, record_of, refusal_of, survey
+from kubectl_plugin.rollout.survey import Survey, UnreadableSpecError, record_of, survey, survey_of_status
 
 MOST_LOGS: Final = 3
 _KUBELET: Final = "back-off "
@@ -52,11 +52,9 @@ Run: TypeAlias = tuple[Key, str, int]
 
 
 class RolloutStatus(Value, dict=True, gc=True):
-    """The state of a rollout from its nodes, or from the DaemonSet's status if they are unreadable (`status_at`)."""
+    """What is told of a rollout: the reason for its phase, problems, and the JSON document."""
 
-    snapshot: Snapshot
-    survey: Survey | None = None
-    """None if only the DaemonSet's status is known."""
+    survey: Survey
     blocker: str = ""
     """Why the nodes cannot be listed; empty if they can."""
     absence: str = ""
@@ -65,45 +63,29 @@ class RolloutStatus(Value, dict=True, gc=True):
     """The last log line of each of `silent_runs`; None if no log was read."""
 
     @property
+    def snapshot(self) -> Snapshot:
+        return self.survey.snapshot
+
+    @property
     def daemonset(self) -> DaemonSet:
         return self.snapshot.daemonset
 
-    @cached_property
-    def record(self) -> Rollout:
-        """From the nodes it may be slightly newer than the controller's own record."""
-        return self.survey.record if self.survey is not None else record_of(self.daemonset)
-
     @property
     def phase(self) -> Phase:
-        return phase_in(self.record)
+        return self.survey.phase
 
     @property
     def done(self) -> int:
-        return self.record.done
-
-    @cached_property
-    def counts(self) -> NodeCounts:
-        if self.survey is not None:
-            return self.survey.counts
-        return _counts_in(self.daemonset.status or DaemonSetStatus(), self.record)
-
-    @cached_property
-    def revision(self) -> int | None:
-        """Number of the revision that is rolled out; None if unknown."""
-        if self.survey is not None:
-            return self.survey.current
-        revisions, identity = self.snapshot.revisions, self.daemonset.identity
-        return next((one.revision.number for one in revisions if one.revision.identity == identity), None)
+        return self.survey.record.done
 
     @property
-    def previous_number(self) -> int | None:
-        """Number of the revision that is replaced; None if there is none to return to."""
-        return self.survey.previous_number if self.survey is not None else None
+    def counts(self) -> NodeCounts:
+        return self.survey.counts
 
     @cached_property
     def why(self) -> str:
-        if self.survey is None:
-            return brief_reason(self.snapshot)
+        if self.survey.by_nodes is None:
+            return brief_reason(self.survey)
         paused = paused_words(self.snapshot)
         if self.phase is Phase.PROGRESSING:
             return self.writes or self.awaited_nodes or paused
@@ -113,12 +95,11 @@ class RolloutStatus(Value, dict=True, gc=True):
     @property
     def refused(self) -> str:
         """Why the controller cannot use the spec, or empty."""
-        words = self.survey.standing.refused if self.survey is not None else refusal_of(self.daemonset)
-        return without_pod_name(words)
+        return without_pod_name(self.survey.standing.refused)
 
     @property
     def failing(self) -> str:
-        return failing_words(self.survey.rows_in(NodeState.FAILING)) if self.survey is not None else ""
+        return failing_words(self.survey.rows_in(NodeState.FAILING))
 
     @property
     def writes(self) -> str:
@@ -127,16 +108,7 @@ class RolloutStatus(Value, dict=True, gc=True):
     @property
     def awaited_nodes(self) -> str:
         """The unreachable nodes, if the rollout waits only for them."""
-        return awaited_nodes_words(self.snapshot, self.survey)
-
-    @property
-    def controller_agrees(self) -> bool:
-        """Whether the controller's status has the same phase."""
-        return self.survey is None or self.survey.controller_agrees
-
-    @property
-    def certain(self) -> bool:
-        return self.survey is None or self.survey.certain
+        return awaited_nodes_words(self.survey)
 
     @property
     def progress(self) -> str:
@@ -147,7 +119,7 @@ class RolloutStatus(Value, dict=True, gc=True):
     def line(self) -> str:
         """`Progressing 4/8 updated, 1 updating, 1 failing (c-04 CrashLoopBackOff)`; no ages, which always change."""
         counts, parts = self.counts, [self.progress]
-        if self.survey is None:
+        if self.survey.by_nodes is None:
             parts += [f"{counts.updating} updating"] if counts.updating else []
         elif self.phase is Phase.PROGRESSING:
             parts.append(f"{counts.updating} updating")
@@ -169,7 +141,7 @@ class RolloutStatus(Value, dict=True, gc=True):
 
     @cached_property
     def _problems(self) -> tuple[Problem, ...]:
-        if self.survey is None:
+        if self.survey.by_nodes is None:
             return ()
         failing = [(row, row.failure) for row in self.survey.in_update_order if row.failure is not None]
         failing.sort(key=lambda one: one[0].state is not NodeState.FAILING)
@@ -183,15 +155,9 @@ class RolloutStatus(Value, dict=True, gc=True):
     @cached_property
     def document(self) -> RolloutDocument:
         """The output of `status -o json`; some fields are empty without the nodes, but the counts add up."""
-        daemonset, surveyed, pulls = self.daemonset, self.survey, self.survey.pulls if self.survey else {}
-        if surveyed is not None:
-            recorded, limits, hash_ = surveyed.recorded, surveyed.rollout.budget, surveyed.rollout.revision.hash
-            reason = reason_of(surveyed)
-        else:
-            recorded, limits = self.record, _limits_of(daemonset, self.counts.desired)
-            hash_ = daemonset.status.update_revision if daemonset.status else ""
-            reason = PhaseReason(word="AsStated", text=self.why)
-        rows = surveyed.in_update_order if surveyed is not None else ()
+        daemonset, seen, recorded = self.daemonset, self.survey, self.survey.recorded
+        limits = seen.rollout.budget if seen.by_nodes is not None else _limits_of(daemonset, self.counts.desired)
+        reason = reason_of(seen) if seen.by_nodes is not None else PhaseReason(word="AsStated", text=self.why)
         return RolloutDocument(
             api_version=API_VERSION,
             kind="RolloutStatus",
@@ -202,20 +168,20 @@ class RolloutStatus(Value, dict=True, gc=True):
             since=recorded.last_transition_time if recorded.phase == self.phase else None,
             reason=reason.word,
             message=reason.text,
-            revision=RevisionNumbers(current=self.revision, hash=hash_, previous=self.previous_number),
-            images=_images(surveyed) if surveyed is not None else {},
+            revision=RevisionNumbers(current=seen.current, hash=seen.hash, previous=seen.previous_number),
+            images=_images(seen),
             strategy=_strategy(self.snapshot, limits),
             nodes=self.counts,
             budget=self._budget(limits),
-            groups=_groups(surveyed) if surveyed is not None and self.snapshot.nodes is not None else (),
+            groups=_groups(seen) if self.snapshot.nodes is not None else (),
             problems=tuple(_told(self.snapshot, one, self.logs) for one in self._problems),
-            preparing=tuple([one for row in rows for one in row.preparing]),
+            preparing=tuple([one for row in seen.in_update_order for one in row.preparing]),
             steps=_steps(daemonset, limits.desired),
             started_at=recorded.start_time,
             last_progress_at=recorded.last_progress_time,
             completed_at=recorded.completion_time,
             paused=_paused(self.snapshot, recorded),
-            images_ahead=counts_of(pulls.values()) if pulls else None,
+            images_ahead=counts_of(seen.pulls.values()) if seen.pulls else None,
             unreadable=self.snapshot.unread_words,
         )
 
@@ -230,15 +196,15 @@ class RolloutStatus(Value, dict=True, gc=True):
             target=self.counts.target,
             desired=self.counts.desired,
             partition=rolling.partition or 0 if rolling else 0,
-            revision=self.revision,
+            revision=self.survey.current,
             images=tuple(short_image(image) for image in images_of(self.daemonset.spec.template).values()),
-            since=self.record.last_transition_time or None,
+            since=self.survey.record.last_transition_time or None,
             why=self.why,
         )
 
     def _budget(self, limits: Budget) -> BudgetUse:
         """From the controller's counts the nodes that use it, and the use of maxSurge, are unknown."""
-        if self.survey is not None:
+        if self.survey.by_nodes is not None:
             rollout = self.survey.rollout
             by = rollout.mid_surge if rollout.surging else rollout.unavailable_nodes
             return BudgetUse(max=limits.most, used=len(by), by=tuple(sorted(by)))
@@ -250,13 +216,13 @@ class RolloutStatus(Value, dict=True, gc=True):
 
 def status_at(snapshot: Snapshot, by: str) -> RolloutStatus:
     """`by` groups the nodes (`group_of`)."""
-    if not snapshot.pods_readable:
-        words = f"the nodes of {snapshot.daemonset.name} cannot be told without the right to list pods"
-        return RolloutStatus(snapshot=snapshot, blocker=words)
-    try:
-        return RolloutStatus(snapshot=snapshot, survey=survey(snapshot, by))
-    except UnreadableSpecError as error:
-        return RolloutStatus(snapshot=snapshot, blocker=error.message)
+    blocker = f"the nodes of {snapshot.daemonset.name} cannot be told without the right to list pods"
+    if snapshot.pods_readable:
+        try:
+            return RolloutStatus(survey=survey(snapshot, by))
+        except UnreadableSpecError as error:
+            blocker = error.message
+    return RolloutStatus(survey=survey_of_status(snapshot), blocker=blocker)
 
 
 def is_degraded_for_long(snapshot: Snapshot) -> bool:
@@ -267,26 +233,6 @@ def is_degraded_for_long(snapshot: Snapshot) -> bool:
     if rollout.phase != Phase.DEGRADED or rollout.nodes_unreachable_since or not since:
         return False
     return snapshot.now - since >= snapshot.daemonset.progress_deadline
-
-
-def _counts_in(status: DaemonSetStatus, rollout: Rollout) -> NodeCounts:
-    """A node whose new pod is not available counts as updating."""
-    desired = status.desired_number_scheduled
-    updated = min(status.updated_number_scheduled, desired)
-    done = min(rollout.done, updated)
-    missing = max(desired - status.current_number_scheduled, 0)
-    return NodeCounts(
-        desired=desired,
-        target=rollout.target,
-        updated=done,
-        updating=updated - done,
-        failing=0,
-        next=0,
-        old=desired - updated - missing,
-        available=status.number_available,
-        unplanned=0,
-        missing=missing,
-    )
 
 
 def _limits_of(daemonset: DaemonSet, desired: int) -> Budget:

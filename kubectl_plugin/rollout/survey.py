@@ -1,7 +1,8 @@
-"""A rollout by its nodes: the planner's state, and a row per node with its state and the reason."""
+"""A rollout by its nodes, with a row per node, its state and the reason; else by the DaemonSet's status."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Final
@@ -123,20 +124,31 @@ GRACE: Final = 60.0
 
 
 class Survey(Value, dict=True, gc=True):
+    """A rollout by its nodes or, where these cannot be listed, by the DaemonSet's status."""
+
     snapshot: Snapshot
-    explainer: Explainer
     standing: Standing
     record: Rollout
-    """From the pods that were read; the controller's own record may be older."""
-    rows: tuple[NodeRow, ...]
+    """By the pods that were read, so the controller's own record may be older."""
+    counts: NodeCounts
+    current: int | None
+    """Number of the revision that is rolled out; None if unknown."""
+    hash: str
+    rows: tuple[NodeRow, ...] = ()
     """One row per node, by ascending name, then deleted nodes that still have pods."""
-
-    pulls: Mapping[str, NodePull]
+    pulls: Mapping[str, NodePull] = {}
     """The nodes that pull images of the newest revision ahead."""
+    by_nodes: Explainer | None = None
+    """None if only the status is known."""
 
     @property
     def phase(self) -> Phase:
         return phase_in(self.record)
+
+    @property
+    def explainer(self) -> Explainer:
+        assert self.by_nodes is not None, "asked only where nodes are known"
+        return self.by_nodes
 
     @property
     def rollout(self) -> RolloutState:
@@ -147,15 +159,11 @@ class Survey(Value, dict=True, gc=True):
         return self.snapshot.daemonset
 
     @cached_property
-    def current(self) -> int | None:
-        """Number of the revision that is rolled out; None without the right to list revisions."""
-        return self.rollout.revision.number if self.snapshot.revisions_readable else None
-
-    @cached_property
     def previous_revision(self) -> RevisionDetail | None:
         """The newest older revision that nodes still have, else the newest older one."""
         by_uid = {one.revision.uid: one for one in self.snapshot.revisions}
-        older = [by_uid[one.uid] for one in self.rollout.older if one.uid in by_uid]
+        history = self.rollout.older if self.by_nodes is not None else ()
+        older = [by_uid[one.uid] for one in history if one.uid in by_uid]
         carried = {row.pod.pod.hash for row in self.rows if row.pod is not None}
         return next((one for one in older if one.revision.hash in carried), older[0] if older else None)
 
@@ -163,30 +171,13 @@ class Survey(Value, dict=True, gc=True):
     def previous_number(self) -> int | None:
         return self.previous_revision.revision.number if self.previous_revision else None
 
-    @cached_property
-    def counts(self) -> NodeCounts:
-        tally = dict.fromkeys(NodeState, 0)
-        for row in self.rows:
-            tally[row.state] += 1
-        unseen = self.standing.desired - self.rollout.budget.desired
-        return NodeCounts(
-            desired=self.standing.desired,
-            target=self.standing.target,
-            updated=tally[NodeState.UPDATED] + tally[NodeState.UNPLANNED],
-            updating=tally[NodeState.UPDATING],
-            failing=tally[NodeState.FAILING],
-            next=tally[NodeState.NEXT],
-            old=tally[NodeState.OLD],
-            missing=tally[NodeState.MISSING] + tally[NodeState.DELETING] + unseen,
-            available=self.standing.available,
-            unplanned=tally[NodeState.UNPLANNED],
-        )
-
     @property
     def recorded(self) -> Rollout:
         """The controller's own record of the current revision, with its times; empty without one."""
         status = self.daemonset.status
-        if status is None or status.rollout is None or status.update_revision != self.rollout.revision.hash:
+        if self.by_nodes is None:
+            return self.record
+        if status is None or status.rollout is None or status.update_revision != self.hash:
             return Rollout()
         return status.rollout
 
@@ -207,7 +198,7 @@ class Survey(Value, dict=True, gc=True):
     def counts_differ(self) -> bool:
         """Whether the controller's counts differ although it has seen the newest spec."""
         status, rollout = self.daemonset.status, self.recorded
-        if status is None or not self.standing.observed or self.snapshot.nodes is None:
+        if status is None or self.by_nodes is None or not self.standing.observed or self.snapshot.nodes is None:
             return False
         counted = (status.desired_number_scheduled, rollout.target if rollout.phase else self.standing.target)
         return counted != (self.standing.desired, self.standing.target)
@@ -248,11 +239,61 @@ def survey(snapshot: Snapshot, by: str = "zone") -> Survey:
         standing = replace(standing, desired=desired, target=record.target, done=record.done)
     explainer = Explainer(rollout)
     reader = RowReader(snapshot, explainer, by, pulls)
+    rows = tuple(reader.row(node) for node in rollout.nodes)
     return Survey(
         snapshot=snapshot,
-        explainer=explainer,
         standing=standing,
         record=record,
-        rows=tuple(reader.row(node) for node in rollout.nodes),
+        counts=_counts(rows, standing, unseen=standing.desired - rollout.budget.desired),
+        current=rollout.revision.number if snapshot.revisions_readable else None,
+        hash=rollout.revision.hash,
+        rows=rows,
         pulls=pulls,
+        by_nodes=explainer,
+    )
+
+
+def _counts(rows: tuple[NodeRow, ...], standing: Standing, unseen: int) -> NodeCounts:
+    tally = Counter(row.state for row in rows)
+    return NodeCounts(
+        desired=standing.desired,
+        target=standing.target,
+        updated=tally[NodeState.UPDATED] + tally[NodeState.UNPLANNED],
+        updating=tally[NodeState.UPDATING],
+        failing=tally[NodeState.FAILING],
+        next=tally[NodeState.NEXT],
+        old=tally[NodeState.OLD],
+        missing=tally[NodeState.MISSING] + tally[NodeState.DELETING] + unseen,
+        available=standing.available,
+        unplanned=tally[NodeState.UNPLANNED],
+    )
+
+
+def survey_of_status(snapshot: Snapshot) -> Survey:
+    """By the DaemonSet's status alone. A node whose new pod is not available counts as updating."""
+    daemonset = snapshot.daemonset
+    status, record = daemonset.status or DaemonSetStatus(), record_of(daemonset)
+    desired = status.desired_number_scheduled
+    missing = max(desired - status.current_number_scheduled, 0)
+    updated = min(status.updated_number_scheduled, desired)
+    done = min(record.done, updated)
+    revisions = (one.revision for one in snapshot.revisions if one.revision.identity == daemonset.identity)
+    return Survey(
+        snapshot=snapshot,
+        standing=replace(_standing(daemonset, status), refused=refusal_of(daemonset)),
+        record=record,
+        counts=NodeCounts(
+            desired=desired,
+            target=record.target,
+            updated=done,
+            updating=updated - done,
+            failing=0,
+            next=0,
+            old=desired - updated - missing,
+            available=status.number_available,
+            unplanned=0,
+            missing=missing,
+        ),
+        current=next((one.number for one in revisions), None),
+        hash=status.update_revision,
     )

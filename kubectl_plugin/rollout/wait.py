@@ -87,7 +87,7 @@ def _with_namespace(result: WaitResult, namespace: str) -> WaitResult:
 def _result_by_phase(status: RolloutStatus, wanted: Awaited) -> WaitResult | None:
     updated, done = counted(status.counts.updated, "node", of=status.counts.desired), _done_words(status)
     match status.phase:
-        case Phase.HEALTHY | Phase.HELD | Phase.PAUSED | Phase.MANUAL if not status.controller_agrees:
+        case Phase.HEALTHY | Phase.HELD | Phase.PAUSED | Phase.MANUAL if not status.survey.controller_agrees:
             return None
         case Phase.HEALTHY:
             nowhere = f"no node is eligible for daemonset.apps.kruise.io/{status.daemonset.name}: it runs nowhere"
@@ -100,10 +100,10 @@ def _result_by_phase(status: RolloutStatus, wanted: Awaited) -> WaitResult | Non
             return _waiting(status, f"is paused at {updated}", "resume")
         case Phase.MANUAL:
             words = f"waits until somebody deletes pods (updateStrategy OnDelete): {updated}"
-            return _waiting(status, words, "nodes" if status.survey else "", "--only", "next")
+            return _waiting(status, words, "nodes" if status.survey.by_nodes else "", "--only", "next")
         case Phase.STALLED if status.refused:
             return _stuck(status, f"is refused: {status.refused}")
-        case Phase.STALLED if status.certain:
+        case Phase.STALLED if status.survey.certain:
             return _stuck(status, f"stalled at {done}{_refused_writes_words(status)}")
         case Phase.TERMINATING:
             return deleted_result(status.daemonset.name)
@@ -127,12 +127,13 @@ def _other_revision_result(status: RolloutStatus, wanted: Awaited) -> WaitResult
     """None if the revision may be the awaited one. If revision numbers are unreadable, the wait ends at once."""
     name = status.daemonset.name
     unknown = status.snapshot.revisions_readable and status.phase in (Phase.PENDING, Phase.TERMINATING)
-    if wanted.revision in (None, status.revision) or unknown:
+    current = status.survey.current
+    if wanted.revision in (None, current) or unknown:
         return None
-    if status.revision is None:
+    if current is None:
         words = f"which revision of {name} is rolled out cannot be told without the right to list controllerrevisions"
         return _failed_result(ExitCode.FAILED, words)
-    words = f"revision {wanted.revision} of {name} is not the one that is rolled out: it is {status.revision} now"
+    words = f"revision {wanted.revision} of {name} is not the one that is rolled out: it is {current} now"
     return _failed_result(ExitCode.REFUSED, words)
 
 

@@ -19,7 +19,7 @@ from kubectl_plugin.errors import ExitCode
 from kubectl_plugin.rollout.reasons import brief_reason, reason_of
 from kubectl_plugin.rollout.snapshot import PodDetail, Snapshot, Unread
 from kubectl_plugin.rollout.status import RolloutStatus, status_at
-from kubectl_plugin.rollout.survey import Survey, phase_in, record_of, survey
+from kubectl_plugin.rollout.survey import Survey, phase_in, record_of, survey, survey_of_status
 from kubectl_plugin.rollout.wait import Awaited, WaitResult, result_of, unfinished_result
 from tests.beds.snapshots import container, crashing, detail, of_world
 from tests.beds.worlds import ago, ds, pod, served, world
@@ -60,7 +60,7 @@ def test_the_clock_of_this_machine_alone_is_not_trusted_for_a_minute(
 ) -> None:
     seen = overdue(seconds, **given)
     assert seen.phase is (Phase.STALLED if seconds >= 0 else Phase.PROGRESSING)
-    result = result_of(RolloutStatus(snapshot=seen.snapshot, survey=seen), Awaited())
+    result = result_of(RolloutStatus(survey=seen), Awaited())
     assert (result and result.code) == code
 
 
@@ -81,7 +81,7 @@ NOBODY = "waiting for a controller to see generation 1 (last seen: none)"
 )
 def test_another_controller_that_wrote_the_status_after_ours_is_named(writers: StatusWriters, why: str) -> None:
     daemonset = replace(ds(), status=DaemonSetStatus(), status_writers=writers)
-    assert brief_reason(of_world(world(daemonset))) == why
+    assert brief_reason(survey_of_status(of_world(world(daemonset)))) == why
 
 
 def test_it_is_named_in_the_middle_of_a_rollout_too() -> None:
@@ -244,7 +244,7 @@ def test_both_end_alike(case: str, wanted: Awaited, missing: tuple[str, ...]) ->
     snapshot = replace(CASES[case], unread=missing)
     if missing:
         snapshot = replace(snapshot, revisions=())
-    off_the_nodes, by_its_word = status_at(snapshot, "zone"), RolloutStatus(snapshot=snapshot)
+    off_the_nodes, by_its_word = status_at(snapshot, "zone"), RolloutStatus(survey=survey_of_status(snapshot))
     assert off_the_nodes.phase is by_its_word.phase
     assert without_hints(result_of(off_the_nodes, wanted)) == without_hints(result_of(by_its_word, wanted))
     if off_the_nodes.phase is not Phase.PENDING:  # of which the controller has not counted the target
@@ -255,7 +255,7 @@ def test_both_end_alike(case: str, wanted: Awaited, missing: tuple[str, ...]) ->
 
 
 def test_what_the_server_refuses_is_told_without_the_pod_that_was_tried() -> None:
-    result = result_of(RolloutStatus(snapshot=CASES["refused"]), Awaited())
+    result = result_of(RolloutStatus(survey=survey_of_status(CASES["refused"])), Awaited())
     assert result is not None
     assert result.error is not None
     assert result.error.message.endswith("is refused: privileged")
@@ -269,6 +269,6 @@ def test_a_phase_of_a_later_controller_ends_no_wait() -> None:
     assert status.rollout is not None
     later = replace(status, rollout=replace(status.rollout, phase="Verifying"))
     snapshot = replace(held, daemonset=replace(held.daemonset, status=later), nodes=None)
-    for seen in (RolloutStatus(snapshot=snapshot), status_at(snapshot, "zone")):
+    for seen in (RolloutStatus(survey=survey_of_status(snapshot)), status_at(snapshot, "zone")):
         assert (seen.phase, seen.progress) == (Phase.PROGRESSING, "Progressing 2/2 updated")
         assert result_of(seen, Awaited()) is None
