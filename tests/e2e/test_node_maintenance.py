@@ -108,14 +108,6 @@ async def test_a_drain_as_the_manual_says_leaves_the_daemons_and_nothing_else(
     assert (await sh(bed.plane, f"kubectl get node {NODE} -o jsonpath={{.spec.unschedulable}}")) == ""
 
 
-async def test_a_node_without_daemons_is_drained_by_the_same_commands(bed: Workspace, kubectl: Path) -> None:
-    await bed.workers(NODE)
-    await web_runs(bed)
-    there = await sh(bed.plane, f"kubectl get pods -A -o name --field-selector spec.nodeName={NODE}")
-    assert there.split() == ["pod/web-0"]
-    assert "pod/web-0 evicted" in await typed(bed, 0, kubectl)
-
-
 async def test_a_drain_without_a_selector_fails_or_evicts_ours_once(daemons: Workspace, kubectl: Path) -> None:
     bed = daemons
     before = await bed.pods()

@@ -10,7 +10,6 @@ import pytest
 from tests.beds.api import DAEMONSETS, PODS, Object
 from tests.beds.controller.bed import Bed, uids
 from tests.beds.controller.metrics import metric
-from tests.beds.controller.opening import simulated
 from tests.beds.objects import V1, V2, condition, daemonset, labelled, requires
 from tests.beds.simulator.kinds import DAEMONSETS as DAEMONSET_KIND
 from tests.beds.simulator.kinds import NODES as NODE_KIND
@@ -164,25 +163,6 @@ async def test_a_pod_that_cannot_be_read_is_told_and_its_last_good_state_is_kept
     await bed.condition("Degraded", "AsExpected")
 
 
-async def test_a_pod_that_could_never_be_read_is_told_until_it_is_gone() -> None:
-    async with simulated() as bed:
-        await bed.deploy(daemonset(), nodes=2)
-        await bed.controller.stop()
-        pod = next(iter((await bed.pods()).values()))
-        spec = {"containers": pod["spec"]["containers"], "nodeName": "nowhere"}
-        await bed.api.create(
-            PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "agent-new"}, "spec": spec}
-        )
-        spoil(bed, POD_KIND, "agent-new", "metadata.labels", "none")
-        bed.controller.start()
-        degraded = await bed.condition("Degraded", "WritesFail")
-        assert "agent-new cannot be read" in degraded["message"]
-        await bed.idle()
-        cluster = bed.simulator.cluster
-        cluster.store.remove(cluster.get(POD_KIND, bed.api.namespace, "agent-new"))
-        await bed.condition("Degraded", "AsExpected")
-
-
 @pytest.mark.parametrize("field", ["spec.minReadySeconds", "spec.selector.matchLabels"])
 async def test_a_daemonset_that_cannot_be_read_keeps_its_pods_and_is_told(bed: Bed, field: str) -> None:
     nodes = await bed.deploy(daemonset(), nodes=2)
@@ -273,16 +253,6 @@ async def test_with_an_unknown_field_no_old_pod_is_replaced_until_allowed(bed: B
     await bed.settled()
     await bed.runs_on(*nodes, image=V2)
     assert condition(await bed.daemonset(), "Degraded")["reason"] == "AsExpected"
-
-
-async def test_a_lost_pod_comes_back_as_it_was_while_the_new_one_is_held(bed: Bed) -> None:
-    nodes = await bed.deploy(daemonset(), nodes=2)
-    await bed.edit({"template": {"spec": {"containers": MISSPELT}}})
-    await held(bed, CONTAINER)
-    await bed.api.delete(PODS, (await bed.pods())["node-1"]["metadata"]["name"])
-    await bed.runs_on(*nodes, image=V1)
-    await bed.idle()
-    assert [write.status for write in bed.journal.of("pods", "create")] == [201]
 
 
 async def test_a_revision_that_pods_had_is_not_held_up(bed: Bed) -> None:

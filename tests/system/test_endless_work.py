@@ -1,4 +1,4 @@
-"""Work that would never end: others undo what we write, or pods do not last. In virtual time."""
+"""Work that would never end: others undo what we write, or write it too, or pods do not last. In virtual time."""
 
 from __future__ import annotations
 
@@ -11,14 +11,21 @@ from copy import deepcopy
 
 import pytest
 
+from controller.api.objects import OURS, rfc3339
 from tests.beds.api import DAEMONSETS, NODES, PODS, REVISIONS, Object, Refusal, Resource
 from tests.beds.controller.bed import Bed
+from tests.beds.controller.journal import Journal, Recording
 from tests.beds.controller.opening import simulated
-from tests.beds.objects import V1, V2, bare_pod, condition, controller_of, daemonset, node_of
+from tests.beds.controller.running import Controller
+from tests.beds.nodes import Behaviour
+from tests.beds.objects import V1, V2, V3, bare_pod, condition, controller_of, daemonset, node_of
 from tests.beds.simulator.cluster import Attempt
-from tests.beds.simulator.faults import Answer, LoseAnswer, Rule
+from tests.beds.simulator.faults import Answer, FaultPlan, LateWatch, LoseAnswer, Rule
+from tests.beds.simulator.transport import InProcess
+from tests.beds.virtual_time import clock
 from tests.system.admission import judged
 from tests.system.in_place import in_place
+from tests.system.monitor import monitoring
 from tests.system.pre_delete import HOOK, hooked, prepared, release
 
 HASH = "controller-revision-hash"
@@ -419,3 +426,65 @@ async def test_a_status_that_another_controller_takes_back_is_written_ever_less_
             counts
         )
         await bed.event("StatusReverted", "takes this status back")
+
+
+SLOW = Behaviour(start=0.5, ready=0.5, terminate=0.5)
+
+
+def _writer(manager: str, seconds: float) -> Object:
+    fields: Object = {"f:status": {"f:numberReady": {}}}
+    return {
+        "manager": manager,
+        "subresource": "status",
+        "operation": "Update",
+        "time": rfc3339(clock() + seconds),
+        "fieldsType": "FieldsV1",
+        "fieldsV1": fields,
+    }
+
+
+async def they_write(bed: Bed) -> float:
+    """What the real server notes of a write by OpenKruise's manager, now, and the write. Returns when it was."""
+    ours, theirs = _writer(OURS, -1), _writer("kruise-manager", 0)
+    for writers in ([ours], [ours, theirs]):
+        await bed.api.patch(DAEMONSETS, "agent", {"metadata": {"managedFields": writers}})
+    await bed.api.patch(DAEMONSETS, "agent", {"status": {"numberReady": 1}}, sub="status")
+    return asyncio.get_running_loop().time()
+
+
+async def pause_after(bed: Bed, image: str) -> int:
+    """They write, somebody sets the image: the seconds until the first thing that we do."""
+    written = await they_write(bed)
+    bed.journal.clear()
+    await bed.update(image)
+    return round(min(write.at for write in bed.journal.writes if write.resource != "events") - written)
+
+
+async def test_nothing_is_written_for_a_minute_and_the_next_time_for_two(bed: Bed) -> None:
+    bed.patience = 10_000.0
+    await bed.deploy(daemonset(), nodes=3)
+    assert await pause_after(bed, V2) == 60
+    assert await pause_after(bed, V3) == 120
+    await bed.event("ForeignStatusWrite", "'kruise-manager'")
+
+
+@pytest.mark.parametrize("late", [0.0, 1.0, 3.0])
+async def test_two_installations_keep_the_limits_together_and_come_to_rest(late: float) -> None:
+    """They write by the same name, so neither leaves the DaemonSet to the other; they want the same, in one order."""
+    async with simulated(latency=0.02, behaviour=SLOW) as bed, asyncio.TaskGroup() as tasks:
+        bed.patience = 10_000.0
+        nodes = await bed.deploy(daemonset(rolling={"maxUnavailable": 2}), nodes=6)
+        faults = FaultPlan(Rule(verb="watch", effect=LateWatch(seconds=late)))
+        others = Recording(InProcess(bed.simulator.cluster, latency=0.03, faults=faults), Journal())
+        second = Controller(others, bed.api.namespace, tasks, clock=bed.clock)
+        second.start()
+        async with monitoring(bed, most_unavailable=2):
+            for image in (V2, V3):
+                await bed.set_image(image)
+                await bed.runs_on(*nodes, image=image)
+                await bed.settled()
+        await bed.idle(60.0)
+        written = bed.simulator.cluster.store.version
+        await bed.idle(3600.0)
+        assert bed.simulator.cluster.store.version == written
+        await second.stop()

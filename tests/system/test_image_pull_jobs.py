@@ -112,17 +112,6 @@ async def test_an_edit_of_whom_it_means_holds_at_once(pulls: Bed) -> None:
     assert pulls.clock() - began < 5
 
 
-async def test_a_job_goes_in_its_time_and_an_edit_does_not_begin_it_anew(pulls: Bed) -> None:
-    await pulls.add_nodes(1)
-    await pulls.api.create(IMAGE_PULL_JOBS, job(completionPolicy={"ttlSecondsAfterFinished": 100}))
-    await over(pulls)
-    ended = pulls.clock()
-    await pulls.api.patch(IMAGE_PULL_JOBS, "pull", {"spec": {"parallelism": 2}})
-    await pulls.until(IMAGE_PULL_JOBS, lambda found: "it is there" if found else "", "the job is gone")
-    assert 98 <= pulls.clock() - ended < 102
-    assert len(pulls.journal.created) == 1
-
-
 async def test_a_daemonset_beside_a_job_minds_its_own_pods(pulls: Bed) -> None:
     nodes = await pulls.deploy(daemonset(), nodes=2)
     await pulls.api.create(

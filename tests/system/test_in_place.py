@@ -19,7 +19,6 @@ from tests.system.both import both_beds
 from tests.system.in_place import (
     GATE,
     ONE_BY_ONE,
-    by_priority,
     identities,
     in_place,
     is_open,
@@ -112,14 +111,6 @@ async def test_an_unpullable_image_stops_the_rollout_and_going_back_heals(bed: B
     assert identities(await bed.runs_on(*nodes, image=V1)) == before
 
 
-async def test_min_ready_seconds_count_from_the_start_of_the_new_container(bed: Bed) -> None:
-    await bed.deploy(in_place(minReadySeconds=15), nodes=2)
-    bed.nodes.behave("*", Behaviour(pull=10.0))
-    began = bed.clock()
-    await bed.update(V2)
-    assert 48 <= bed.clock() - began < 55, "15 seconds after each pull of 10, told in whole seconds"
-
-
 async def test_a_late_watch_exceeds_no_budget_and_repeats_no_refused_write() -> None:
     late = Rule(verb="watch", resource="pods", effect=LateWatch(seconds=1))
     async with simulated(late, latency=0.02) as bed:
@@ -130,27 +121,6 @@ async def test_a_late_watch_exceeds_no_budget_and_repeats_no_refused_write() -> 
         assert await serving(bed, V2) == {*nodes}
         refused = [write.name for write in bed.journal.failed]
         assert len(refused) == len(set(refused)), str(bed.journal)
-
-
-def in_turn(image: str) -> Object:
-    return {"containers": by_priority(image, agent="p_1", first="p_9")}
-
-
-async def test_another_name_of_the_same_bits_delays_the_next_priority_shortly(bed: Bed) -> None:
-    """Nothing proves that the container runs which that name asked for."""
-    alias = "registry.example/agent:same"
-    nodes = await bed.deploy(in_place(pod=in_turn(V1)), nodes=2)
-    before = identities(await bed.pods())
-    bed.nodes.behave("*", Behaviour(notice=0.1, terminate=0.2, gate=0.1, aliases={alias: V1}))
-    bed.patience = 120.0
-    async with monitoring(bed, most_unavailable=1):
-        await bed.edit({"template": {"spec": in_turn(alias)}})
-        await bed.settled()
-    after = await bed.runs_on(*nodes, image=alias)
-    assert identities(after) == before
-    for pod in after.values():
-        assert [restarts(pod, name) for name in ("agent", "first")] == [1, 1]
-        assert is_open(pod)
 
 
 @both_beds

@@ -1,25 +1,26 @@
-"""What admission did to a pod at its creation: an update in place either does it again, or a new pod is made."""
+"""What admission did to a pod at its creation, and what webhooks and others take back of an update in place."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 
 import pytest
 
-from tests.beds.api import EVENTS, Object
+from tests.beds.api import EVENTS, PODS, STRATEGIC_MERGE_PATCH, Object
 from tests.beds.controller.bed import Bed, uids
-from tests.beds.objects import V2, image_of
+from tests.beds.objects import V1, V2, condition, image_of, node_of
 from tests.beds.simulator.cluster import Attempt
 from tests.beds.simulator.faults import Answer, Rule
 from tests.beds.simulator.kinds import PODS as POD_KIND
 from tests.beds.simulator.refusal import forbidden
 from tests.system.admission import judged, mutated
 from tests.system.both import both_beds
-from tests.system.in_place import container, cpu_of, deployed, edit, in_place, small
+from tests.system.in_place import GATE, container, deployed, edit, in_place, is_open, restarts, runs, small
 
 MIRROR = "mirror.example.com/"
-LIMITED = {"limits": {"cpu": "1", "memory": "1Gi"}}
 
 
 def of_containers(change: Callable[[Object], None], *writes: str) -> Callable[[Attempt], None]:
@@ -41,12 +42,6 @@ def move(one: Object) -> None:
 def recommend(one: Object) -> None:
     """As a vertical autoscaler does."""
     one["resources"]["requests"]["cpu"] = "300m"
-
-
-def asked_before(bed: Bed) -> list[str]:
-    """What was asked by a dry run of a write to a pod that exists."""
-    probes = [write for write in bed.journal.writes if write.verb == "probe" and isinstance(write.body, list)]
-    return [f"{write.node} {write.resource}" for write in probes]
 
 
 async def not_in_place(bed: Bed) -> str:
@@ -131,46 +126,6 @@ async def test_an_update_in_place_does_not_undo_a_recommendation(bed: Bed, write
     await bed.condition("Degraded", "AsExpected")
 
 
-async def test_an_image_that_changes_alone_undoes_no_recommendation(bed: Bed) -> None:
-    with judged(bed, of_containers(recommend, "create")):
-        await deployed(bed, 2)
-        before = uids(await bed.pods())
-        await edit(bed, image=V2)
-        await bed.settled()
-        pods = await bed.pods()
-    assert uids(pods) == before
-    assert {cpu_of(pod) for pod in pods.values()} == {"300m"}
-    assert asked_before(bed) == []
-
-
-@pytest.mark.parametrize(
-    ("template", "added", "wanted"),
-    [
-        (LIMITED, {}, {"limits": {"cpu": "2", "memory": "1Gi"}}),
-        ({"requests": {"cpu": "100m"}}, {"cpu": "1"}, {"requests": {"cpu": "200m"}}),
-    ],
-    ids=["requests that the server fills in", "limits that a LimitRange fills in"],
-)
-async def test_what_is_filled_in_for_the_template_is_not_asked_about(
-    bed: Bed, template: Object, added: Object, wanted: Object
-) -> None:
-    def fill_in(one: Object) -> None:
-        one["resources"]["limits"] = added | one["resources"].get("limits", {})
-
-    with judged(bed, of_containers(fill_in, "create")):
-        await deployed(bed, 2, resources=template)
-        before = uids(await bed.pods())
-        await edit(bed, resources=wanted)
-        await bed.settled()
-        pods = await bed.pods()
-    assert uids(pods) == before
-    amount = {key: one["cpu"] for key, one in wanted.items()}
-    for pod in pods.values():
-        found = pod["spec"]["containers"][0]["resources"]
-        assert {key: found[key]["cpu"] for key in amount} == amount
-    assert asked_before(bed) == []
-
-
 @pytest.mark.parametrize("status", [403, 422], ids=["forbidden", "invalid"])
 async def test_what_the_server_refuses_of_a_changed_pod_takes_a_new_one_if_its_values_do(
     bed: Bed, status: int
@@ -204,14 +159,6 @@ async def test_where_a_webhook_knows_no_dry_run_a_new_pod_is_made(bed: Bed) -> N
     assert "refuses to update what came of that in place" in await not_in_place(bed)
 
 
-async def test_where_admission_changed_nothing_nothing_is_asked_before(bed: Bed) -> None:
-    await deployed(bed, 2)
-    await edit(bed, image=V2, resources=small(cpu="200m"))
-    await bed.settled()
-    assert asked_before(bed) == []
-    assert container(V2, small(cpu="200m"))["resources"]["requests"]["cpu"] == cpu_of((await bed.pods())["node-0"])
-
-
 def refuse_others(attempt: Attempt) -> None:
     """A policy: at updates only images of the mirror."""
     if attempt.verb == "update" and not attempt.subresource:
@@ -241,3 +188,114 @@ async def test_where_an_update_in_place_cannot_reach_a_container_the_pod_is_repl
     assert {image_of(pod).removeprefix(MIRROR) for pod in pods.values()} == {V2}
     assert set(uids(pods).values()).isdisjoint(before.values())
     assert why in await not_in_place(bed)
+
+
+WORDS = "taken back by a webhook or by another controller"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A write that is taken back on one node, and the edit that it belongs to."""
+
+    subresource: str
+    take_back: Callable[[Object, Object], None]
+    """The pod as it would be stored, and as it was before the edit."""
+    template: Object
+    grace: int = 0
+    most: int = 20
+    """Writes in five minutes."""
+
+
+def gate_stays(status: str) -> Callable[[Object, Object], None]:
+    def put_back(pod: Object, before: Object) -> None:
+        for one in pod["status"].get("conditions") or []:
+            if one["type"] == GATE:
+                one["status"] = status
+
+    return put_back
+
+
+def resources_stay(pod: Object, before: Object) -> None:
+    pod["spec"]["containers"][0]["resources"] = small()
+
+
+def labels_stay(pod: Object, before: Object) -> None:
+    pod["metadata"]["labels"] = dict(before["metadata"]["labels"])
+
+
+BY_IMAGE: Object = {"spec": {"containers": [container(V2)]}}
+CASES = {
+    "the gate that is closed for a grace period": Case("status", gate_stays("True"), BY_IMAGE, grace=20),
+    "the gate that is opened again": Case("status", gate_stays("False"), BY_IMAGE),
+    "the label of the revision": Case("", labels_stay, BY_IMAGE, most=40),
+    "the resize": Case("resize", resources_stay, {"spec": {"containers": [container(resources=small(cpu="200m"))]}}),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+async def test_it_is_told_of_and_not_fought(bed: Bed, case: Case) -> None:
+    await deployed(bed, 2, annotations={"kruise-ds/in-place-grace-seconds": str(case.grace)} if case.grace else {})
+    before = (await bed.pods())["node-1"]
+
+    def put_back(attempt: Attempt) -> None:
+        if (attempt.verb, attempt.subresource, node_of(attempt.object)) == ("update", case.subresource, "node-1"):
+            case.take_back(attempt.object, before)
+
+    with judged(bed, put_back):
+        await bed.edit({"template": case.template})
+        assert WORDS in (await bed.condition("Degraded", "WritesFail"))["message"]
+        await asyncio.sleep(60)
+        bed.journal.clear()
+        await asyncio.sleep(300)
+        assert len(bed.journal.writes) < case.most, bed.journal
+    bed.patience = 1200.0
+    await bed.settled()
+    await bed.condition("Degraded", "AsExpected")
+
+
+def put_back(name: str, image: str, *, node: str = "node-1") -> Callable[[Attempt], None]:
+    """An image of one container on one node, in whatever is written to the pod."""
+
+    def judge(attempt: Attempt) -> None:
+        if attempt.verb == "update" and not attempt.subresource and node_of(attempt.object) == node:
+            for container in attempt.object["spec"]["containers"]:
+                if container["name"] == name:
+                    container["image"] = image
+
+    return judge
+
+
+async def test_an_image_put_back_leaves_a_serving_old_pod_and_no_completion(
+    bed: Bed,
+) -> None:
+    await bed.deploy(in_place(), nodes=2)
+    with judged(bed, put_back("agent", V1)):
+        await bed.set_image(V2)
+        assert WORDS in (await bed.condition("Degraded", "WritesFail"))["message"]
+        await asyncio.sleep(60)
+        pods = await bed.pods()
+        assert runs(pods["node-0"], V2), "the other node is updated all the same"
+        assert (is_open(pods["node-1"]), condition(pods["node-1"], "Ready")["status"]) == (True, "True")
+        await bed.status(updated=1, available=2)
+        bed.journal.clear()
+        await asyncio.sleep(300)
+        assert len(bed.journal.writes) < 40, bed.journal
+    bed.patience = 1200.0
+    await bed.settled()
+    await bed.condition("Degraded", "AsExpected")
+    assert [(runs(pod, V2), restarts(pod)) for pod in (await bed.pods()).values()] == [(True, 1)] * 2
+
+
+async def test_a_pod_that_somebody_gave_the_image_before_is_not_waited_for(bed: Bed) -> None:
+    """Its kubelet has nothing to do then."""
+    await bed.deploy(in_place(), nodes=2)
+    name = (await bed.pods())["node-1"]["metadata"]["name"]
+    await bed.api.patch(
+        PODS,
+        name,
+        {"spec": {"containers": [{"name": "agent", "image": V2}]}},
+        content_type=STRATEGIC_MERGE_PATCH,
+    )
+    await bed.until(PODS, lambda pods: "" if any(runs(pod, V2) for pod in pods) else "nobody runs it", "V2 by hand")
+    await bed.update(V2)
+    assert [restarts(pod) for pod in (await bed.pods()).values()] == [1, 1]

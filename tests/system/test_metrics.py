@@ -22,12 +22,11 @@ from tests.beds.control_plane.access import get
 from tests.beds.control_plane.processes import free_port
 from tests.beds.controller.bed import Bed, uids
 from tests.beds.controller.journal import Write
-from tests.beds.controller.metrics import Numbers, elected, filled, metric, scraped, state, tells
+from tests.beds.controller.metrics import elected, filled, metric, scraped, state, tells
 from tests.beds.controller.opening import connection_to, simulated
 from tests.beds.controller.running import Controller
-from tests.beds.controller.waves import UNREADY
 from tests.beds.nodes import Behaviour
-from tests.beds.objects import V1, V2, V3, bare_pod, daemonset, is_ready
+from tests.beds.objects import V2, V3, bare_pod, daemonset, is_ready
 from tests.beds.simulator.faults import LateWatch, Rule
 from tests.beds.virtual_time import follow_real_time
 from tests.tools.metrics_manual import PAGE, exposition, page
@@ -147,13 +146,6 @@ async def zoned(bed: Bed, east: int, west: int) -> None:
         await bed.nodes.add(f"node-{number}", labels={ZONE: "east" if number < east else "west"})
 
 
-def whole(found: dict[str, Numbers]) -> float:
-    """All nodes of all zones and states."""
-    zones = found["rollout_zone_nodes"]
-    assert isinstance(zones, dict)
-    return sum(zones.values())
-
-
 async def test_an_update_on_which_two_nodes_fail(bed: Bed) -> None:
     await zoned(bed, 3, 3)
     await bed.deploy(daemonset(rolling={"maxUnavailable": "50%"}))
@@ -225,22 +217,6 @@ async def test_a_cache_that_lags_behind_our_own_writes_is_told(bed: Bed) -> None
     await tells(bed, rollout_blocked={}, rollout_phase={"Healthy": 1})
 
 
-async def test_a_pod_that_never_gets_ready_fails_in_the_end_without_any_event(bed: Bed) -> None:
-    await bed.add_nodes(2)
-    bed.nodes.behave("node-1", UNREADY)
-    await bed.api.create(DAEMONSETS, daemonset())
-    pods = await bed.runs_on("node-0", "node-1", ready=False)
-    early = await tells(bed, rollout_updating_nodes=1, rollout_updated_available_nodes=1)
-    assert early["rollout_failed_nodes"] == {}
-    created = epoch(pods["node-1"]["metadata"]["creationTimestamp"]) or 0
-    deadline = int(bed.clock() - created) + 3
-    notes = {"kruise-ds/progress-deadline-seconds": str(deadline)}
-    await bed.api.patch(DAEMONSETS, "agent", {"metadata": {"annotations": notes}})
-    late = await tells(bed, rollout_failed_nodes={"NotReady": 1})
-    assert (late["rollout_updating_nodes"], whole(late)) == (0, 2)
-    assert bed.clock() >= created + deadline
-
-
 async def test_only_the_leader_tells_and_the_next_one_takes_over(bed: Bed) -> None:
     await bed.deploy(daemonset(), nodes=2)
     await bed.controller.stop()
@@ -259,7 +235,6 @@ async def test_only_the_leader_tells_and_the_next_one_takes_over(bed: Bed) -> No
 
 
 OPERATIONS = "kruise_daemonset_pod_operations_total"
-ROLLOUTS = "kruise_daemonset_rollouts_total"
 IN_PLACE = "InPlaceIfPossible"
 SECONDS = "kruise_ds_node_update_duration_seconds_count"
 
@@ -271,13 +246,6 @@ async def counting(bed: Bed, **spec: Any) -> None:
     await bed.settled()
     await bed.phase("Healthy")
     await bed.idle()
-
-
-def rollouts(bed: Bed) -> dict[str, float]:
-    return {
-        result: metric(bed.controller, ROLLOUTS, daemonset="agent", result=result)
-        for result in ("completed", "rolled_back", "superseded")
-    }
 
 
 def answered(writes: list[Write]) -> tuple[float, float]:
@@ -308,33 +276,6 @@ async def test_pod_operations_are_what_the_server_was_asked_for(bed: Bed) -> Non
     )
     assert metric(bed.controller, SECONDS, method="recreate") == 3
     assert metric(bed.controller, SECONDS, method="surge") == 0
-
-
-async def test_each_rollout_ends_once(bed: Bed) -> None:
-    await counting(bed)
-    assert rollouts(bed) == {"completed": 1, "rolled_back": 0, "superseded": 0}, "the deployment"
-    await bed.edit({"updateStrategy": {"rollingUpdate": {"partition": 2}}})
-    await bed.set_image(V2)
-    await bed.phase("Held")
-    assert rollouts(bed)["completed"] == 1, "held is not the end"
-    await bed.set_image(V1)
-    await bed.edit({"updateStrategy": {"rollingUpdate": {"partition": 0}}})
-    await bed.settled()
-    await bed.phase("Healthy")
-    await bed.idle()
-    assert rollouts(bed) == {"completed": 2, "rolled_back": 1, "superseded": 0}, "V2 went, V1 is back"
-    await bed.edit({"updateStrategy": {"rollingUpdate": {"paused": True}}})
-    await bed.set_image(V2)
-    await bed.phase("Paused")
-    await bed.set_image(V3)
-    await bed.seen()
-    await bed.idle()
-    await bed.edit({"updateStrategy": {"rollingUpdate": {"paused": False}}})
-    await bed.settled()
-    await bed.phase("Healthy")
-    await bed.idle()
-    assert rollouts(bed) == {"completed": 3, "rolled_back": 1, "superseded": 1}
-    assert metric(bed.controller, "kruise_ds_rollout_duration_seconds_count") == 5
 
 
 async def test_a_surge_then_in_place_updates_of_pods_without_the_readiness_gate(bed: Bed) -> None:

@@ -17,14 +17,11 @@ from tests.beds.objects import (
     V1,
     V2,
     V3,
-    V4,
     bare_pod,
-    condition,
     controller_of,
     daemonset,
     garbage_collector_knows,
     names,
-    on_delete,
     owner,
 )
 from tests.beds.simulator import kinds
@@ -33,7 +30,7 @@ from tests.beds.simulator.kinds import PODS as POD_KIND
 from tests.beds.simulator.refusal import forbidden
 from tests.beds.virtual_time import now
 from tests.system.both import both_beds
-from tests.system.in_place import in_place, is_open, runs
+from tests.system.in_place import in_place, is_open
 
 HASH = "controller-revision-hash"
 
@@ -62,22 +59,6 @@ async def test_deleting_takes_the_pods_and_orphaning_leaves_them_to_the_next(bed
     await bed.until(PODS, lambda found: f"{len(found)} pods" if found else "", "the pods collected")
     await bed.until(REVISIONS, lambda found: f"{len(found)} left" if found else "", "the history collected")
     assert bed.journal.of("pods") == []
-
-
-@both_beds
-async def test_a_pod_orphaned_in_mid_update_is_finished_by_its_adopter(bed: Bed) -> None:
-    await bed.deploy(in_place(), nodes=1)
-    before = uids(await bed.pods())
-    bed.nodes.behave("*", Behaviour(notice=0.1, pull=2.0, gate=0.1))
-    await bed.set_image(V2)
-    await bed.until(PODS, lambda found: "open" if any(map(is_open, found)) else "", "the pod is not ready")
-    await bed.api.delete(DAEMONSETS, "agent", options={"propagationPolicy": "Orphan"})
-    await bed.until(DAEMONSETS, lambda found: "still there" if found else "", "agent gone")
-    await bed.until(PODS, lambda found: "" if all(runs(pod, V2) for pod in found) else "not yet", "v2 runs")
-    assert not any(map(is_open, (await bed.pods()).values())), "nobody opens what is nobody's"
-    await bed.deploy(daemonset(image=V2))
-    assert uids(await bed.runs_on("node-0", image=V2)) == before
-    assert all(map(is_open, (await bed.pods()).values()))
 
 
 @both_beds
@@ -144,30 +125,6 @@ async def test_a_pod_released_in_mid_update_gets_its_traffic(bed: Bed) -> None:
     await bed.until(PODS, let_go, f"{taken} released")
 
 
-@both_beds
-async def test_a_pod_that_is_released_while_a_hook_holds_it_is_held_no_more(bed: Bed) -> None:
-    await bed.add_nodes(1)
-    hook = {"labelsHandler": {"example.io/drain": "true"}, "markPodNotReady": True}
-    made = daemonset(lifecycle={"preDelete": hook})
-    made["spec"]["template"]["metadata"]["labels"]["example.io/drain"] = "true"
-    await bed.deploy(made)
-    await bed.set_image(V2)
-    state = "lifecycle.apps.kruise.io/state"
-    await bed.until(
-        PODS, lambda found: "" if state in found[0]["metadata"]["labels"] else "not prepared", "the hook holds it"
-    )
-    taken = (await bed.pods())["node-0"]["metadata"]["name"]
-    await bed.api.patch(PODS, taken, {"metadata": {"labels": {"app": "kept-for-a-look"}}})
-
-    def let_go(found: list[Object]) -> str:
-        pod = by_name(found, taken)
-        if controller_of(pod) or state in pod["metadata"]["labels"]:
-            return "still controlled, or held"
-        return "" if condition(pod, "KruisePodReady")["status"] == "True" else "kept from its traffic"
-
-    await bed.until(PODS, let_go, f"{taken} released")
-
-
 async def _deleted(bed: Bed, name: str) -> None:
     await bed.api.delete(PODS, name)
 
@@ -226,35 +183,6 @@ async def test_a_node_has_no_pod_beside_an_orphan_that_may_not_be_adopted(
         assert bed.journal.created == [nodes[3], nodes[1]]
 
 
-@both_beds
-async def test_revisions_of_others_are_left_alone(bed: Bed) -> None:
-    await bed.deploy(daemonset(), nodes=1)
-    (ours,) = await bed.revisions()
-    stranger = {"metadata": {"name": "stranger", "labels": {"app": "other", HASH: "x"}}, "data": ours["data"]}
-    native = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "agent", "uid": "0-0", "controller": True}
-    owned = {
-        "metadata": {
-            "name": "owned",
-            "labels": {"app": "agent", HASH: "y"},
-            "ownerReferences": [{**native, "blockOwnerDeletion": False}],
-            "finalizers": ["example.com/hold"],
-        },
-        "data": ours["data"],
-    }
-    for revision in (stranger, owned):
-        await bed.api.create(REVISIONS, {**revision, "revision": 7})
-    orphan = {"metadata": {"name": "orphan", "labels": {"app": "agent", HASH: "z"}}, "revision": 5}
-    await bed.api.create(REVISIONS, {**orphan, "data": other_data(ours)})
-    await bed.idle()
-    assert {write.name for write in bed.journal.of("controllerrevisions.apps")} == {
-        "orphan",
-        ours["metadata"]["name"],
-    }
-    assert controller_of(await bed.api.get(REVISIONS, "orphan"))["name"] == "agent"
-    assert (await bed.api.get(REVISIONS, ours["metadata"]["name"]))["revision"] == 6, "the current one is the newest"
-    await bed.api.patch(REVISIONS, "owned", {"metadata": {"finalizers": None}})
-
-
 async def test_an_owner_of_our_name_with_another_uid_is_not_ours(bed: Bed) -> None:
     nodes = await bed.deploy(daemonset(), nodes=1)
     one = await bed.daemonset()
@@ -271,12 +199,6 @@ async def test_an_owner_of_our_name_with_another_uid_is_not_ours(bed: Bed) -> No
 
 def by_name(found: list[Object], name: str) -> Object:
     return next(one for one in found if one["metadata"]["name"] == name)
-
-
-def other_data(revision: Object) -> Object:
-    template = revision["data"]["spec"]["template"]
-    containers = [{**template["spec"]["containers"][0], "image": "registry.example/agent:older"}]
-    return {"spec": {"template": {**template, "spec": {**template["spec"], "containers": containers}}}}
 
 
 @both_beds
@@ -312,148 +234,6 @@ async def test_an_owner_counts_in_its_own_namespace_only(bed: Bed) -> None:
     for kind in (PODS, REVISIONS):
         for left in await tenant.list(kind):
             await tenant.patch(kind, left["metadata"]["name"], {"metadata": {"finalizers": None}})
-
-
-def numbers(count: int, *wanted: int) -> Callable[[list[Object]], str]:
-    def missing(found: list[Object]) -> str:
-        there = sorted(one["revision"] for one in found)
-        return "" if len(there) == count and (not wanted or there == list(wanted)) else f"revisions {there}"
-
-    return missing
-
-
-@both_beds
-async def test_history_is_trimmed_to_its_limit_but_not_what_is_needed(bed: Bed) -> None:
-    await bed.deploy(on_delete(revisionHistoryLimit=2), nodes=2)
-    for number in range(2, 7):
-        await bed.set_image(f"registry.example/agent:v{number}")
-        await bed.seen()
-        if number == 2:
-            await bed.api.delete(PODS, (await bed.pods())["node-1"]["metadata"]["name"])
-            await bed.runs_on("node-0", "node-1")
-        if number == 3:
-            await bed.api.delete(PODS, (await bed.pods())["node-0"]["metadata"]["name"])
-            await bed.runs_on("node-0", "node-1")
-    await bed.until(REVISIONS, numbers(4, 1, 2, 3, 6), "the stable one, those of pods, and the current one")
-    await bed.edit({"revisionHistoryLimit": 0})
-    await bed.seen()
-    await bed.idle()
-    assert [one["revision"] for one in await bed.revisions()] == [1, 2, 3, 6]
-    deleted = [write.name for write in bed.journal.of("controllerrevisions.apps", "delete")]
-    assert len(deleted) == len(set(deleted)) == 2
-
-
-@both_beds
-async def test_a_taken_name_counts_a_collision_and_the_update_goes_on(bed: Bed) -> None:
-    nodes = await bed.deploy(daemonset(), nodes=2)
-    one = await bed.daemonset()
-    (first,) = await bed.revisions()
-    await bed.update(V2)
-    wanted = (await bed.revisions())[-1]["metadata"]["name"]
-
-    # the same again for a twin of this DaemonSet, whose second revision's name somebody has taken
-    await bed.controller.stop()
-    await bed.set_image(V1)
-    for revision in await bed.revisions():
-        await bed.api.delete(REVISIONS, revision["metadata"]["name"])
-    await bed.api.create(
-        REVISIONS,
-        {
-            "metadata": {"name": wanted, "labels": {"app": "somebody"}},
-            "data": {"spec": {"template": {"spec": {"containers": []}, "$patch": "replace"}}},
-            "revision": 1,
-        },
-    )
-    bed.controller.start()
-    await bed.settled()
-    await bed.idle()
-    bed.journal.clear()
-    await bed.set_image(V2)
-    await bed.status(collisions=1, updated=2, available=2)
-    await bed.runs_on(*nodes, image=V2)
-    assert one["status"].get("collisionCount") is None
-    current = (await bed.daemonset())["status"]["updateRevision"]
-    assert current not in (wanted.removeprefix("agent-"), first["metadata"]["labels"][HASH])
-    assert not controller_of(await bed.api.get(REVISIONS, wanted)), "what is not ours is left alone"
-    refused = bed.journal.of("controllerrevisions.apps", failed=True)
-    assert [(write.name, write.status) for write in refused if write.status == 409] == [(wanted, 409)]
-
-
-async def test_of_several_equal_revisions_the_newest_stays_without_restarts(bed: Bed) -> None:
-    nodes = await bed.deploy(daemonset(), nodes=2)
-    before = uids(await bed.pods())
-    (first,) = await bed.revisions()
-    await bed.controller.stop()
-    for number in (2, 3):
-        labels = {**first["metadata"]["labels"], HASH: f"twin{number}"}
-        references = first["metadata"]["ownerReferences"]
-        metadata = {"name": f"agent-twin{number}", "labels": labels, "ownerReferences": references}
-        await bed.api.create(REVISIONS, {"metadata": metadata, "data": first["data"], "revision": number})
-    bed.controller.start()
-    await bed.until(REVISIONS, numbers(1, 3), "twin3 alone")
-    pods = await bed.runs_on(*nodes)
-    assert uids(pods) == before
-    assert {pod["metadata"]["labels"][HASH] for pod in pods.values()} == {"twin3"}
-    await bed.idle()
-    order = [(write.verb, write.resource.partition(".")[0]) for write in bed.journal.writes]
-    first_delete = order.index(("delete", "controllerrevisions"))
-    assert [step for step in order[first_delete:] if step == ("patch", "pods")] == [], "relabelled before"
-
-
-@both_beds
-async def test_the_stable_revision_outlasts_the_controller_and_is_never_guessed(bed: Bed) -> None:
-    await bed.deploy(daemonset(revisionHistoryLimit=0), nodes=3)
-    (first,) = await bed.revisions()
-    good = first["metadata"]["labels"][HASH]
-
-    async def stable() -> str | None:
-        found: str | None = (await bed.daemonset())["status"]["rollout"].get("stableRevision")
-        return found
-
-    async def becomes_stable(wanted: str) -> None:
-        def missing(found: list[Object]) -> str:
-            known = found[0]["status"]["rollout"].get("stableRevision")
-            return "" if known == wanted else f"it is {known}"
-
-        await bed.until(DAEMONSETS, missing, f"{wanted} is stable")
-
-    async def rolled_out(image: str, partition: int) -> str | None:
-        """The stable revision after that, while the partition keeps so many nodes old."""
-        await bed.edit({"updateStrategy": {"rollingUpdate": {"partition": partition}}})
-        await bed.set_image(image)
-        await bed.seen()
-        await bed.status(desired=3, updated=3 - partition, available=3)
-        await bed.idle()
-        return await stable()
-
-    await becomes_stable(good)
-    assert await rolled_out(V2, 2) == good
-    await bed.controller.kill()
-    bed.controller.start()
-    assert await rolled_out(V3, 1) == good
-    await bed.controller.stop()
-    await bed.api.patch(DAEMONSETS, "agent", {"status": {"rollout": None}}, sub="status")
-    bed.controller.start()
-    assert await rolled_out(V4, 1) is None, "it was lost, and nothing is complete"
-    await rolled_out(V2, 0)
-    newest = (await bed.daemonset())["status"]["updateRevision"]
-    assert newest != good
-    await becomes_stable(newest)
-
-
-@both_beds
-async def test_a_pod_name_that_somebody_else_took_is_left_to_him(bed: Bed) -> None:
-    nodes = await bed.deploy(daemonset(), nodes=2)
-    await bed.controller.kill()
-    name = (await bed.pods())["node-1"]["metadata"]["name"]
-    await bed.api.delete(PODS, name, options={"gracePeriodSeconds": 0})
-    await bed.api.create(PODS, bare_pod(name, "node-1", labels={"app": "somebody"}))
-    bed.controller.start()
-    pods = await bed.runs_on(*nodes)
-    assert pods["node-1"]["metadata"]["name"] != name
-    assert not controller_of(await bed.api.get(PODS, name))
-    await bed.settled()
-    assert len([write for write in bed.journal.of("pods", "create", failed=True) if write.status == 409]) <= 1
 
 
 @both_beds

@@ -11,9 +11,8 @@ import pytest
 from controller.api.objects import epoch
 from tests.beds.api import DAEMONSETS, PODS, STRATEGIC_MERGE_PATCH, Object, Refusal
 from tests.beds.controller.bed import Bed, uids
-from tests.beds.controller.waves import UNREADY, layout, live, roll
-from tests.beds.nodes import INSTANT, Behaviour
-from tests.beds.objects import V1, V2, V3, condition, image_of, is_ready, labelled, node_of, requires
+from tests.beds.controller.waves import layout, live, roll
+from tests.beds.objects import V1, V2, V3, condition, is_ready, labelled, node_of, requires
 from tests.beds.simulator.cluster import Attempt
 from tests.beds.simulator.faults import Answer, LateWatch, LoseAnswer, Rule
 from tests.beds.simulator.refusal import Refused
@@ -151,42 +150,6 @@ async def test_hooks_come_change_and_go_in_the_midst_of_an_update(bed: Bed) -> N
     await prepared(bed, "node-2")
     await bed.edit({"lifecycle": None})
     await bed.settled()
-
-
-async def test_finalizers_hold_too_and_a_deletion_by_hand_does_not_wait(bed: Bed) -> None:
-    await bed.add_nodes(2)
-    made = hooked(hook={"finalizersHandler": ["example.io/hold"]})
-    made["spec"]["template"]["metadata"]["finalizers"] = ["example.io/hold"]
-    await bed.deploy(made)
-    await bed.set_image(V2)
-    pod = (await prepared(bed, "node-1"))["node-1"]
-    await bed.api.patch(PODS, pod["metadata"]["name"], {"metadata": {"finalizers": None}})
-    await prepared(bed, "node-0")
-    by_hand = (await bed.pods())["node-0"]["metadata"]["name"]
-    await bed.api.delete(PODS, by_hand)
-    await bed.api.patch(PODS, by_hand, {"metadata": {"finalizers": None}})
-    await bed.settled()
-
-
-async def test_while_surging_a_held_pod_keeps_its_surge_and_may_serve_again(bed: Bed) -> None:
-    await bed.add_nodes(3)
-    await bed.deploy(hooked(hook={**HOOK, "markPodNotReady": True}, rolling={"maxSurge": 1, "maxUnavailable": 0}))
-    async with monitoring(bed, most_unavailable=0), one_at_a_time(bed):
-        await bed.set_image(V2)
-        await prepared(bed, "node-2")
-        await bed.seen()
-        await bed.idle()
-        assert await layout(bed) == "v1 v1 v1+v2"
-    successor = next(pod for pod in await live(bed) if image_of(pod) == V2)
-    bed.nodes.behave("*", UNREADY)
-    await bed.nodes.ready(successor, value=False)
-    await prepared(bed)
-    bed.nodes.behave("*", INSTANT)
-    async with monitoring(bed, most_unavailable=0):
-        waiting = (await prepared(bed, "node-2"))["node-2"]
-        await release(bed, waiting)
-        await prepared(bed, "node-1")
-    assert await layout(bed) == "v1 v1+v2 v2"
 
 
 @pytest.mark.parametrize("which", ["pods/status", "pods"])
@@ -351,33 +314,3 @@ async def test_a_label_that_the_selector_asks_for_lets_a_pod_go_and_not_run_away
     async with user_controller(bed, most=1.0), monitoring(bed, most_unavailable=1):
         await bed.settled()
     assert len(await bed.api.list(PODS)) == 2
-
-
-async def test_a_pod_kept_not_ready_by_others_in_their_words_stays_so(bed: Bed) -> None:
-    await bed.deploy(hooked(hook=MARK), nodes=1)
-    await list_in_message(bed, "kept for maintenance")
-    await bed.status(ready=0)
-    await bed.set_image(V2)
-    await prepared(bed, "node-0")
-    await bed.set_image(V1)
-    await prepared(bed)
-    await bed.idle()
-    (pod,) = (await bed.pods()).values()
-    closed = condition(pod, "KruisePodReady")
-    assert (closed["status"], closed["message"]) == ("False", "kept for maintenance")
-
-
-async def test_a_pod_that_was_let_go_waits_for_the_image_of_its_successor(pulls: Bed) -> None:
-    await pulls.deploy(hooked(hook=MARK), nodes=2)
-    waits = {"kruise-ds/image-predownload-wait": "true", "apps.kruise.io/image-predownload-parallelism": "2"}
-    await pulls.api.patch(DAEMONSETS, "agent", {"metadata": {"annotations": waits}})
-    await pulls.set_image(V2)
-    pod = (await prepared(pulls, "node-1"))["node-1"]
-    pulls.nodes.behave("*", Behaviour(pull=300.0))
-    await pulls.set_image(V3)
-    await pulls.idle(5)
-    await release(pulls, pod)
-    await pulls.idle(5)
-    assert uids(await pulls.pods())["node-1"] == pod["metadata"]["uid"]
-    async with user_controller(pulls, most=1.0), monitoring(pulls, most_unavailable=1):
-        await pulls.settled()

@@ -14,7 +14,7 @@ from tests.beds.simulator.cluster import service_accounts
 from tests.system.admission import judged, webhook_down
 from tests.system.both import both_beds
 from tests.system.in_place import restarts
-from tests.system.pulls import counts, job, over, restart, status_of
+from tests.system.pulls import counts, job, over, status_of
 from tests.system.test_in_place_admission import MIRROR, move, not_in_place, of_containers
 
 SLOW = Behaviour(pull=60.0)
@@ -208,21 +208,6 @@ async def test_a_moved_image_is_there_under_its_new_name_only(
     assert ("admission changes their image at creation" in await not_in_place(pulls)) is not in_place
 
 
-async def test_a_new_leader_learns_it_again(pulls: Bed) -> None:
-    await pulls.deploy(daemonset(rolling=IN_PLACE), nodes=3)
-    with judged(pulls, of_containers(move, "create")):
-        pulls.nodes.behave("*", ONLY_MIRROR)
-        await pulls.edit({"updateStrategy": {"rollingUpdate": {"partition": 1}}})
-        await pulls.set_image(V2)
-        await pulls.status(updated=2, available=3)
-        await pulls.controller.stop()
-        restart(pulls)
-        await pulls.edit({"updateStrategy": {"rollingUpdate": {"partition": 0}}})
-        pulls.patience = 1200.0
-        await pulls.settled()
-        assert {image_of(pod) for pod in (await pulls.pods()).values()} == {MIRROR + V2}
-
-
 NAME = "kruise-ds/service-account-name"
 KEY = [{"name": "key"}]
 
@@ -276,16 +261,6 @@ async def test_pullers_of_a_rollout_run_under_its_account_without_a_token(pulls:
     spec = await puller(pulls)
     assert (spec["serviceAccountName"], spec["automountServiceAccountToken"]) == ("agent", False)
     await pulls.runs_on(*nodes, image=V1)
-
-
-async def test_pull_secrets_of_the_account_reach_the_pullers(pulls: Bed) -> None:
-    await make_account(pulls)
-    await admits_by_account(pulls)
-    nodes = await deployed(pulls)
-    pulls.nodes.behave("*", Behaviour(pull=60.0))
-    await pulls.set_image(V2)
-    assert (await puller(pulls)).get("imagePullSecrets") == KEY
-    await pulls.runs_on(*nodes, image=V2)
 
 
 async def test_while_the_account_is_not_there_the_job_and_the_rollout_say_so(pulls: Bed) -> None:

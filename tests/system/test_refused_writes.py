@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from tests.beds.api import DAEMONSETS, PODS, REVISIONS
+from tests.beds.api import DAEMONSETS, PODS
 from tests.beds.controller.bed import Bed, uids
 from tests.beds.controller.journal import Write
 from tests.beds.controller.opening import simulated
@@ -181,21 +181,6 @@ async def test_a_policy_that_speaks_of_a_quota_keeps_its_own_node_alone(bed: Bed
     assert now() - began < 30.0
 
 
-async def test_nodes_that_get_no_pod_are_tried_again_ever_less_often() -> None:
-    async with simulated(latency=0.02) as bed:
-        nodes = await bed.add_nodes(40)
-        refuse(bed, "create", nodes)
-        await bed.api.create(DAEMONSETS, daemonset())
-        await asyncio.sleep(HOUR)  # of virtual time
-        tried = [write for write in bed.journal.writes if write.verb == "create" and write.resource == "pods"]
-        assert len(tried) < 40 * 24, "each 9 times until it waits 300 s, then 12 times an hour"
-        bed.simulator.cluster.admission.clear()
-        began = now()
-        bed.patience = HOUR
-        await bed.runs_on(*nodes)
-        assert now() - began < 330.0
-
-
 @pytest.mark.parametrize("answer", ANSWERS)
 @pytest.mark.parametrize("verb", ["create", "delete"])
 async def test_whatever_the_answer_for_one_node_the_others_go_on(verb: str, answer: str) -> None:
@@ -245,21 +230,6 @@ async def test_a_taken_name_of_a_dry_run_stops_no_rollout() -> None:
         await bed.status(observed=3, updated=3)
 
 
-async def test_an_orphaned_revision_without_our_labels_stops_nothing() -> None:
-    async with simulated(latency=0.02) as bed:
-        bed.patience = HOUR
-        nodes = await bed.deploy(daemonset(), nodes=3)
-        (stored,) = await bed.api.list(REVISIONS)
-        name = stored["metadata"]["name"]
-        orphan = {key: stored[key] for key in ("data", "revision")} | {"metadata": {"name": name}}
-        await bed.controller.stop()
-        await bed.api.delete(REVISIONS, name)
-        await bed.api.create(REVISIONS, orphan)
-        await bed.api.delete(PODS, (await bed.pods())[nodes[0]]["metadata"]["name"])
-        bed.controller.start()
-        await bed.runs_on(*nodes)
-
-
 async def test_a_raised_quota_is_seen_within_half_a_minute() -> None:
     async with simulated(latency=0.02) as bed:
         bed.patience = HOUR
@@ -273,29 +243,7 @@ async def test_a_raised_quota_is_seen_within_half_a_minute() -> None:
         assert now() - began <= 35.0
 
 
-LATENCY = 1.0
-"""Seconds for each request of the controller: so many that those sent together are seen to be."""
-
 DAYS = 3 * 86400.0
-
-
-def rounds(bed: Bed) -> list[int]:
-    """How many pods were created together, batch by batch."""
-    answered = [int(write.at / LATENCY) for write in bed.journal.of("pods", "create", failed=True)]
-    return [answered.count(moment) for moment in sorted(set(answered))]
-
-
-async def test_creates_refused_after_ten_pods_are_tried_one_by_one() -> None:
-    async with simulated(latency=LATENCY) as bed:
-        bed.patience = DAYS
-        await bed.add_nodes(100)
-        async with full_quota(bed, 10):
-            await bed.api.create(DAEMONSETS, daemonset())
-            await bed.status(desired=100, current=10, updated=10)
-            await bed.idle(5)
-            assert rounds(bed)[:5] == [1, 2, 4, 8, 1]
-        await bed.settled()
-        assert len(await bed.pods()) == 100
 
 
 async def test_a_pod_that_fails_again_and_again_is_replaced_later_and_later(bed: Bed) -> None:

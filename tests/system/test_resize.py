@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-import msgspec
 import pytest
 
-from controller.settings import FeatureGates
 from tests.beds.controller.bed import Bed
 from tests.beds.nodes import Behaviour
 from tests.beds.objects import V1, V2
@@ -98,21 +96,6 @@ async def test_only_what_takes_a_restart_leaves_its_traffic_first(bed: Bed) -> N
     after = await bed.pods()
     assert identities(after) == before
     assert {(cpu_of(pod), restarts(pod)) for pod in after.values()} == {("200m", 1)}
-
-
-async def test_a_controller_without_the_gate_resizes_nothing_left_by_another(bed: Bed) -> None:
-    await deployed(bed, 2)
-    refused = Rule(verb="patch", resource="pods/resize", effect=Answer(status=500))
-    bed.simulator.link.faults.add(refused)
-    await edit(bed, resources=small(cpu="200m"))
-    await asyncio.sleep(10)
-    await bed.controller.stop()
-    bed.simulator.link.faults.remove(refused)
-    bed.journal.clear()
-    bed.controller.start(msgspec.structs.replace(bed.controller.settings, gates=FeatureGates()))
-    await bed.settled()
-    assert [write for write in bed.journal.writes if write.resource == "pods/resize"] == []
-    assert {cpu_of(pod) for pod in (await bed.pods()).values()} == {"200m"}
 
 
 async def test_so_it_does_at_each_attempt_of_a_resize_that_was_refused(bed: Bed) -> None:

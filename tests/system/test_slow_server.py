@@ -84,31 +84,6 @@ async def test_an_unanswered_deletion_uses_budget_and_stops_nothing_else() -> No
         await bed.status(observed=2, updated=6, available=6)
 
 
-async def test_while_surging_a_second_pod_that_is_not_answered_uses_the_budget() -> None:
-    """Done or not: with two at a time the others go one by one."""
-    async with simulated(latency=0.02, behaviour=SLOW) as bed:
-        bed.patience = HOUR
-        await bed.deploy(daemonset(rolling={"maxSurge": 2, "maxUnavailable": 0}), nodes=6)
-        stuck = Rule(verb="create", resource="pods", effect=Hang(), nth=(2,))  # the first one is the dry run
-        bed.simulator.link.faults.add(stuck)
-        began = now()
-        await bed.set_image(V2)
-        most = 0
-
-        def updated(pods: list[Object]) -> str:
-            nonlocal most
-            live = [pod for pod in pods if not pod["metadata"].get("deletionTimestamp")]
-            most = max(most, len(live) - len({node_of(pod) for pod in live}))
-            new = sum(pod["spec"]["containers"][0]["image"] == V2 and is_ready(pod) for pod in pods)
-            return "" if new == 5 else f"{new} are updated"
-
-        await bed.until(PODS, updated, "five are updated")
-        assert bed.simulator.link.faults.fired(stuck)
-        assert now() - began < 25.0, "seconds; the create hangs for 30"
-        assert most == 1, "second pods at once; another one may be there"
-        await bed.status(observed=2, updated=6, available=6)
-
-
 async def test_what_is_refused_late_is_told_and_held_back() -> None:
     slow = Rule(verb="create", resource="pods", effect=Hang(seconds=10.0))
     async with simulated(latency=0.02) as bed:
@@ -266,19 +241,6 @@ async def test_failed_pods_whose_deletion_hangs_do_not_pile_up() -> None:
         assert len(await bed.api.list(PODS)) <= 2, "on one node, in a minute; the back-off allows 6 one after another"
 
 
-async def test_a_create_answered_after_its_daemonset_was_deleted_leaves_nothing() -> None:
-    async with simulated(latency=0.02) as bed:
-        await bed.add_nodes(2)
-        bed.simulator.link.faults.add(Rule(verb="create", resource="pods", effect=Hang(seconds=5.0)))
-        for number in range(5):
-            await bed.api.create(DAEMONSETS, daemonset(f"agent-{number}"))
-        await asyncio.sleep(3.0)  # of virtual time
-        for number in range(5):
-            await bed.api.delete(DAEMONSETS, f"agent-{number}")
-        await asyncio.sleep(600.0)
-        assert bed.controller.kept_writes() == 0
-
-
 STUCK = "stuck"
 """A namespace whose every request hangs: its webhook takes all and answers none."""
 HANGS = Rule(verb="create,patch,delete,get", resource="*", namespace=STUCK, effect=Hang())
@@ -430,23 +392,6 @@ async def test_a_look_before_an_adoption_that_fails_keeps_no_lost_pod_waiting(ef
 
         await bed.until(PODS, missing, "the lost pod is back")
         assert now() - began < 10.0
-
-
-@pytest.mark.parametrize("seconds", [0.0, 3.0])
-async def test_a_status_that_is_refused_backs_off(seconds: float) -> None:
-    async with simulated(latency=0.02) as bed:
-        await bed.deploy(daemonset(), nodes=1)
-        status = Rule(verb="patch", resource="daemonsets.apps.kruise.io/status", effect=Hang(seconds=seconds))
-        bed.simulator.link.faults.add(status)
-
-        def admit(attempt: Attempt) -> None:
-            if attempt.kind.resource == "daemonsets.apps.kruise.io" and attempt.verb != "create":
-                raise Refused(403, "Forbidden", "the policy webhook says no")
-
-        bed.simulator.cluster.admission.append(admit)
-        await bed.nodes.add("node-1")
-        await asyncio.sleep(600.0)  # of virtual time
-        assert 2 <= bed.simulator.link.faults.fired(status) <= 40
 
 
 async def test_an_adoption_without_effect_keeps_no_lost_pod_waiting() -> None:

@@ -17,17 +17,8 @@ from tests.beds.controller.waves import UNREADY, all_ready
 from tests.beds.kstatus import READ_AS, TERMINATING, kstatus
 from tests.beds.nodes import Behaviour
 from tests.beds.objects import V2, condition, daemonset, on_delete
-from tests.beds.simulator.faults import LateWatch, Rule
 from tests.system.admission import full_quota
 from tests.system.both import both_beds
-
-SETS = "daemonsets.apps.kruise.io"
-
-
-async def lose_patience_after(bed: Bed, seconds: int) -> None:
-    """From now on; a deadline of a second that held from the beginning would stall what is only slow."""
-    annotations = {"kruise-ds/progress-deadline-seconds": str(seconds)}
-    await bed.api.patch(DAEMONSETS, "agent", {"metadata": {"annotations": annotations}})
 
 
 def phases(bed: Bed) -> list[str]:
@@ -107,30 +98,6 @@ async def test_terminating_is_read_off_the_deletion_alone(bed: Bed) -> None:
     await bed.api.patch(DAEMONSETS, "agent", {"metadata": {"finalizers": None}})
 
 
-async def test_what_becomes_of_a_rollout_is_an_event_told_once(bed: Bed) -> None:
-    await bed.deploy(daemonset(), nodes=2)
-    bed.nodes.behave("*", UNREADY)
-    await bed.set_image(V2)
-    await bed.status(updated=1, ready=1)
-    await lose_patience_after(bed, 1)
-    await stands(bed, "Stalled")
-    stalled = await bed.event("ProgressDeadlineExceeded", "Rollout stalled: no progress for 1 seconds")
-    assert stalled["type"] == "Warning"
-    await lose_patience_after(bed, 600)
-    bed.nodes.behave("*", None)
-    await all_ready(bed)
-    await stands(bed, "Healthy")
-    revision = (await bed.daemonset())["status"]["updateRevision"]
-    words = f"Rollout complete: 2 of 2 nodes have an available pod of revision {revision}"
-    complete = await bed.event("RolloutComplete", words)
-    assert complete["type"] == "Normal"
-    await bed.controller.stop()
-    bed.controller.start()
-    await bed.idle()
-    told = [str(write.body["reason"]) for write in bed.journal.of("events") if isinstance(write.body, dict)]
-    assert [told.count(reason) for reason in ("ProgressDeadlineExceeded", "RolloutComplete")] == [1, 1]
-
-
 async def test_a_controller_that_starts_again_goes_on_with_the_record(bed: Bed) -> None:
     await bed.deploy(daemonset(rolling={"maxUnavailable": 1, "partition": 1}), nodes=2)
     await bed.set_image(V2)
@@ -158,28 +125,6 @@ async def test_the_deadline_costs_one_status_and_one_event_and_time_none(bed: Be
     assert 600 <= waited <= 601
     await bed.idle(6 * 3600)
     assert [write.resource for write in bed.journal.writes] == ["daemonsets.apps.kruise.io/status", "events"]
-
-
-async def test_while_the_cache_does_not_show_our_own_status_the_record_stays(bed: Bed) -> None:
-    bed.patience = 86400.0
-    await bed.deploy(daemonset(), nodes=3)
-    bed.nodes.behave("*", UNREADY)
-    await bed.set_image(V2)
-    await bed.status(updated=1, ready=2)
-    await bed.idle(30)
-    link = bed.simulator.link
-    link.faults.add(Rule(verb="watch", resource=SETS, effect=LateWatch(seconds=3600)))
-    link.drop_watches(SETS)
-    await all_ready(bed)
-    await bed.status(updated=2, available=2)
-    await bed.idle(30)
-    before = rollout_of(await bed.daemonset())
-    bed.journal.clear()
-    for pod in (await bed.pods()).values():
-        await bed.api.patch(PODS, pod["metadata"]["name"], {"metadata": {"labels": {"another": "look"}}})
-    await bed.idle(30)
-    assert bed.journal.writes == []
-    assert rollout_of(await bed.daemonset()) == before
 
 
 async def test_the_first_status_has_every_count_and_the_columns_of_kubectl(bed: Bed) -> None:
