@@ -350,8 +350,13 @@ def gated(one: Pod, *, in_progress: UpdateInProgress | None = None, **how: Any) 
 
 
 def changing(daemonset: DaemonSet | None = None, *, change: Any = BY_IMAGE, **fields: Any) -> World:
-    """A world in which v1 becomes v2 by `change`."""
-    return world(daemonset or in_place(), changes={"v1": change}, **fields)
+    """A world in which v1 becomes v2 by `change`; `fields` of it, and others of its DaemonSet if that is not given.
+
+    A node for each pod unless told.
+    """
+    of_world = {key: fields.pop(key) for key in {*World.__struct_fields__} & fields.keys()}
+    nodes = len(of_world["pods"]) if "pods" in of_world else 5
+    return world(daemonset or in_place(**fields), **{"changes": {"v1": change}, "nodes": nodes, **of_world})
 
 
 def refusing(rev: str, words: str = "no", *, unknown_fields: bool = False) -> dict[str, Accepted | TemplateRefused]:

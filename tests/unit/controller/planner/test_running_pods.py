@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from controller.api.in_place import UpdateInProgress
 from controller.inplace.change import NotPossible
 from controller.planner.actions import ContinueInPlace
 from controller.planner.plan import plan
-from controller.planner.world import BackoffKey, Unpullable
+from controller.planner.world import BackoffKey, Unpullable, World
 from tests.beds.worlds import (
     BY_LABEL,
     CONTINUES,
@@ -29,251 +30,168 @@ from tests.beds.worlds import (
     ds,
     failed,
     gated,
-    in_place,
     node,
     pending,
     pod,
     refusing,
     taint,
-    world,
 )
 
 FALLBACK = {"kruise-ds/resize-fallback": "Recreate"}
 UID = "uid-node-0-v2"
+UNPULLED = {"node-0": Unpullable(why="not found")}
 
 
-def on(pods: Any, daemonset: Any = None, **fields: Any) -> Any:
+def on(one: Any, daemonset: Any = None, **fields: Any) -> World:
     """One node, with the current revision unless the pod is of v1."""
-    return changing(daemonset, pods=[pods], nodes=1, **fields)
+    return changing(daemonset, pods=[one], nodes=fields.pop("nodes", 1), **fields)
 
 
 def new(in_progress: UpdateInProgress | None = None, **how: Any) -> Any:
     return gated(pod("node-0", "v2", ready=ago(LONG)), in_progress=in_progress, **how)
 
 
-# gates
+def drained(until: float) -> Any:
+    """It restarts, which may count as run at that moment."""
+    return new(UpdateInProgress(until=until, restarting=("main",)), draining=True)
 
 
-def test_a_gate_that_nobody_has_set_is_opened_and_one_that_is_open_left() -> None:
-    check(on(new(present=False, open_=False)), "open node-0-v2")
-    check(on(new(open_=False)), "open node-0-v2")
-    check(on(new()))
-    check(on(pod("node-0", "v2")))
+def waits(kind: Any, until: float = NOW + 30, uid: str = UID) -> dict[Any, float]:
+    return {BackoffKey(kind, uid): until}
 
 
-@pytest.mark.parametrize("type_", ["Standard", "OnDelete", "paused"])
-def test_whatever_the_strategy_is_by_now(type_: str) -> None:
-    daemonset = {"Standard": ds("v2"), "OnDelete": ds("v2", on_delete=True), "paused": in_place(paused=True)}[type_]
-    check(on(new(draining=True, since=NOW), daemonset), "open node-0-v2")
+CLOSED = gated(pod("node-0", "v1"), draining=True, since=ago(5))
+HALF = gated(pod("node-0", "v1", ready=None), in_progress=CONTINUES)
+TWO_DONE = replace(DEFERRED, restarting=("main",)), replace(REFUSED, restarting=("main",))
+CASES: dict[str, tuple[World, str]] = {
+    "a gate that nobody has set is opened": (on(new(present=False, open_=False)), "open node-0-v2"),
+    "one that is closed too": (on(new(open_=False)), "open node-0-v2"),
+    "one that is open is left": (on(new()), ""),
+    "a pod without one too": (on(pod("node-0", "v2")), ""),
+    "with Standard it is opened": (on(new(draining=True, since=NOW), ds("v2")), "open node-0-v2"),
+    "with OnDelete": (on(new(draining=True, since=NOW), ds("v2", on_delete=True)), "open node-0-v2"),
+    "while paused": (on(new(draining=True, since=NOW), paused=True), "open node-0-v2"),
+    "not of a pod on its way out": (on(replace(new(open_=False), terminating=True, finalizers=("a/b",))), ""),
+    "nor on no node yet": (on(gated(pending("node-0", "v2"), open_=False)), ""),
+    "nor of one that failed": (on(gated(failed("node-0", "v2"), open_=False), not_before={"node-0": NOW + 30}), ""),
+    "nor before it runs what the spec asks for": (on(new(RESTARTING, draining=True)), ""),
+    "but once that may count": (on(drained(NOW)), "open node-0-v2"),
+    "a moment of a wrong clock is not waited for": (on(drained(NOW + 3600)), "open node-0-v2"),
+    "where opening it fails it is left alone for a while": (on(new(open_=False), in_backoff=waits("gates")), ""),
+    "or until there is an answer": (on(new(open_=False), in_backoff=waits("gates", inf)), ""),
+    "no more gates than the burst": (
+        changing(pods=[gated(pod(f"node-{n}", "v2"), open_=False) for n in range(5)], burst=2),
+        "open node-0-v2, open node-1-v2",
+    ),
+    "none while the caches are behind": (on(new(open_=False), fresh=False), ""),
+    "nor is anything else done": (on(new(WANTED), ds("v2"), fresh=False), ""),
+    "a drained one stays closed until its turn": (on(CLOSED, grace=30), ""),
+    "a pause opens it": (on(CLOSED, grace=30, paused=True), "open node-0-v1"),
+    "a partition": (on(CLOSED, grace=30, partition=1), "open node-0-v1"),
+    "a selector": (on(CLOSED, grace=30, selector={"track": "canary"}), "open node-0-v1"),
+    "OnDelete": (on(CLOSED, ds("v2", on_delete=True)), "open node-0-v1"),
+    "a template that is refused": (
+        on(CLOSED, grace=30, verdicts=refusing("v2", "refused"), ask_at=NOW + 60),
+        "open node-0-v1",
+    ),
+    "a failure": (on(CLOSED, grace=30, in_backoff=waits("object", uid=CLOSED.uid)), "open node-0-v1"),
+    "a revert": (on(CLOSED, rev="v1", grace=30), "open node-0-v1"),
+    "an image that cannot be pulled": (on(CLOSED, grace=30, unpulled=UNPULLED), "open node-0-v1"),
+    "a node that may only keep it": (on(CLOSED, grace=30, nodes=[node("node-0", taint("x"))]), "open node-0-v1"),
+    "where it is recreated instead it goes": (
+        on(CLOSED, grace=30, change=NotPossible(why="x"), now=NOW + 60),
+        "-node-0 v1",
+    ),
+    "the next batch is asked for": (on(new(CONTINUES)), "ContinueInPlace node-0"),
+    "not again while that fails": (on(new(CONTINUES), in_backoff=waits("object")), ""),
+    "nor before there is an answer": (
+        on(new(CONTINUES), awaited=frozenset(waits("object")), in_backoff=waits("object", inf)),
+        "",
+    ),
+    "once the first counts as run": (on(new(replace(CONTINUES, due=NOW))), "ContinueInPlace node-0"),
+    "of an older revision too while its image cannot be pulled": (
+        on(HALF, unpulled=UNPULLED),
+        "ContinueInPlace node-0",
+    ),
+    "else it is updated": (on(HALF), "*node-0 v2"),
+    "a resize that is not written yet is": (on(new(WANTED)), "ResizePod node-0"),
+    "one that is, is not": (on(new(RESIZING)), ""),
+    "nor one that is deferred": (on(new(DEFERRED)), ""),
+    "refused by the kubelet it is recreated where wanted": (on(new(REFUSED), annotations=FALLBACK), "-node-0 v2"),
+    "by the server too": (on(new(WANTED), annotations=FALLBACK, refused_resizes={UID: "403"}), "-node-0 v2"),
+    "where nobody can resize it always is": (
+        on(new(WANTED), refused_resizes={UID: "404"}, resizable=False),
+        "-node-0 v2",
+    ),
+    "a running container gets traffic back while its resize is deferred": (
+        on(new(DEFERRED, draining=True)),
+        "open node-0-v2",
+    ),
+    "or refused": (on(new(REFUSED, draining=True)), "open node-0-v2"),
+    "not one that restarts": (on(new(TWO_DONE[0], draining=True)), ""),
+    "nor that": (on(new(TWO_DONE[1], draining=True)), ""),
+    "nor one that is resized": (on(new(RESIZING, draining=True)), ""),
+    "it does where the server refuses the resize": (
+        on(new(WANTED, draining=True), refused_resizes={UID: "no room"}, in_backoff=waits("object", LONG)),
+        "open node-0-v2",
+    ),
+    "not where it only failed": (on(new(WANTED, draining=True), in_backoff=waits("object", LONG)), ""),
+    "nor while it is resized again": (
+        on(new(WANTED, draining=True), refused_resizes={UID: "no room"}),
+        "ResizePod node-0",
+    ),
+    "a pod whose image was put back gets its former label": (on(new(REVERTED)), "relabel node-0-v2 v1"),
+    "though another write to it failed": (
+        on(new(REVERTED), in_backoff=waits("object", LONG)),
+        "relabel node-0-v2 v1",
+    ),
+    "not again while that fails there": (on(new(REVERTED), in_backoff=waits("label", LONG)), ""),
+    "beside the rollout, and never of the same pod": (
+        changing(
+            change=BY_LABEL,
+            pods=[
+                gated(pod("node-0", "v2"), open_=False),
+                gated(pod("node-1", "v1", ready=None), in_progress=WANTED),
+                gated(pod("node-2", "v2"), in_progress=WANTED),
+            ],
+        ),
+        "*node-1 v2, open node-0-v2, ResizePod node-2",
+    ),
+}
 
 
-@pytest.mark.parametrize(
-    "one",
-    [
-        replace(new(open_=False), terminating=True, finalizers=("a/b",)),
-        gated(pending("node-0", "v2"), open_=False),
-    ],
-    ids=["on its way out", "on no node yet"],
-)
-def test_of_a_pod_that_cannot_be_ready_it_is_left(one: Any) -> None:
-    check(on(one))
-
-
-def test_of_one_that_failed_too() -> None:
-    start = on(gated(failed("node-0", "v2"), open_=False), not_before={"node-0": NOW + 30})
-    check(start)
-
-
-def test_not_before_it_runs_what_the_spec_asks_for() -> None:
-    check(on(new(RESTARTING, draining=True)))
-    check(on(new(UpdateInProgress(until=NOW, restarting=("main",)), draining=True)), "open node-0-v2")
+@pytest.mark.parametrize(("of", "expected"), CASES.values(), ids=CASES)
+def test_care_for_running_pods(of: World, expected: str) -> None:
+    check(of, expected)
 
 
 def test_what_only_time_can_tell_is_looked_at_then() -> None:
-    found = check(on(new(UpdateInProgress(until=NOW + 7, restarting=("main",)), draining=True)))
-    assert found.wake_at == NOW + 7
-
-
-def test_a_moment_of_a_wrong_clock_is_not_waited_for() -> None:
-    check(on(new(UpdateInProgress(until=NOW + 3600, restarting=("main",)), draining=True)), "open node-0-v2")
+    assert check(on(drained(NOW + 7))).wake_at == NOW + 7
+    assert check(on(new(replace(CONTINUES, due=NOW + 5)))).wake_at == NOW + 5
     available = plan(on(new(UpdateInProgress(until=NOW + 3600, restarting=("main",))))).status
     assert available is not None
     assert available.counts is not None
-    assert available.counts.number_available == 1
+    assert available.counts.number_available == 1, "a wrong clock is not believed"
 
 
-@pytest.mark.parametrize("until", [NOW + 30, float("inf")])
-def test_where_opening_it_fails_it_is_left_alone_for_a_while(until: float) -> None:
-    check(on(new(open_=False), in_backoff={BackoffKey("gates", UID): until}))
-
-
-# closed for an update that comes next
-
-
-def closed(**how: Any) -> Any:
-    return gated(pod("node-0", "v1"), draining=True, since=ago(5), **how)
-
-
-def test_a_drained_one_stays_closed_until_its_turn() -> None:
-    check(on(closed(), in_place(grace=30)))
+@pytest.mark.parametrize("stored", [True, False])
+def test_the_next_batch_of_an_older_revision_is_its_own(stored: bool) -> None:
+    """Half of it would stay, not ready, for as long as the pause lasts; also where it is not stored any more."""
+    start = on(HALF, paused=True)
+    kept = tuple(one for one in start.revisions if stored or one.hash != "v1")
+    (action,) = plan(replace(start, revisions=kept)).actions
+    assert isinstance(action, ContinueInPlace)
+    assert not stored or action.revision.hash == "v1"
 
 
 @pytest.mark.parametrize(
-    ("daemonset", "fields"),
-    [
-        (in_place(grace=30, paused=True), {}),
-        (in_place(grace=30, partition=1), {}),
-        (in_place(grace=30, selector={"track": "canary"}), {}),
-        (ds("v2", on_delete=True), {}),
-        (in_place(grace=30), {"verdicts": refusing("v2", "refused"), "ask_at": NOW + 60}),
-        (in_place(grace=30), {"in_backoff": {BackoffKey("object", "uid-node-0-v1"): NOW + 30}}),
-        (in_place("v1", grace=30), {}),
-        (in_place(grace=30), {"unpulled": {"node-0": Unpullable(why="not found")}}),
-    ],
-    ids=[
-        "a pause",
-        "a partition",
-        "a selector",
-        "OnDelete",
-        "a template that is refused",
-        "a failure",
-        "a revert",
-        "an image that cannot be pulled",
-    ],
+    ("in_progress", "refused", "words", "expected"),
+    [(REFUSED, {}, "no room", ""), (WANTED, {UID: "403"}, "403", "ResizePod node-0")],
+    ids=["by the kubelet", "by the server, and it is tried again"],
 )
-def test_it_gets_its_traffic_back_where_nothing_comes_of_it(daemonset: Any, fields: Any) -> None:
-    check(on(closed(), daemonset, **fields), "open node-0-v1")
-
-
-def test_also_on_a_node_that_may_only_keep_it() -> None:
-    start = changing(in_place(grace=30), pods=[closed()], nodes=[node("node-0", taint("x"))])
-    check(start, "open node-0-v1")
-
-
-def test_where_it_is_recreated_instead_it_goes() -> None:
-    check(on(closed(), in_place(grace=30), change=NotPossible(why="x"), now=NOW + 60), "-node-0 v1")
-
-
-# the next batch
-
-
-def test_the_next_batch_is_not_due_before_the_first_counts_as_run() -> None:
-    later = replace(CONTINUES, due=NOW + 5)
-    assert check(on(new(later))).wake_at == NOW + 5
-    check(on(new(replace(CONTINUES, due=NOW))), "ContinueInPlace node-0")
-
-
-def test_the_next_batch_is_asked_for() -> None:
-    check(on(new(CONTINUES)), "ContinueInPlace node-0")
-    check(on(new(CONTINUES), in_backoff={BackoffKey("object", UID): NOW + 30}))
-    check(
-        on(
-            new(CONTINUES),
-            awaited=frozenset([BackoffKey("object", UID)]),
-            in_backoff={BackoffKey("object", UID): float("inf")},
-        )
-    )
-
-
-def test_of_an_older_revision_too_while_nothing_else_comes() -> None:
-    """Half of it would stay, not ready, for as long as the pause lasts."""
-    half = gated(pod("node-0", "v1", ready=None), in_progress=CONTINUES)
-    found = check(on(half, in_place(paused=True)), "ContinueInPlace node-0")
-    (action,) = found.actions
-    assert isinstance(action, ContinueInPlace)
-    assert action.revision.hash == "v1"
-    check(on(half, unpulled={"node-0": Unpullable(why="not found")}), "ContinueInPlace node-0")
-    check(on(half), "*node-0 v2")
-
-
-def test_of_a_revision_that_is_not_stored_any_more_too() -> None:
-    half = gated(pod("node-0", "v1", ready=None), in_progress=CONTINUES)
-    start = on(half, in_place(paused=True))
-    kept = tuple(one for one in start.revisions if one.hash != "v1")
-    (action,) = plan(replace(start, revisions=kept)).actions
-    assert isinstance(action, ContinueInPlace)
-
-
-# resizes
-
-
-def test_a_resize_that_is_not_written_yet_is() -> None:
-    check(on(new(WANTED)), "ResizePod node-0")
-    check(on(new(RESIZING)))
-    check(on(new(DEFERRED)))
-
-
-def test_a_refusal_of_the_kubelet_is_told_and_recreated_where_wanted() -> None:
-    told = check(on(new(REFUSED))).notes
-    assert [(one.reason, "no room" in one.message) for one in told] == [("ResizeRefused", True)]
-    check(on(new(REFUSED), in_place(annotations=FALLBACK)), "-node-0 v2")
-
-
-def test_what_the_server_refuses_too_and_is_tried_again() -> None:
-    told = check(on(new(WANTED), refused_resizes={UID: "403"}), "ResizePod node-0").notes
-    assert [(one.reason, "403" in one.message) for one in told] == [("ResizeRefused", True)]
-    start = on(new(WANTED), in_place(annotations=FALLBACK), refused_resizes={UID: "403"})
-    check(start, "-node-0 v2")
-
-
-def test_where_nobody_can_resize_it_is_recreated_whatever_was_asked_for() -> None:
-    check(on(new(WANTED), refused_resizes={UID: "404"}, resizable=False), "-node-0 v2")
-
-
-# beside the rest
-
-
-def test_care_is_taken_beside_the_rollout_and_never_of_the_same_pod() -> None:
-    pods = [
-        gated(pod("node-0", "v2"), open_=False),
-        gated(pod("node-1", "v1", ready=None), in_progress=WANTED),
-        gated(pod("node-2", "v2"), in_progress=WANTED),
-    ]
-    start = changing(pods=pods, nodes=3, change=BY_LABEL)
-    check(start, "*node-1 v2", "open node-0-v2", "ResizePod node-2")
-
-
-def test_no_more_than_the_burst() -> None:
-    pods = [gated(pod(f"node-{n}", "v2"), open_=False) for n in range(5)]
-    check(changing(in_place(burst=2), pods=pods), "open node-0-v2", "open node-1-v2")
-
-
-def test_nothing_while_the_caches_are_behind() -> None:
-    check(on(new(open_=False), fresh=False))
-    assert not plan(world(ds("v2"), nodes=1, pods=[new(WANTED)], fresh=False)).actions
-
-
-# what somebody takes back
-
-
-def test_a_pod_whose_image_was_put_back_gets_its_former_label() -> None:
-    check(on(new(REVERTED)), "relabel node-0-v2 v1")
-    check(on(new(REVERTED), in_backoff={BackoffKey("object", UID): LONG}), "relabel node-0-v2 v1")
-    check(on(new(REVERTED), in_backoff={BackoffKey("label", UID): LONG}))
-
-
-# while a resize waits
-
-
-@pytest.mark.parametrize("waiting", [DEFERRED, REFUSED])
-def test_a_running_container_gets_traffic_back_while_its_resize_waits(waiting: UpdateInProgress) -> None:
-    check(on(new(waiting, draining=True)), "open node-0-v2")
-    check(on(new(replace(waiting, restarting=("main",)), draining=True)))
-    check(on(new(RESIZING, draining=True)))
-
-
-def test_so_it_does_where_the_server_refuses_the_resize() -> None:
-    check(
-        on(
-            new(WANTED, draining=True), refused_resizes={UID: "no room"}, in_backoff={BackoffKey("object", UID): LONG}
-        ),
-        "open node-0-v2",
-    )
-    check(on(new(WANTED, draining=True), in_backoff={BackoffKey("object", UID): LONG}))
-
-
-def test_not_while_it_is_resized_again() -> None:
-    check(on(new(WANTED, draining=True), refused_resizes={UID: "no room"}), "ResizePod node-0")
+def test_a_refused_resize_is_told(in_progress: Any, refused: dict[str, str], words: str, expected: str) -> None:
+    told = check(on(new(in_progress), refused_resizes=refused), expected).notes
+    assert [(one.reason, words in one.message) for one in told] == [("ResizeRefused", True)]
 
 
 @pytest.mark.parametrize(

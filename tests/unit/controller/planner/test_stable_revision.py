@@ -17,14 +17,12 @@ from tests.beds.toy_cluster import ToyCluster
 from tests.beds.worlds import (
     NOW,
     ago,
+    at,
     check,
     ds,
     everywhere,
     node,
-    numbered,
-    pod,
     revision,
-    served,
     taint,
     template,
     world,
@@ -45,10 +43,6 @@ def with_record(daemonset: DaemonSet, stable: str | None, **rollout: Any) -> Dae
     record = Rollout(phase="Progressing", stable_revision=stable, start_time="2027-01-15T08:00:00Z", **rollout)
     status = DaemonSetStatus(observed_generation=1, update_revision="v2", rollout=record)
     return replace(daemonset, status=status)
-
-
-def remembering(stable: str | None, daemonset: DaemonSet, **fields: Any) -> World:
-    return world(with_record(daemonset, stable), **{"nodes": 3, **fields})
 
 
 def rolled(cluster: ToyCluster, wanted: DaemonSet, *nodes: str, seconds: float = 60.0) -> Recorded:
@@ -161,69 +155,50 @@ def test_one_that_three_quarters_had_changes_nothing() -> None:
     assert rolled(cluster, ds("v3", partition=2)) == ("v1", None)
 
 
+CANARY = {"track": "canary"}
+CANARIES = [node("node-0"), node("node-1", labels=CANARY)]
 NOT_COMPLETE = {
-    "a node has the old one": world(ds("v2"), nodes=2, pods=(*served("node-1", rev="v2"), *served("node-0"))),
-    "a node has both": world(ds("v2", max_surge=1), nodes=2, pods=(*everywhere(2, "v2"), *served("node-0"))),
-    "a pod is not ready": world(nodes=2, pods=(*served("node-0"), pod("node-1", ready=None))),
-    "a pod is younger than minReadySeconds": world(ds(min_ready=9), nodes=2, pods=everywhere(2, ready=ago(5))),
-    "a pod is being deleted": world(nodes=2, pods=(*served("node-0"), pod("node-1", terminating=True))),
-    "a node has none": world(nodes=2, pods=served("node-0")),
-    "the partition holds it": world(
-        ds("v2", partition=1), nodes=2, pods=(*served("node-1", rev="v2"), *served("node-0"))
-    ),
-    "the selector holds it": world(
-        ds("v2", selector={"track": "canary"}),
-        nodes=(node("node-0"), node("node-1", labels={"track": "canary"})),
-        pods=(*served("node-1", rev="v2"), *served("node-0")),
-    ),
-    "a pod is ready for a moment": world(ds(min_ready=0), nodes=2, pods=everywhere(2, ready=ago(29.0))),
-    "a pause holds it": world(ds("v2", paused=True), nodes=2, pods=everywhere(2, ready=ago(29.0))),
-    "with OnDelete, old pods are left": world(ds("v2", on_delete=True), nodes=2, pods=everywhere(2, ready=ago(1.0))),
-    "a node cannot be reached": world(
-        nodes=(node("node-0"), node("node-1", taint("node.kubernetes.io/unreachable", "NoExecute"))),
-        pods=(*served("node-0"), pod("node-1", ready=None)),
-    ),
+    "a node has the old one": at("v1 v2"),
+    "a node has both": at("v1+v2 v2", max_surge=1),
+    "a pod is not ready": at("v1 v1!", "v1"),
+    "a pod is younger than minReadySeconds": at("- -", "v1", min_ready=9, pods=everywhere(2, ready=ago(5))),
+    "a pod is being deleted": at("v1 v1†", "v1"),
+    "a node has none": at("v1 -", "v1"),
+    "the partition holds it": at("v1 v2", partition=1),
+    "the selector holds it": at("v1 v2", selector=CANARY, nodes=CANARIES),
+    "a pod is ready for a moment": at("- -", "v1", pods=everywhere(2, ready=ago(29.0))),
+    "a pause holds it": at("- -", paused=True, pods=everywhere(2, ready=ago(29.0))),
+    "with OnDelete, old pods are left": at("- -", on_delete=True, pods=everywhere(2, ready=ago(1.0))),
+    "a node cannot be reached": at("v1 v1!", "v1", nodes=[node("node-0"), node("node-1", GONE)]),
     "there is no node": world(nodes=0),
-    "own writes are not seen yet": world(nodes=2, pods=everywhere(2), fresh=False),
-    "a pod cannot be decoded": world(nodes=2, pods=everywhere(2), unreadable="pod x: bad quantity"),
-    "it is not stored": world(nodes=2, revisions=[]),
+    "own writes are not seen yet": at("v1 v1", "v1", fresh=False),
+    "a pod cannot be decoded": at("v1 v1", "v1", unreadable="pod x: bad quantity"),
+    "it is not stored": at("- -", "v1", revisions=[]),
+    "a lost record is not made again from what most have": at("v1 v1 v1 v2", "v3", partition=4),
 }
 
 
-@pytest.mark.parametrize("found", NOT_COMPLETE.values(), ids=NOT_COMPLETE.keys())
+@pytest.mark.parametrize("found", NOT_COMPLETE.values(), ids=NOT_COMPLETE)
 def test_it_is_never_guessed(found: World) -> None:
     assert recorded(found) is None
     before = with_record(found.daemonset, "v0")
     assert recorded(replace(found, daemonset=before)) == "v0", "what is recorded stays"
 
 
-def test_a_failing_pod_after_that_changes_nothing() -> None:
-    sick = (*served("node-0", "node-1", rev="v2"), pod("node-2", "v2", ready=None))
-    assert recorded(remembering("v2", ds("v2"), pods=sick)) == "v2"
-
-
-def test_a_spec_that_cannot_be_used_changes_nothing() -> None:
-    broken = ds("v2", max_unavailable="many")
-    assert recorded(remembering("v1", broken, pods=everywhere(3))) == "v1"
-
-
-def test_a_lost_record_is_not_made_again_from_what_most_have() -> None:
-    most = (*everywhere(3), *served("node-3", rev="v2"))
-    assert recorded(world(ds("v3", partition=4), nodes=4, pods=most)) is None
+def test_what_comes_after_that_changes_nothing() -> None:
+    for found, stable in ((at("v2 v2 v2!"), "v2"), (at("v1 v1", max_unavailable="many"), "v1")):
+        assert recorded(replace(found, daemonset=with_record(found.daemonset, stable))) == stable
 
 
 def test_a_selector_that_left_no_node_out_does_not_matter() -> None:
-    spread = ds("v2", selector={"track": "canary"})
-    labelled = tuple(node(one.name, labels={"track": "canary"}) for one in numbered(2))
-    assert recorded(world(spread, nodes=labelled, pods=everywhere(2, "v2"))) == "v2"
+    assert recorded(at("v2", selector=CANARY, nodes=[node("node-0", labels=CANARY)])) == "v2"
 
 
 def test_the_history_limit_never_takes_the_stable_revision() -> None:
     old = [revision(rev) for rev in ("v1", "v2", "v3")]
-    pods = served("node-0", rev="v3")
-    check(world(ds("v3", history=0), nodes=1, pods=pods, revisions=old), "forget demo-v1", "forget demo-v2")
-    stable = with_record(ds("v3", history=0, partition=1), "v1")
-    held = world(stable, nodes=2, pods=(*pods, *served("node-1", rev="v2")), revisions=old)
+    check(at("v3", "v3", history=0, revisions=old), "forget demo-v1", "forget demo-v2")
+    held = at("v3 v2", "v3", history=0, partition=1, revisions=old)
+    held = replace(held, daemonset=with_record(held.daemonset, "v1"))
     check(held)
     assert recorded(replace(held, now=NOW + 60)) == "v1"
 
@@ -231,8 +206,7 @@ def test_the_history_limit_never_takes_the_stable_revision() -> None:
 def test_when_its_twin_takes_its_place_that_one_is_the_stable_one() -> None:
     """Two stored revisions mean the same: the newer stays, under a hash of its own."""
     twin = revision("v9", 1, of=template("v2"))
-    pods = [pod("node-2", "v1"), pod("node-1", "v9"), pod("node-0", "v2")]
-    revisions = [twin, revision("v1", 2), revision("v2", 3)]
-    cluster = ToyCluster(remembering("v9", ds("v2", paused=True), pods=pods, revisions=revisions))
+    found = at("v2 v9 v1", paused=True, revisions=[twin, revision("v1", 2), revision("v2", 3)])
+    cluster = ToyCluster(replace(found, daemonset=with_record(found.daemonset, "v9")))
     cluster.expect("relabel node-1-v9 v2", "forget demo-v9", "")
     assert recorded(cluster.world) == "v2"

@@ -16,6 +16,7 @@ from controller.planner.world import BackoffKey, World
 from tests.beds.worlds import (
     NOW,
     ago,
+    at,
     before,
     ds,
     everywhere,
@@ -26,7 +27,6 @@ from tests.beds.worlds import (
     prepared,
     refusing,
     revision,
-    served,
     taint,
     world,
 )
@@ -46,198 +46,120 @@ PLACES = (BackoffKey("node", "node-2"), BackoffKey("object", everywhere(2)[1].ui
 """A node without a pod, and the pod of another."""
 
 
-def unanswered(*places: BackoffKey) -> World:
-    """Two old pods, and a node without one."""
-    answers = dict.fromkeys(places, inf)
-    return world(ds("v2"), nodes=3, pods=everywhere(2), in_backoff=answers, awaited=frozenset(places))
-
-
 def unstored() -> World:
     """An old pod, and a node without one, while the current revision cannot be stored."""
     found = world(ds("v2"), nodes=2, pods=everywhere(1), revisions=[revision("v1")])
     return replace(found, in_backoff=dict.fromkeys((one.backoff_key for one in plan(found).actions), NOW + 9))
 
 
-TABLE: list[tuple[str, World, str]] = [
-    ("nothing is there", world(nodes=0), " |  | "),
-    ("first pods come", world(), "5 updating |  | "),
-    ("all is well", world(pods=everywhere(5)), "5 updated |  | "),
-    (
-        "a node where it must not run does not count",
-        world(nodes=["a", node("b", taint("x", "NoExecute"))], pods=served("a", "b")),
+STARTING = pod("node-4", "v2", ready=None, created=ago(9))
+TURNED: dict[str, Any] = {"selector": {"c": "y"}, "nodes": canary("node-1")}
+"""The selector was turned to node-1 alone."""
+HELD_BY_HOOK = [prepared(pod("node-0", labels={"hook": "yes"}))]
+CRASHING = PodProblem.CRASH_LOOP
+AILING = (CRASHING, PodProblem.IMAGE_PULL, PodProblem.CONFIG, PodProblem.UNSCHEDULABLE, CRASHING)
+ENDED = [failed("node-0"), replace(failed("node-1"), problem=PodProblem.EVICTED), pod("node-2", phase="Succeeded")]
+TABLE: dict[str, tuple[World, str]] = {
+    "nothing is there": (world(nodes=0), " |  | "),
+    "first pods come": (world(), "5 updating |  | "),
+    "all is well": (at("v1 v1 v1", "v1"), "3 updated |  | "),
+    "a node where it must not run does not count": (
+        at("v1 v1", "v1", nodes=["node-0", node("node-1", taint("x", "NoExecute"))]),
         "1 updated |  | ",
     ),
-    (
-        "a node where it may only stay does not count either",
-        world(nodes=["a", node("b", taint("x"))], pods=served("a", "b")),
+    "a node where it may only stay does not count either": (
+        at("v1 v1", "v1", nodes=["node-0", node("node-1", taint("x"))]),
         "1 updated |  | ",
     ),
-    ("a vanished node does not count", world(nodes=["a"], pods=served("a", "gone")), "1 updated |  | "),
-    (
-        "a wave has begun",
-        world(ds("v2"), pods=[*everywhere(4), pod("node-4", "v2", ready=None, created=ago(9))]),
-        "1 updating, 4 old |  | Budget",
-    ),
-    (
-        "there is room in the budget, so nothing is in the way",
-        world(ds("v2", max_unavailable=2), pods=[*everywhere(4), pod("node-4", "v2", ready=None, created=ago(9))]),
+    "a vanished node does not count": (at("v1 v1", "v1", nodes=1), "1 updated |  | "),
+    "a wave has begun": (at("v1 v1 v1 v1 -", pods=[*everywhere(4), STARTING]), "1 updating, 4 old |  | Budget"),
+    "there is room in the budget, so nothing is in the way": (
+        at("v1 v1 v1 v1 -", pods=[*everywhere(4), STARTING], max_unavailable=2),
         "1 updating, 4 old |  | ",
     ),
-    (
-        "old pods that serve nobody wait for no budget",
-        world(ds("v2"), nodes=2, pods=[pod("node-0", ready=None), pod("node-1", ready=None)]),
-        "2 old |  | ",
-    ),
-    (
-        "the old pod goes, and its node may get the new one",
-        world(ds("v2"), nodes=2, pods=[pod("node-0"), pod("node-1", terminating=True)]),
-        "1 updating, 1 old |  | Budget",
-    ),
-    (
-        "of minReadySeconds, while it is ready: no reason for worry however long",
-        world(ds("v2", min_ready=3600), nodes=1, pods=[pod("node-0", "v2", ready=ago(10))]),
+    "old pods that serve nobody wait for no budget": (at("v1! v1!"), "2 old |  | "),
+    "the old pod goes, and its node may get the new one": (at("v1 v1†"), "1 updating, 1 old |  | Budget"),
+    "of minReadySeconds, while it is ready: no reason for worry however long": (
+        at("v2", min_ready=3600, pods=[pod("node-0", "v2", ready=ago(10))]),
         "1 updating |  | ",
     ),
-    (
-        "surging: a new pod beside the old one, and no room for more",
-        world(ds("v2", max_surge=1), nodes=2, pods=[*everywhere(2), pod("node-1", "v2", ready=None, created=ago(9))]),
-        "1 updating, 1 old |  | Budget",
+    "surging: a new pod beside the old one, and no room for more": (
+        at("v1 v1 v1 v1 v1", max_surge=1, pods=[*everywhere(5), STARTING]),
+        "1 updating, 4 old |  | Budget",
     ),
-    (
-        "surging: the new pod is available, the old one goes now",
-        world(ds("v2", max_surge=2), nodes=2, pods=[*everywhere(2), pod("node-1", "v2")]),
+    "surging: the new pod is available, the old one goes now": (
+        at("v1 v1+v2", max_surge=2),
         "1 updating, 1 old |  | ",
     ),
-    ("paused", world(ds("v2", paused=True), pods=everywhere(5)), "5 old |  | Paused"),
-    ("paused with nothing to do", world(ds(paused=True), pods=everywhere(5)), "5 updated |  | "),
-    (
-        "paused: what went comes back as it was",
-        world(ds("v2", paused=True), nodes=2, pods=[pod("node-0")], predecessors=before("node-1")),
+    "paused": (at("v1 v1", paused=True), "2 old |  | Paused"),
+    "paused with nothing to do": (at("v1 v1", "v1", paused=True), "2 updated |  | "),
+    "paused: what went comes back as it was": (
+        at("v1 -", paused=True, predecessors=before("node-1")),
         "1 updating, 1 old |  | Paused",
     ),
-    ("OnDelete", world(ds("v2", on_delete=True), pods=everywhere(5)), "5 old |  | OnDelete"),
-    (
-        "the partition holds what is left",
-        world(ds("v2", partition=3), pods=[*everywhere(3), *served("node-3", "node-4", rev="v2")]),
-        "2 updated, 3 old |  | Partition",
-    ),
-    (
-        "the partition will hold some while others are updated",
-        world(ds("v2", partition=3), pods=everywhere(5)),
-        "5 old |  | Partition",
-    ),
-    (
-        "a node that the partition keeps gets its old pod back",
-        world(
-            ds("v2", partition=4), nodes=5, pods=[*everywhere(3), pod("node-4", "v2")], predecessors=before("node-3")
-        ),
+    "OnDelete": (at("v1 v1", on_delete=True), "2 old |  | OnDelete"),
+    "the partition holds what is left": (at("v1 v1 v1 v2 v2", partition=3), "2 updated, 3 old |  | Partition"),
+    "the partition will hold some while others are updated": (at("v1 v1 v1", partition=2), "3 old |  | Partition"),
+    "a node that the partition keeps gets its old pod back": (
+        at("v1 v1 v1 - v2", partition=4, predecessors=before("node-3")),
         "1 updated, 4 old |  | Partition",
     ),
-    (
-        "the selector holds",
-        world(
-            ds("v2", selector={"c": "y"}),
-            nodes=canary("node-1"),
-            pods=[*served("node-0", "node-2", "node-3", "node-4"), pod("node-1", "v2")],
-        ),
-        "1 updated, 4 old |  | Selector",
-    ),
-    (
-        "the selector has turned to others while old pods are left",
-        world(
-            ds("v2", selector={"c": "y"}),
-            nodes=canary("node-1"),
-            pods=[*served("node-0", "node-1"), *served("node-2", "node-3", "node-4", rev="v2")],
-        ),
+    "the selector holds": (at("v1 v2 v1 v1 v1", **TURNED), "1 updated, 4 old |  | Selector"),
+    "the selector has turned to others while old pods are left": (
+        at("v1 v1 v2 v2 v2", **TURNED),
         "3 updated, 2 old |  | Selector",
     ),
-    (
-        "selector and partition",
-        world(ds("v2", selector={"c": "y"}, partition=4), nodes=canary("node-1", "node-2"), pods=everywhere(5)),
-        "5 old |  | Partition, Selector",
-    ),
-    (
-        "a first deployment is kept from nobody",
-        world(ds(selector={"c": "y"}, partition=2), nodes=canary("node-1"), pods=everywhere(4)),
+    "selector and partition": (at("v1 v1 v1 v1 v1", partition=4, **TURNED), "5 old |  | Partition, Selector"),
+    "a first deployment is kept from nobody": (
+        at("v1 v1 v1 v1 -", "v1", partition=2, **TURNED),
         "4 updated, 1 updating |  | ",
     ),
-    (
-        "partitionedScaling keeps new nodes waiting",
-        world(ds(partition=3, partitioned_scaling=True), pods=everywhere(2)),
+    "partitionedScaling keeps new nodes waiting": (
+        at("v1 v1 - - -", "v1", partition=3, partitioned_scaling=True),
         "2 updated, 3 old |  | Partition",
     ),
-    (
-        "the server refuses the template",
-        world(ds("v2"), pods=everywhere(5), verdicts=refusing("v2"), ask_at=NOW + 9),
-        "5 old |  | TemplateRefused",
+    "the server refuses the template": (
+        at("v1 v1", verdicts=refusing("v2"), ask_at=NOW + 9),
+        "2 old |  | TemplateRefused",
     ),
-    (
-        "a hook holds the pod whose turn it is",
-        world(ds("v2", hook=HOOK), nodes=1, pods=[prepared(pod("node-0", labels={"hook": "yes"}))]),
-        "1 old |  | PreDeleteHook",
-    ),
-    ("own writes are not seen yet", world(pods=everywhere(5), fresh=False), "5 updated |  | Expectations"),
-    (
-        "each new pod that ails by its reason",
-        world(
-            ds("v2", max_unavailable=5),
-            pods=[
-                ailing("node-0", PodProblem.CRASH_LOOP),
-                ailing("node-1", PodProblem.IMAGE_PULL),
-                ailing("node-2", PodProblem.CONFIG),
-                ailing("node-3", PodProblem.UNSCHEDULABLE),
-                ailing("node-4", PodProblem.CRASH_LOOP),
-            ],
-        ),
+    "a hook holds the pod whose turn it is": (at("v1", hook=HOOK, pods=HELD_BY_HOOK), "1 old |  | PreDeleteHook"),
+    "own writes are not seen yet": (at("v1 v1", "v1", fresh=False), "2 updated |  | Expectations"),
+    "each new pod that ails by its reason": (
+        at("- - - - -", max_unavailable=5, pods=[ailing(f"node-{n}", why) for n, why in enumerate(AILING)]),
         "5 failed | 2 CrashLoopBackOff, 1 ImagePull, 1 Config, 1 Unschedulable | ",
     ),
-    (
-        "an old pod that ails is old: it is replaced anyway",
-        world(ds("v2"), nodes=1, pods=[ailing("node-0", PodProblem.CRASH_LOOP, rev="v1")]),
+    "an old pod that ails is old: it is replaced anyway": (
+        at("-", pods=[ailing("node-0", CRASHING, rev="v1")]),
         "1 old |  | ",
     ),
-    (
-        "pods that have ended",
-        world(
-            nodes=3,
-            pods=[
-                failed("node-0"),
-                replace(failed("node-1"), problem=PodProblem.EVICTED),
-                pod("node-2", phase="Succeeded"),
-            ],
-            not_before={"node-0": NOW + 9},
-        ),
+    "pods that have ended": (
+        at("- - -", "v1", pods=ENDED, not_before={"node-0": NOW + 9}),
         "3 failed | 1 Evicted, 2 Other | ",
     ),
-    (
-        "one that has ended and goes makes place for the next",
-        world(nodes=1, pods=[failed("node-0", terminating=True)]),
+    "one that has ended and goes makes place for the next": (
+        at("-", "v1", pods=[failed("node-0", terminating=True)]),
         "1 updating |  | ",
     ),
-    (
-        "a pod that the scheduler has not placed",
-        world(nodes=1, pods=[pending("node-0", created=ago(9))]),
+    "a pod that the scheduler has not placed": (
+        at("-", "v1", pods=[pending("node-0", created=ago(9))]),
         "1 updating |  | ",
     ),
-    (
-        "a deletion and a creation that the server has not answered",
-        unanswered(*PLACES),
+    "a deletion and a creation that the server has not answered": (
+        at("v1 v1 -", in_backoff=dict.fromkeys(PLACES, inf), awaited=frozenset(PLACES)),
         "1 updating, 2 old |  | Budget, Expectations",
     ),
-    (
-        "an empty node gets an older pod while the current revision cannot be stored",
+    "an empty node gets an older pod while the current revision cannot be stored": (
         unstored(),
         "2 old |  | Budget",
     ),
-    (
-        "writes that failed are the server's answer",
-        world(ds("v2"), nodes=3, pods=everywhere(2), in_backoff=dict.fromkeys(PLACES, NOW + 9)),
+    "writes that failed are the server's answer": (
+        at("v1 v1 -", in_backoff=dict.fromkeys(PLACES, NOW + 9)),
         "1 updating, 2 old |  | Budget",
     ),
-]
+}
 
 
-@pytest.mark.parametrize(("of", "expected"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE])
+@pytest.mark.parametrize(("of", "expected"), TABLE.values(), ids=TABLE)
 def test_where_the_nodes_stand_why_they_fail_and_what_is_in_the_way(of: World, expected: str) -> None:
     seen = summary(of)
     assert told(seen.at(NOW)) == expected
@@ -291,47 +213,20 @@ def test_zones() -> None:
     assert states(seen.at(NOW + 3600)) == ": 1 old; east: 1 failed, 1 old; west: 1 updated, 1 failed, 1 old"
 
 
-def turned(**fields: Any) -> World:
-    """The selector was turned to node-1 alone."""
-    partition = fields.pop("partition", None)
-    return world(ds("v2", selector={"c": "y"}, partition=partition), nodes=canary("node-1"), **fields)
+UNPLANNED: dict[str, tuple[World, int]] = {
+    "no partition": (at("v2 v2 v2 v2 v2"), 0),
+    "as allowed": (at("v1 v1 v2 v2 v2", partition=2), 0),
+    "partition raised": (at("v1 v1 v2 v2 v2", partition=4), 2),
+    "raised high": (at("v1 v2 v2 v2 v2", partition=4), 3),
+    "first deployment": (at("v2 v2 v2", partition=3), 0),
+    "none of them is selected": (at("v1 v1 v2 v2 v2", **TURNED), 3),
+    "one of them is selected": (at("v1 v2 v2 v1 v1", **TURNED), 1),
+    "nor does the partition allow all": (at("v1 v1 v2 v2 v2", partition=3, **TURNED), 3),
+    "all have it, so nobody is kept from it": (at("v2 v2 v2 v2 v2!", **TURNED), 0),
+}
 
 
-@pytest.mark.parametrize(
-    ("of", "unplanned"),
-    [
-        (world(ds("v2"), pods=everywhere(5, "v2")), 0),
-        (world(ds("v2", partition=2), pods=[*everywhere(2), *served("node-2", "node-3", "node-4", rev="v2")]), 0),
-        (world(ds("v2", partition=4), pods=[*everywhere(2), *served("node-2", "node-3", "node-4", rev="v2")]), 2),
-        (world(ds("v2", partition=3), pods=everywhere(5, "v2"), revisions=None), 0),
-        (world(ds(partition=2), pods=everywhere(5)), 0),
-        (
-            world(
-                ds("v2", partition=4), pods=[pod("node-0"), *served("node-1", "node-2", "node-3", "node-4", rev="v2")]
-            ),
-            3,
-        ),
-        (turned(pods=[*served("node-0", "node-1"), *served("node-2", "node-3", "node-4", rev="v2")]), 3),
-        (turned(pods=[*served("node-0", "node-3", "node-4"), *served("node-1", "node-2", rev="v2")]), 1),
-        (
-            turned(partition=3, pods=[*served("node-0", "node-1"), *served("node-2", "node-3", "node-4", rev="v2")]),
-            3,
-        ),
-        (turned(pods=[*everywhere(4, "v2"), pod("node-4", "v2", ready=None)]), 0),
-    ],
-    ids=[
-        "no partition",
-        "as allowed",
-        "partition raised",
-        "first deployment",
-        "first deployment of v1",
-        "raised high",
-        "none of them is selected",
-        "one of them is selected",
-        "nor does the partition allow all",
-        "all have it, so nobody is kept from it",
-    ],
-)
+@pytest.mark.parametrize(("of", "unplanned"), UNPLANNED.values(), ids=UNPLANNED)
 def test_updated_nodes_beyond_what_the_partition_allows(of: World, unplanned: int) -> None:
     assert summary(of).unplanned == unplanned
 

@@ -13,12 +13,13 @@ from controller.api.objects import JSONObject
 from controller.api.pod import Pod
 from controller.planner.actions import AdoptPod
 from controller.planner.plan import plan
-from controller.planner.world import BackoffKey
+from controller.planner.world import BackoffKey, World
 from tests.beds.toy_cluster import ToyCluster
 from tests.beds.worlds import (
     NOW,
     OURS,
     RESTARTING,
+    at,
     check,
     ds,
     everywhere,
@@ -28,7 +29,6 @@ from tests.beds.worlds import (
     pod,
     prepared,
     revision,
-    served,
     template,
     where,
     world,
@@ -83,13 +83,6 @@ def test_the_exported_live_manifest_takes_over_without_a_restart_too() -> None:
     ToyCluster(world(exported, **native(2))).expect("adopt node-0-v1, adopt node-1-v1, adopt demo-6b4f9d7c8", "")
 
 
-def test_an_image_edit_after_the_take_over_rolls_normally() -> None:
-    cluster = ToyCluster(world(ds("v1"), **native(2)))
-    cluster.settle()
-    cluster.edit(ds("v2"))
-    cluster.expect("-node-1 v1", "+node-1 v2", "")
-
-
 FOREIGN = revision("v7", 7, owner_uid="", created="2025-01-02T00:00:00Z")
 """Left by another workload with our labels."""
 
@@ -109,6 +102,9 @@ def test_history_of_which_pods_are_is_fallen_back_to() -> None:
     cluster.expect("")
     cluster.lose("node-0-v1")
     cluster.expect("+node-0 v1", "")
+    cluster.ready()
+    cluster.edit(ds("v2"))
+    cluster.expect("-node-1 v1", "+node-1 v2", "")
 
 
 def test_once_rolled_out_adopted_history_is_as_good_as_any() -> None:
@@ -142,24 +138,16 @@ def test_a_hidden_change_in_the_hand_written_manifest_is_still_a_change() -> Non
     cluster.expect("adopt node-0-v1, adopt demo-6b4f9d7c8", "store v1 as 5", "probe v1 on node-0", "-node-0 v1")
 
 
-def test_the_deprecated_generation_annotation_means_nothing() -> None:
-    exported = ds("v2", annotations={"deprecated.daemonset.template.generation": "3"})
-    labelled = [pod(name, labels={"pod-template-generation": "3"}) for name in ("node-0", "node-1")]
-    check(world(exported, nodes=2, pods=labelled), "-node-1 v1")
-
-
-def test_a_successor_adopts_what_an_orphaning_delete_left() -> None:
-    left = tuple(replace(one, owner_uid="") for one in everywhere(2))
-    cluster = ToyCluster(world(nodes=2, orphans=left))
-    cluster.expect("adopt node-0-v1, adopt node-1-v1", "")
-
-
-def test_a_lost_pod_does_not_wait_for_an_orphan_on_another_node() -> None:
-    left = replace(everywhere(2)[1], owner_uid="")
-    check(world(nodes=3, pods=everywhere(1), orphans=(left,)), "adopt node-1-v1", "+node-2 v1")
-
-
 ORPHAN = pod("node-0", name="orphan", owner="")
+
+
+def held(orphan: Pod, state: str = "- v1 v1") -> World:
+    """It cannot be adopted now."""
+    return at(state, orphans=(orphan,), in_backoff={BackoffKey("object", orphan.uid): NOW + 60})
+
+
+def leaving(stray: Pod) -> World:
+    return at("-", "v1", nodes=0, pods=[stray])
 
 
 @pytest.mark.parametrize(
@@ -175,8 +163,8 @@ ORPHAN = pod("node-0", name="orphan", owner="")
 def test_a_node_with_an_orphan_that_cannot_be_adopted_now_is_taken(
     daemonset: DaemonSet, pods: tuple[Pod, ...], node_0: str
 ) -> None:
-    held = {BackoffKey("object", ORPHAN.uid): NOW + 9}
-    cluster = ToyCluster(world(daemonset, nodes=2, pods=pods, orphans=(ORPHAN,), in_backoff=held))
+    place = BackoffKey("object", ORPHAN.uid)
+    cluster = ToyCluster(world(daemonset, nodes=2, pods=pods, orphans=(ORPHAN,), in_backoff={place: NOW + 9}))
     done = [one for _ in range(5) for one in cluster.step()]
     assert [one for one in done if "node-0" in one] == ([] if node_0 == "nothing" else [node_0])
     assert any(one.startswith("+node-1") for one in done), "another node waits for none of this"
@@ -188,21 +176,65 @@ def test_a_node_with_an_orphan_that_cannot_be_adopted_now_is_taken(
     assert cluster.step() == ["adopt orphan"]
 
 
-@pytest.mark.parametrize(("ready", "expected"), [(True, ["-node-2 v1"]), (False, [])])
-def test_a_ready_orphan_that_cannot_be_adopted_delays_no_other_node(ready: bool, expected: list[str]) -> None:
-    orphan = replace(ORPHAN, ready=ready)
-    held = {BackoffKey("object", orphan.uid): NOW + 60}
-    pods = served("node-1", "node-2", rev="v1")
-    check(world(ds("v2"), nodes=3, pods=pods, orphans=(orphan,), in_backoff=held), *expected)
+STRAY: dict[str, Any] = {"name": "stray", "labels": {"app": "debug"}}
+GATED = gated(pod("node-0", **STRAY), draining=True)
+ORPHANS = (
+    pod("node-0", name="terminating", terminating=True, owner=""),
+    failed("node-0", name="failed", owner=""),
+    pod("node-0", name="other", labels={"app": "other"}, owner=""),
+)
+CASES: dict[str, tuple[World, str]] = {
+    "the deprecated generation annotation means nothing": (
+        at(
+            "v1 v1",
+            annotations={"deprecated.daemonset.template.generation": "3"},
+            pods=[pod(name, labels={"pod-template-generation": "3"}) for name in ("node-0", "node-1")],
+        ),
+        "-node-1 v1",
+    ),
+    "a lost pod does not wait for an orphan on another node": (
+        at("v1 - -", "v1", orphans=(pod("node-1", owner=""),)),
+        "adopt node-1-v1, +node-2 v1",
+    ),
+    "a ready orphan that cannot be adopted delays no other node": (held(ORPHAN), "-node-2 v1"),
+    "one that is not ready uses the budget": (held(replace(ORPHAN, ready=False)), ""),
+    "terminating, ended and unmatching orphans are not adopted": (at("v1", "v1", orphans=ORPHANS), ""),
+    "a pod whose labels do not match is released unless it dies": (
+        at(
+            "- - -",
+            "v1",
+            pods=[
+                pod("node-0", name="b", labels={"app": "debug"}),
+                pod("node-1", name="a", labels={"app": "debug"}),
+                pod("node-2", name="terminating", labels={"app": "debug"}, terminating=True),
+            ],
+        ),
+        "release a, release b",
+    ),
+    "before that a drained one is opened": (leaving(GATED), "open stray"),
+    "so is one that restarts": (
+        leaving(gated(pod("node-0", **STRAY), draining=True, in_progress=RESTARTING)),
+        "open stray",
+    ),
+    "not one that is open": (leaving(gated(pod("node-0", **STRAY))), "release stray"),
+    "a held one is kept": (leaving(prepared(pod("node-0", **STRAY))), "keep stray"),
+    "held and not ready too": (leaving(prepared(pod("node-0", **STRAY), marked_not_ready=True)), "keep stray"),
+    "one that has failed is not opened": (leaving(gated(failed("node-0", **STRAY), draining=True)), "release stray"),
+    "nor one on no node yet": (leaving(gated(pending("node-0", **STRAY), open_=False)), "release stray"),
+    "one that cannot be opened is released all the same": (
+        replace(leaving(GATED), in_backoff={BackoffKey("gates", GATED.uid): 9.0}),
+        "release stray",
+    ),
+    "the selector may be made of expressions": (
+        world(ds(pods=where("app", "In", "demo", "tool")), nodes=1, pods=everywhere(1)),
+        "",
+    ),
+}
 
 
-def test_terminating_ended_and_unmatching_orphans_are_not_adopted() -> None:
-    orphans = (
-        pod("node-0", name="terminating", terminating=True, owner=""),
-        failed("node-0", name="failed", owner=""),
-        pod("node-0", name="other", labels={"app": "other"}, owner=""),
-    )
-    check(world(nodes=1, pods=everywhere(1), orphans=orphans))
+@pytest.mark.parametrize(("of", "expected"), CASES.values(), ids=CASES)
+def test_who_owns_what(of: World, expected: str) -> None:
+    check(of, expected)
 
 
 def test_revisions_are_claimed_like_pods() -> None:
@@ -211,45 +243,9 @@ def test_revisions_are_claimed_like_pods() -> None:
         revision("v8", terminating=True, owner_uid=""),
         revision("v0", owner_uid="", owner_index=2),
     )
-    decided = check(world(nodes=1, pods=everywhere(1), orphan_revisions=old), "adopt demo-v0")
+    decided = check(at("v1", "v1", orphan_revisions=old), "adopt demo-v0")
     assert decided.status is not None
     assert decided.status.observed_generation is None, "the generation is seen once this is settled"
-
-
-def test_a_pod_whose_labels_do_not_match_is_released_unless_it_dies() -> None:
-    changed = {"app": "debug"}
-    pods = [pod("node-0", name="b", labels=changed), pod("node-1", name="a", labels=changed)]
-    pods.append(pod("node-2", name="terminating", labels=changed, terminating=True))
-    check(world(nodes=3, pods=pods), "release a", "release b")
-
-
-STRAY: dict[str, Any] = {"name": "stray", "labels": {"app": "debug"}}
-
-
-@pytest.mark.parametrize(
-    ("stray", "first"),
-    [
-        (gated(pod("node-0", **STRAY), draining=True), "open stray"),
-        (gated(pod("node-0", **STRAY), draining=True, in_progress=RESTARTING), "open stray"),
-        (gated(pod("node-0", **STRAY)), "release stray"),
-        (prepared(pod("node-0", **STRAY)), "keep stray"),
-        (prepared(pod("node-0", **STRAY), marked_not_ready=True), "keep stray"),
-        (gated(failed("node-0", **STRAY), draining=True), "release stray"),
-        (gated(pending("node-0", **STRAY), open_=False), "release stray"),
-    ],
-    ids=["drained", "restarting", "open", "held", "held and not ready", "failed", "on no node yet"],
-)
-def test_what_we_closed_is_opened_before_a_pod_is_released(stray: Pod, first: str) -> None:
-    check(world(nodes=0, pods=[stray]), first)
-
-
-def test_a_pod_that_cannot_be_opened_is_released_all_the_same() -> None:
-    stray = gated(pod("node-0", **STRAY), draining=True)
-    check(world(nodes=0, pods=[stray], in_backoff={BackoffKey("gates", stray.uid): 9.0}), "release stray")
-
-
-def test_the_selector_may_be_made_of_expressions() -> None:
-    check(world(ds(pods=where("app", "In", "demo", "tool")), nodes=1, pods=everywhere(1)))
 
 
 def test_a_take_over_adopts_at_most_burst_pods_in_one_pass() -> None:

@@ -15,10 +15,7 @@ from controller.reconcile.status_writer import OwnStatus, due_status
 from tests.beds.api import Object
 from tests.beds.kstatus import DEGRADED, SUSPENDED, UNKNOWN
 from tests.beds.manifests import MANIFESTS
-from tests.beds.worlds import NOW, ds, everywhere, pod, world
-
-BETWEEN = (*everywhere(3)[:2], pod("node-2", "v2", ready=None))
-"""Three nodes in the middle of an update."""
+from tests.beds.worlds import NOW, at
 
 
 def looked_at(found: World) -> World:
@@ -47,12 +44,6 @@ def late(found: World) -> World:
     return looked_at(replace(looked_at(found), now=NOW + 601))
 
 
-def sick(found: World) -> World:
-    """A pod gets unready after all were well."""
-    done = looked_at(found)
-    return looked_at(replace(done, pods=(*done.pods[:-1], replace(done.pods[-1], ready=False))))
-
-
 PAGE = (MANIFESTS.parent / "docs" / "conditions.md").read_text()
 SECTION = PAGE[PAGE.index("## Argo CD") :]
 TOLD = {
@@ -60,19 +51,17 @@ TOLD = {
 }
 (SCRIPT,) = re.findall(r"_DaemonSet: \|\n(.*?)```", SECTION, re.DOTALL)
 
+HEALTHY = looked_at(at("v1 v1 v1", "v1"))
 IN_PHASE = {
-    Phase.PENDING: looked_at(world(ds(generation=2), nodes=3)),
-    Phase.PROGRESSING: looked_at(world(ds("v2"), nodes=3, pods=BETWEEN)),
-    Phase.HELD: looked_at(world(ds("v2", partition=3), nodes=3, pods=everywhere(3))),
-    Phase.PAUSED: looked_at(world(ds("v2", paused=True), nodes=3, pods=everywhere(3))),
-    Phase.STALLED: late(world(ds("v2"), nodes=3, pods=BETWEEN)),
-    Phase.MANUAL: looked_at(world(ds("v2", on_delete=True), nodes=3, pods=everywhere(3))),
-    Phase.DEGRADED: sick(world(nodes=3, pods=everywhere(3))),
-    Phase.HEALTHY: looked_at(world(nodes=3, pods=everywhere(3))),
-    Phase.TERMINATING: replace(
-        looked_at(world(nodes=3, pods=everywhere(3))),
-        daemonset=replace(looked_at(world(nodes=3, pods=everywhere(3))).daemonset, terminating=True),
-    ),
+    Phase.PENDING: looked_at(at("- - -", "v1", generation=2)),
+    Phase.PROGRESSING: looked_at(at("v1 v1 v2!")),
+    Phase.HELD: looked_at(at("v1 v1 v1", partition=3)),
+    Phase.PAUSED: looked_at(at("v1 v1 v1", paused=True)),
+    Phase.STALLED: late(at("v1 v1 v2!")),
+    Phase.MANUAL: looked_at(at("v1 v1 v1", on_delete=True)),
+    Phase.DEGRADED: looked_at(replace(HEALTHY, pods=(*HEALTHY.pods[:-1], replace(HEALTHY.pods[-1], ready=False)))),
+    Phase.HEALTHY: HEALTHY,
+    Phase.TERMINATING: replace(HEALTHY, daemonset=replace(HEALTHY.daemonset, terminating=True)),
 }
 
 
@@ -102,9 +91,9 @@ def as_read(of: World) -> Object:
 
 
 BRANCHES = {
-    "healthy, a partition stays": (world(ds(partition=3), nodes=3, pods=everywhere(3)), SUSPENDED),
-    "the same in percent": (world(ds(partition="50%"), nodes=3, pods=everywhere(3)), UNKNOWN),
-    "none in percent": (world(ds(partition="0%"), nodes=3, pods=everywhere(3)), UNKNOWN),
-    "no pod is available": (world(nodes=2, pods=[pod(f"node-{n}", ready=None) for n in range(2)]), DEGRADED),
+    "healthy, a partition stays": (at("v1 v1 v1", "v1", partition=3), SUSPENDED),
+    "the same in percent": (at("v1 v1 v1", "v1", partition="50%"), UNKNOWN),
+    "none in percent": (at("v1 v1 v1", "v1", partition="0%"), UNKNOWN),
+    "no pod is available": (at("v1! v1!", "v1"), DEGRADED),
 }
 """Those of the script that Argo CD ships to which no phase alone leads, and what it says there."""
