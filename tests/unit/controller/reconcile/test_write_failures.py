@@ -4,13 +4,12 @@ which writes are made again and again, and how long a node waits whose pods do n
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Any, get_args
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from msgspec.structs import replace
 
 from controller.inplace.change import InPlaceChange
 from controller.kube.errors import ApiError, Conflict, Forbidden, WriteVerdict
@@ -126,57 +125,58 @@ def test_server_back_clears_only_failures_the_server_may_have_caused() -> None:
     assert not backoff.is_suspect("away")
 
 
-# for how long the status tells a failure
+# which failure the status reports
 
 BEFORE = WriteFailure(message="no pods here", without_name="no pods here", kind=CreatePod)
 A, B = create("a"), create("b")
 CHANGED = refused(A, "changed meanwhile", Conflict)
+DONE_A, DONE_DELETE = Answer(action=A), Answer(action=DELETE)
 
 
-def test_the_first_failure_that_is_no_passing_one_is_told() -> None:
-    failures = [CHANGED, refused(B, "not on b")]
-    told = failure_after(None, Plan(actions=(A, B)), failures, ())
-    assert told is not None
-    assert (told.message, told.kind) == (str(failures[1].left), CreatePod)
+@pytest.mark.parametrize(
+    ("before", "plan", "answers", "failing", "reported"),
+    [
+        (None, Plan(actions=(A, B)), [CHANGED, refused(B, "not on b")], (), (CreatePod, "not on b")),
+        (None, Plan(actions=(A,)), [CHANGED], {BackoffKey("node", "a")}, (CreatePod, "changed meanwhile")),
+        (BEFORE, Plan(actions=(DELETE,)), [refused(DELETE, "not yours")], (), (DeletePod, "not yours")),
+        (BEFORE, Plan(actions=(A,)), [CHANGED], (), (CreatePod, "no pods here")),
+        (BEFORE, Plan(actions=(DELETE,)), [DONE_DELETE], (), (CreatePod, "no pods here")),
+        (BEFORE, Plan(actions=(A,), withheld=True), [DONE_A], (), (CreatePod, "no pods here")),
+        (BEFORE, Plan(withheld=True), [], (), (CreatePod, "no pods here")),
+        (BEFORE, Plan(), [], (), (CreatePod, "no pods here")),
+        (BEFORE, Plan(actions=(A,)), [DONE_A], (), None),
+        (BEFORE, Plan(all_written=True), [], (), None),
+    ],
+    ids=[
+        "the first that is not transient",
+        "a transient one that repeats",
+        "one of another kind",
+        "a transient one replaces none",
+        "writes of another kind succeed",
+        "other nodes get their pods",
+        "a back-off allows nothing",
+        "the caches are behind",
+        "its write succeeds",
+        "nothing is left to write",
+    ],
+)
+def test_the_status_reports_a_failure_until_its_kind_of_write_succeeds(
+    before: WriteFailure | None,
+    plan: Plan,
+    answers: list[Answer],
+    failing: Container[BackoffKey],
+    reported: tuple[type[Action], str] | None,
+) -> None:
+    failure = failure_after(before, plan, answers, failing)
+    assert (None if failure is None else (failure.kind, failure.message.rpartition(": ")[2])) == reported
 
 
-def test_the_words_stay_while_only_the_name_in_them_differs() -> None:
-    told = failure_after(None, Plan(actions=(A,)), [refused(A, f"pods {A.name} is forbidden")], ())
-    assert failure_after(told, Plan(actions=(B,)), [refused(B, f"pods {B.name} is forbidden")], ()) == told
-    other = failure_after(told, Plan(actions=(B,)), [refused(B, f"pods {B.name} exceeds quota")], ())
+def test_the_message_stays_while_only_the_name_in_it_differs() -> None:
+    first = failure_after(None, Plan(actions=(A,)), [refused(A, f"pods {A.name} is forbidden")], ())
+    assert failure_after(first, Plan(actions=(B,)), [refused(B, f"pods {B.name} is forbidden")], ()) == first
+    other = failure_after(first, Plan(actions=(B,)), [refused(B, f"pods {B.name} exceeds quota")], ())
     assert other is not None
     assert "exceeds quota" in other.message
-
-
-def test_a_failure_is_over_once_its_write_goes_through_or_none_is_left() -> None:
-    assert failure_after(BEFORE, Plan(actions=(A,)), [Answer(action=A)], ()) is None
-    assert failure_after(BEFORE, Plan(all_written=True), [], ()) is None
-
-
-def test_a_failure_stays_while_nothing_of_the_kind_was_tried_or_some_waits() -> None:
-    plans = {
-        "a back-off allows nothing": Plan(withheld=True),
-        "the caches are behind": Plan(),
-        "writes of another kind": Plan(actions=(DELETE,)),
-        "other nodes get their pods": Plan(actions=(A,), withheld=True),
-    }
-    for what, decided in plans.items():
-        answers = [Answer(action=action) for action in decided.actions]
-        assert failure_after(BEFORE, decided, answers, ()) == BEFORE, what
-    assert failure_after(BEFORE, Plan(actions=(A,)), [CHANGED], ()) == BEFORE
-
-
-def test_a_failure_of_another_kind_takes_its_place() -> None:
-    told = failure_after(BEFORE, Plan(actions=(DELETE,)), [refused(DELETE, "not yours")], ())
-    assert told is not None
-    assert told.kind is DeletePod
-    assert told != replace(BEFORE, message=told.message)
-
-
-def test_an_error_that_passes_is_told_where_it_repeats() -> None:
-    told = failure_after(None, Plan(actions=(A,)), [CHANGED], {BackoffKey("node", "a")})
-    assert told is not None
-    assert "changed meanwhile" in told.message
 
 
 # writes that are made again and again
@@ -275,7 +275,7 @@ def test_other_writes_and_creates_of_pods_do_not_count() -> None:
     assert repeated(waiting[0]).reverted(waiting[1], {}, 1.0) is None, "the next containers"
 
 
-def test_a_write_that_was_refused_and_one_that_makes_up_for_it_do_not_count() -> None:
+def test_a_refused_write_and_one_that_makes_up_for_it_do_not_count() -> None:
     writes = RevertedWrites()
     for _ in range(MOST_REPEATS):
         writes.learn(refused(PREPARE), FAILING, 0.0)
@@ -323,13 +323,13 @@ def known(backoff: NodeBackoff, moment: float) -> tuple[Mapping[str, float], Map
     return backoff.not_before(moment), backoff.short_lived
 
 
-def test_the_first_replacement_is_immediate_and_the_others_wait_ever_longer() -> None:
+def test_the_first_replacement_is_immediate_and_others_wait_ever_longer() -> None:
     assert lives(NodeBackoff(), *[0.0] * 6) == [0.0, 1.0, 2.0, 4.0, 8.0, 16.0]
     assert lives(NodeBackoff(), *[0.0] * 20)[-1] == LONGEST_NODE_DELAY
     assert lives(NodeBackoff(), *[5.0] * 6) == [0.0, 0.0, 0.0, 0.0, 3.0, 11.0], "the wait is counted from the create"
 
 
-def test_a_pod_that_lasts_for_a_minute_and_longer_than_its_wait_ends_the_back_off() -> None:
+def test_a_pod_that_lasts_a_minute_and_longer_than_its_wait_ends_back_off() -> None:
     assert lives(NodeBackoff(), 0.0, 0.0, 0.0, LASTING_SECONDS, 0.0, 0.0) == [0.0, 1.0, 2.0, 0.0, 0.0, 1.0]
     grown = NodeBackoff()
     assert lives(grown, *[0.0] * 9)[-1] == 128.0
