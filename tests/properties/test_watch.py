@@ -242,8 +242,10 @@ class Follower:
         name, old, new = change.key.name, change.old, change.new
         assert self.things.get(name) is old, f"{name} was {self.things.get(name)}, the change says {old}"
         if old is new:
-            before, self.malformed = self.malformed, by_name(self._store.malformed)
-            assert before != self.malformed, f"{name} can be read as before"
+            before, reason = self.malformed.pop(name, None), self._store.malformed.get(change.key)
+            assert before != reason, f"{name} can be read as before"
+            if reason is not None:
+                self.malformed[name] = reason
             return
         if old and new:
             assert old.uid == new.uid, f"{name} became another object in one change"
