@@ -159,7 +159,8 @@ def unfinished_update(
     shown = {one.name: one for one in statuses}
     wanted = {one.name: one for one in containers}
     former = state.superseded
-    if of == state.revision and former.revision and _is_reverted(former.images, wanted):
+    is_reverted = any(name in wanted and wanted[name].image == image for name, image in former.images.items())
+    if of == state.revision and former.revision and is_reverted:
         return UpdateInProgress(until=inf, reverted_to=former.revision)
     since = epoch(state.update_timestamp) or 0.0  # an unreadable time counts as long ago
     found = {
@@ -186,10 +187,6 @@ def unfinished_update(
         due=since + settling if restarting else 0.0,
         waiting=tuple(sorted({**(state.next_container_images or {}), **(state.next_container_resources or {})})),
     )
-
-
-def _is_reverted(former: Mapping[str, str], wanted: Mapping[str, ContainerView]) -> bool:
-    return any(name in wanted and wanted[name].image == image for name, image in former.items())
 
 
 def _confidence(

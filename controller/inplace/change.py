@@ -203,7 +203,11 @@ def _resizing(was: JSONObject, will: JSONObject) -> _Resizing:
         if problem := _problem(fields_of(one.get("resources")), fields_of(other.get("resources"))):
             raise _RefusedError(f"spec.containers[{_name(other)}].resources{problem}", InPlaceRefusal.RESOURCES)
     old, new = _effective(olds), _effective(news)
-    changed = [where for where, amount in new.items() if _is_resized(where, old.get(where), amount)]
+    changed = [
+        where
+        for where, amount in new.items()
+        if where[2] in MUTABLE and canonical_amount(old.get(where)) != canonical_amount(amount)
+    ]
     earlier, later = quality_of_service(was), quality_of_service(will)
     if changed and earlier != later:
         why = f"spec.containers[].resources: the QoS class would change from {earlier} to {later}"
@@ -238,10 +242,6 @@ def _problem(before: JSONObject, after: JSONObject) -> str:
             if key not in MUTABLE and was[key] != will[key]:
                 return f".{kind}.{key} changed"
     return ""
-
-
-def _is_resized(where: Amount, before: JSON, after: JSON) -> bool:
-    return where[2] in MUTABLE and canonical_amount(before) != canonical_amount(after)
 
 
 def _restart_policies(container: JSONObject) -> list[JSONObject]:

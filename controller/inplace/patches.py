@@ -36,7 +36,9 @@ def updating(pod: PodView, revision: Revision, change: InPlaceChange, now: float
     """Operations to write metadata, finalizers and images of the first batch, and to record them in the state."""
     before = state_of(pod.metadata.annotations) or InPlaceState()
     unwritten = before.next_container_images or {}
-    left = {name: image for name, image in _images_of(revision).items() if name in unwritten}
+    left = {
+        str(one["name"]): str(one.get("image", "")) for one in _containers(revision) if one.get("name") in unwritten
+    }
     images = {**left, **change.images}
     late, unsized = _unfinished_parts(pod, before, now)
     written, state = _batch(
@@ -331,7 +333,3 @@ def _hash(pod: PodView) -> str:
 
 def _containers(revision: Revision) -> list[JSONObject]:
     return items_of(fields_of(revision.template.get("spec")).get("containers"))
-
-
-def _images_of(revision: Revision) -> dict[str, str]:
-    return {str(one.get("name", "")): str(one.get("image", "")) for one in _containers(revision)}

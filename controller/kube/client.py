@@ -88,7 +88,7 @@ class Client:
         try:
             return self.decoder(resource).page(response.body)
         except UNREADABLE as error:
-            raise _unreadable(call, error) from error
+            raise Unreadable(call.verb, call.what, str(error)) from error
 
     async def pages(
         self, resource: Resource[W, T], namespace: str = "", *, query: Query = ()
@@ -179,14 +179,14 @@ class Client:
         try:
             return self.decoder(resource).single(response.body)
         except UNREADABLE as error:
-            raise _unreadable(call, error) from error
+            raise Unreadable(call.verb, call.what, str(error)) from error
 
     def _decoded(self, call: Call, lines: list[bytes], decoder: Decoder[W, T]) -> Events[T]:
         for line in lines:
             try:
                 event = decoder.line(line)
             except UNREADABLE as error:
-                raise _unreadable(call, error) from error
+                raise Unreadable(call.verb, call.what, str(error)) from error
             if isinstance(event, ErrorEvent):
                 raise response_error(call.verb, call.what, Response(status=event.status, body=event.body))
             yield event
@@ -216,7 +216,3 @@ def _bytes(body: Body) -> bytes:
 
 def _collection(resource: GroupVersionResource, namespace: str) -> str:
     return f"{resource.name} in {namespace}" if namespace and resource.namespaced else resource.name
-
-
-def _unreadable(call: Call, error: Exception) -> Unreadable:
-    return Unreadable(call.verb, call.what, str(error))

@@ -71,7 +71,7 @@ class ClusterAndUser(Value):
 def choose(files: Files, access: Access) -> ClusterAndUser:
     """kubectl's choice. Raises ConfigError for an unknown name, listing the known ones."""
     where = os.pathsep.join(files)
-    name = access.context or _current_context(files)
+    name = access.context or next((str(one) for file in files.values() if (one := file.get("current-context"))), "")
     if not name and not access.cluster and not access.server:
         raise ConfigError(f"kubeconfig {where} names no current-context; choose one with --context")
     context = _entry(files, "context", name, where)
@@ -90,11 +90,6 @@ def choose(files: Files, access: Access) -> ClusterAndUser:
         user=user,
         source=source,
     )
-
-
-def _current_context(files: Files) -> str:
-    """The first current-context, as in kubectl, or ""."""
-    return next((str(chosen) for file in files.values() if (chosen := file.get("current-context"))), "")
 
 
 def _entry(files: Files, kind: str, name: str, where: str, paths: Iterable[str] = ()) -> KubeconfigEntry:

@@ -58,7 +58,7 @@ class Reflector(Generic[W, T]):
         """`chance` returns a number from 0 to 1, for the jitter."""
         self.resource, self.namespace = resource, namespace
         self._client, self._writer, self._chance = client, writer, chance
-        self._backoff = Backoff(*PauseLength.GROWING.seconds, jitter=1.0, chance=chance)
+        self._backoff = Backoff(*PauseLength.GROWING.value, jitter=1.0, chance=chance)
         self._state: watch.State = watch.Empty()
         self._connectivity = ""
         self._end: watch.End | None = None
@@ -223,7 +223,7 @@ class Reflector(Generic[W, T]):
             return self._backoff.next()
         if length is PauseLength.SHORT:
             self._backoff.reset()
-        least, most = length.seconds
+        least, most = length._value_
         return least + (most - least) * self._chance()
 
     def _is_news(self, connectivity: Connectivity) -> bool:

@@ -24,8 +24,9 @@ client-go. Both are consistent reads: from a stale start, pods could be created 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
-from typing import Generic, Literal, TypeAlias, TypeVar
+from typing import Final, Generic, Literal, TypeAlias, TypeVar
 
 from controller.api.objects import Value
 from controller.kube.decode import Bookmark, Malformed, Page, Seen, WatchEvent
@@ -261,15 +262,24 @@ RestartReason: TypeAlias = Literal["closed", "gone", "error", "timeout"]
 """Why an open stream ended. gone: the version is too old. timeout: no byte for too long."""
 
 
+ConnectivityState: TypeAlias = Literal["reachable", "unreachable", "missing", "forbidden"]
+"""missing: the kind is not served, because its CRD is not installed."""
+_SHOWN: Final[Mapping[WatchVerdict, ConnectivityState]] = {
+    WatchVerdict.NOT_SERVED: "missing",
+    WatchVerdict.FORBIDDEN: "forbidden",
+    WatchVerdict.UNAUTHORIZED: "forbidden",
+}
+
+
 class Connectivity(Value):
-    state: Literal["reachable", "unreachable", "missing", "forbidden"]
-    """missing: the kind is not served, because its CRD is not installed."""
+    state: ConnectivityState
     error: ApiError | None = None
 
 
 class PauseLength(Enum):
     """The bounds in seconds of a pause, which is random so that clients do not come back together."""
 
+    _value_: tuple[float, float]
     NONE = (0.0, 0.0)
     """Asks for the initial state in another mode, or after `relist`."""
     SHORT = (0.0, 1.0)
@@ -280,11 +290,6 @@ class PauseLength(Enum):
     """The CRD is probably about to be installed."""
     GROWING = (0.8, 30.0)
     """Any other failure: first and longest pause, doubling, plus up to 100 % jitter, as in client-go's reflector."""
-
-    @property
-    def seconds(self) -> tuple[float, float]:
-        least, most = self.value
-        return least, most
 
 
 class WatchPause(Value):
@@ -312,7 +317,7 @@ def pause_after(before: State, end: End, *, lasted: float, delivered: bool) -> W
         length=length,
         at_least=(end.error.retry_after or 0.0) if length in (PauseLength.SHORT, PauseLength.GROWING) else 0.0,
         restart=restart,
-        connectivity=_connectivity_after(end) if shows else None,
+        connectivity=Connectivity(state=_SHOWN.get(end.verdict, "unreachable"), error=end.error) if shows else None,
         not_served=end.verdict is WatchVerdict.NOT_SERVED,
     )
 
@@ -350,13 +355,3 @@ def _restart_reason(end: End) -> RestartReason | None:
             return "timeout"
         case InitialEventsIgnored() | RelistRequested():
             return None
-
-
-def _connectivity_after(end: Failed) -> Connectivity:
-    match end.verdict:
-        case WatchVerdict.NOT_SERVED:
-            return Connectivity(state="missing", error=end.error)
-        case WatchVerdict.FORBIDDEN | WatchVerdict.UNAUTHORIZED:
-            return Connectivity(state="forbidden", error=end.error)
-        case _:
-            return Connectivity(state="unreachable", error=end.error)

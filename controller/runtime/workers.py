@@ -116,7 +116,7 @@ async def _one_pass(queue: WorkQueue[K], taken: WorkItem[K], handle: Handle[K], 
             try:
                 outcome = await handle(taken, requeue)
             except Exception as error:  # a bug in one pass does not end the others
-                if _means_leadership_lost(error):
+                if ExceptionGroup("pass", [error]).subgroup(LeadershipLost) is not None:
                     raise
                 outcome, crashed = Retry(error), True
             settle(queue, taken.key, outcome)
@@ -138,12 +138,6 @@ def settle(queue: WorkQueue[K], key: K, outcome: Outcome) -> None:
                 queue.add_after(key, at_most, "timer")
         case _:
             assert_never(outcome)
-
-
-def _means_leadership_lost(error: Exception) -> bool:
-    if isinstance(error, ExceptionGroup):
-        return error.subgroup(LeadershipLost) is not None
-    return isinstance(error, LeadershipLost)
 
 
 class Answers:

@@ -151,62 +151,61 @@ def test_a_node_is_its_name_labels_and_taints() -> None:
 
 COUNTS: JSONObject = {"f:status": {"f:numberReady": {}}}
 CONDITIONS: JSONObject = {"f:status": {"f:conditions": {}}}
-BEFORE, NOON, LATER = "2026-11-21T11:59:59Z", "2026-11-21T12:00:00Z", "2026-11-21T12:00:01Z"
-THEM = "kruise-manager"
+MOMENTS = {"before": "2026-11-21T11:59:59Z", "noon": "2026-11-21T12:00:00Z", "later": "2026-11-21T12:00:01Z"}
+BEFORE, NOON, LATER = (epoch(one) or 0.0 for one in MOMENTS.values())
 
 
-def entry(manager: str, time: str, fields: JSONObject = COUNTS, subresource: str = "status") -> ManagedFields:
-    return ManagedFields(manager=manager, time=time, fields_v1=fields, subresource=subresource)
+def writers(words: str, *entries: ManagedFields) -> StatusWriters:
+    """Of a status that was written so: `ours@noon them@later`."""
+    pairs = [one.split("@") for one in words.split()]
+    return status_writers([*(entry(OURS if who == "ours" else who, when) for who, when in pairs), *entries])
 
 
-def writers(*entries: ManagedFields) -> StatusWriters:
-    return status_writers(entries)
+def entry(manager: str, when: str, fields: JSONObject = COUNTS, subresource: str = "status") -> ManagedFields:
+    return ManagedFields(manager=manager, time=MOMENTS[when], fields_v1=fields, subresource=subresource)
 
 
 def test_the_last_of_several_others_is_named() -> None:
-    found = writers(entry(OURS, BEFORE), entry("second", LATER), entry("first", NOON))
-    assert found == StatusWriters(ours=epoch(BEFORE) or 0, theirs=epoch(LATER) or 0, other="second")
+    found = writers("ours@before second@later first@noon")
+    assert found == StatusWriters(ours=BEFORE, theirs=LATER, other="second")
 
 
 @pytest.mark.parametrize(
     "other",
-    [
-        pytest.param(entry("kubectl-edit", LATER), id="a-person"),
-        pytest.param(entry("argocd", LATER, CONDITIONS), id="a-condition-of-its-own"),
-        pytest.param(entry(THEM, LATER, subresource=""), id="not-the-status"),
-    ],
+    [entry("kubectl-edit", "later"), entry("argocd", "later", CONDITIONS), entry("them", "later", subresource="")],
+    ids=["a person", "a condition of its own", "not the status"],
 )
 def test_what_is_no_other_controller(other: ManagedFields) -> None:
-    assert writers(entry(OURS, NOON), other) == writers(entry(OURS, NOON))
+    assert writers("ours@noon", other) == writers("ours@noon")
 
 
-@pytest.mark.parametrize("time", [BEFORE, NOON, LATER])
-def test_a_writer_of_our_status_is_a_rival_in_the_same_second_too(time: str) -> None:
-    before = writers(entry(OURS, NOON))
-    assert writers(entry(OURS, NOON), entry(THEM, time)).other_controller_since(before) == THEM
+@pytest.mark.parametrize(
+    ("before", "now", "rival"),
+    [
+        ("ours@noon", "ours@noon them@before", "them"),
+        ("ours@noon", "ours@noon them@noon", "them"),
+        ("ours@noon", "ours@noon them@later", "them"),
+        ("ours@noon them@noon", "ours@noon them@noon", ""),
+        ("ours@noon them@noon", "ours@noon them@later", "them"),
+        ("them@noon", "them@noon ours@noon", ""),
+        ("them@noon", "them@noon ours@later", ""),
+        ("them@noon ours@noon", "them@noon ours@later", ""),
+        ("ours@before first@before them@noon", "ours@later first@before", ""),
+    ],
+)
+def test_a_writer_of_our_status_is_a_rival_if_its_entry_has_changed(before: str, now: str, rival: str) -> None:
+    assert writers(now).other_controller_since(writers(before)) == rival
 
 
-def test_a_second_write_of_the_same_one_is_told_by_its_time() -> None:
-    before = writers(entry(OURS, NOON), entry(THEM, NOON))
-    assert before.other_controller_since(before) == ""
-    assert writers(entry(OURS, NOON), entry(THEM, LATER)).other_controller_since(before) == THEM
-
-
-@pytest.mark.parametrize("ours", [NOON, LATER])
-def test_our_own_write_makes_no_rival_even_in_a_second_of_take_over(ours: str) -> None:
-    left = writers(entry(THEM, NOON))
-    taken_over = writers(entry(THEM, NOON), entry(OURS, ours))
-    assert taken_over.other_controller_since(left) == ""
-    assert taken_over.other_controller_wrote == 0
-    assert writers(entry(THEM, NOON), entry(OURS, "2026-11-21T12:00:09Z")).other_controller_since(taken_over) == ""
-
-
-def test_who_has_just_begun_goes_by_the_times() -> None:
-    assert writers(entry(OURS, NOON), entry(THEM, LATER)).other_controller_wrote == epoch(LATER)
-    assert writers(entry(OURS, NOON), entry(THEM, BEFORE)).other_controller_wrote == 0
-    assert writers(entry(THEM, NOON)).other_controller_wrote == 0
-
-
-def test_our_write_beside_an_older_one_of_others_makes_no_rival() -> None:
-    before = writers(entry(OURS, BEFORE), entry("first", BEFORE), entry(THEM, NOON))
-    assert writers(entry(OURS, LATER), entry("first", BEFORE)).other_controller_since(before) == ""
+@pytest.mark.parametrize(
+    ("now", "moment"),
+    [
+        ("ours@noon them@later", LATER),
+        ("ours@noon them@before", 0),
+        ("them@noon", 0),
+        ("them@noon ours@noon", 0),
+        ("them@noon ours@later", 0),
+    ],
+)
+def test_who_has_just_begun_goes_by_the_times(now: str, moment: float) -> None:
+    assert writers(now).other_controller_wrote == moment

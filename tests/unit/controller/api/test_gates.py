@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
+from msgspec.structs import replace
 
 from controller.api.objects import rfc3339
 from controller.api.readiness_gates import (
@@ -28,19 +30,19 @@ START = "StartInPlaceUpdate"
 READY = {"type": "Ready", "status": "True", "lastTransitionTime": rfc3339(NOW - 60)}
 MESSAGE = 'the status of pod readiness gate "InPlaceUpdateReady" is not "True", but False'
 
+OPEN = {"type": OURS, "status": "True", "lastTransitionTime": rfc3339(NOW - 60)}
+CLOSED = {"type": OURS, "status": "False", "reason": START, "lastTransitionTime": STAMP}
+UNREADY = {"type": "Ready", "status": "False"}
+TOLD = {"reason": "ReadinessGatesNotReady", "message": MESSAGE, "lastTransitionTime": STAMP}
+BOUND = {"type": "PodScheduled", "status": "True"}
+IS_OPEN = ReadinessGate(type=OURS, open=True, present=True, index=1)
+IS_CLOSED = ReadinessGate(type=OURS, open=False, present=True, index=1)
+
 Json = dict[str, Any]
 
 
 def views(*conditions: Json) -> tuple[PodCondition, ...]:
-    return tuple(
-        PodCondition(
-            type=one["type"],
-            status=one["status"],
-            reason=one.get("reason", ""),
-            last_transition_time=one.get("lastTransitionTime"),
-        )
-        for one in conditions
-    )
+    return msgspec.convert(conditions, tuple[PodCondition, ...])
 
 
 def gates(*types: str) -> tuple[ReadinessGateView, ...]:
@@ -58,20 +60,12 @@ def after(conditions: tuple[Json, ...], operations: tuple[Json, ...]) -> list[Js
     ("types", "condition", "gate"),
     [
         ((OURS,), None, ReadinessGate(type=OURS, open=False, present=False, index=1)),
-        ((OURS,), {"status": "True"}, ReadinessGate(type=OURS, open=True, present=True, index=1)),
-        ((OURS, OURS), {"status": "True"}, ReadinessGate(type=OURS, open=True, present=True, index=1)),
-        ((OURS,), {"status": "False"}, ReadinessGate(type=OURS, open=False, present=True, index=1)),
-        ((OURS,), {"status": "Unknown"}, ReadinessGate(type=OURS, open=False, present=True, index=1)),
-        (
-            (OURS,),
-            {"status": "False", "reason": START, "lastTransitionTime": STAMP},
-            ReadinessGate(type=OURS, open=False, present=True, index=1, since=NOW, draining=True),
-        ),
-        (
-            (OURS,),
-            {"status": "True", "reason": START},
-            ReadinessGate(type=OURS, open=True, present=True, index=1),
-        ),
+        ((OURS,), {"status": "True"}, IS_OPEN),
+        ((OURS, OURS), {"status": "True"}, IS_OPEN),
+        ((OURS,), {"status": "True", "reason": START}, IS_OPEN),
+        ((OURS,), {"status": "False"}, IS_CLOSED),
+        ((OURS,), {"status": "Unknown"}, IS_CLOSED),
+        ((OURS,), CLOSED, replace(IS_CLOSED, since=NOW, draining=True)),
         (("example.com/mine",), {"status": "True"}, None),
         ((), {"status": "True"}, None),
     ],
@@ -100,33 +94,24 @@ def test_opened_all_are_true_without_a_reason_and_the_rest_stays(conditions: tup
     assert [*by_type.values()] == [one for one in conditions if one is READY]
 
 
-def test_closed_ready_goes_with_it_as_the_kubelet_would_do_it() -> None:
-    conditions = ({"type": OURS, "status": "True", "lastTransitionTime": rfc3339(NOW - 60)}, READY)
-    gate, ready = after(conditions, closed(views(*conditions), OURS, START, STAMP))
-    assert gate == {"type": OURS, "status": "False", "reason": START, "lastTransitionTime": STAMP}
-    reason = "ReadinessGatesNotReady"
-    told = {"status": "False", "reason": reason, "message": MESSAGE, "lastTransitionTime": STAMP}
-    assert ready == {"type": "Ready", **told}
-
-
-@pytest.mark.parametrize("conditions", [(), ({"type": "PodScheduled", "status": "True"},)])
-def test_closed_it_is_there_also_where_nobody_had_set_it(conditions: tuple[Json, ...]) -> None:
-    found = after(conditions, closed(views(*conditions), OURS, START, STAMP))
-    assert found[-1] == {"type": OURS, "status": "False", "reason": START, "lastTransitionTime": STAMP}
-    assert found[:-1] == list(conditions)
-
-
-@pytest.mark.parametrize("ready", ["False", None])
-def test_closed_for_the_same_reason_already_nothing_is_written(ready: str | None) -> None:
-    own = {"type": OURS, "status": "False", "reason": START, "lastTransitionTime": STAMP}
-    others = [] if ready is None else [{"type": "Ready", "status": ready}]
-    assert closed(views(own, *others), OURS, START, STAMP) == ()
-
-
-def test_closed_for_another_reason_it_is_closed_anew() -> None:
-    own = {"type": OURS, "status": "False", "lastTransitionTime": rfc3339(NOW - 60)}
-    (found,) = after((own,), closed(views(own), OURS, START, STAMP))
-    assert found == {"type": OURS, "status": "False", "reason": START, "lastTransitionTime": STAMP}
+@pytest.mark.parametrize(
+    ("before", "wanted"),
+    [
+        ((OPEN, READY), [CLOSED, UNREADY | TOLD]),
+        ((), [CLOSED]),
+        ((BOUND,), [BOUND, CLOSED]),
+        ((OPEN | {"status": "False"},), [CLOSED]),
+        ((CLOSED,), None),
+        ((CLOSED, UNREADY), None),
+    ],
+    ids=["open and ready", "no conditions", "none of its own", "for another reason", "closed", "and not ready"],
+)
+def test_closed_ready_goes_with_it_as_the_kubelet_would_do_it(
+    before: tuple[Json, ...], wanted: list[Json] | None
+) -> None:
+    operations = closed(views(*before), OURS, START, STAMP)
+    assert (operations == ()) is (wanted is None)
+    assert after(before, operations) == ([*before] if wanted is None else wanted)
 
 
 # the list of KruisePodReady
