@@ -35,8 +35,7 @@ Handler: TypeAlias = Callable[[Change[T]], None]
 
 class Informers:
     def __init__(self, namespaces: tuple[str, ...]) -> None:
-        self.namespaces = namespaces or ("",)
-        self.caches = Caches(Store(self.namespaces), Store(self.namespaces), Store(), Store(self.namespaces))
+        self.caches = Caches(namespaces or ("",))
         self.tasks: list[asyncio.Task[None]] = []
         self._is_synced = False
         self._needed: list[AnyReflector] = []
@@ -91,8 +90,8 @@ class Informers:
             else:
                 nodes = start(NODES_WITH_IMAGES, caches.nodes, triggers.on_node, pulls.on_node)
                 self._of_image_pulls = [
-                    *start(IMAGE_PULL_JOBS, pulls.caches.jobs, pulls.on_job),
-                    *start(PULLERS, pulls.caches.pullers, pulls.on_puller),
+                    *start(IMAGE_PULL_JOBS, caches.jobs, pulls.on_job),
+                    *start(PULLERS, caches.pullers, pulls.on_puller),
                 ]
             self._needed = [
                 *nodes,

@@ -124,7 +124,6 @@ class Parts:
         informers = self.informers
         return ImagePullParts(
             self.client,
-            informers.namespaces,
             informers.caches,
             self.clock,
             self.metrics,

@@ -7,7 +7,7 @@ from math import inf
 
 from prometheus_client import Counter
 
-from controller.api.image_pull_job import ImagePullJob, ImagePullJobStatus, Puller, keeps_images, targets
+from controller.api.image_pull_job import ImagePullJob, ImagePullJobStatus, keeps_images, targets
 from controller.api.objects import Key
 from controller.api.pod import Pod, PodView
 from controller.api.selector import LabelSelector, as_text
@@ -25,7 +25,6 @@ from controller.reconcile.caches import Caches
 from controller.runtime.clock import Clock, elapsed
 from controller.runtime.expectations import OF_PODS, Expectations
 from controller.runtime.pacing import PacedPass, PacedQueue, Pacer
-from controller.runtime.store import Store
 from controller.runtime.workers import AT_ONCE, STALE_RETRY_SECONDS, Done, Outcome, Requeue, RequeueAfter, outcome
 from controller.runtime.workqueue import WorkItem
 
@@ -33,30 +32,19 @@ PODS_LISTED_SECONDS = 30.0
 """Seconds after which the pods of a podSelector are listed again."""
 
 
-class JobCaches:
-    def __init__(self, jobs: Store[ImagePullJob], pullers: Store[Puller], daemonsets: Caches) -> None:
-        self.jobs, self.pullers, self.daemonsets = jobs, pullers, daemonsets
-        self._by_job = pullers.index(lambda puller: Key(puller.namespace, puller.job))
+def nodes_of_rollout(caches: Caches, job: ImagePullJob) -> frozenset[str] | None:
+    """The nodes for which a rollout created the job; None if no rollout is known."""
+    owner = caches.daemonset_of(job)
+    if owner is None or not job.hash:
+        return None
+    return frozenset(nodes_with_other_revision(caches.pods_of(owner), job.hash))
 
-    def unfinished(self) -> list[ImagePullJob]:
-        return [job for job in self.jobs.values() if job.status is None or job.status.completion_time is None]
 
-    def pullers_of(self, job: Key) -> tuple[Puller, ...]:
-        """The pullers of the job with this key, even if the job is gone."""
-        return tuple(self._by_job.get(job).values())
-
-    def nodes_of_rollout(self, job: ImagePullJob) -> frozenset[str] | None:
-        """The nodes for which a rollout created the job; None if no rollout is known."""
-        owner = self.daemonsets.daemonset_of(job)
-        if owner is None or not job.hash:
-            return None
-        return frozenset(nodes_with_other_revision(self.daemonsets.pods_of(owner), job.hash))
-
-    def rollout_selector(self, job: ImagePullJob) -> LabelSelector | None:
-        """Selects the nodes that the job's rollout updates; None selects all."""
-        owner = self.daemonsets.daemonset_of(job)
-        rolling = owner.rolling_update if owner is not None else None
-        return rolling.selector if rolling is not None else None
+def rollout_selector(caches: Caches, job: ImagePullJob) -> LabelSelector | None:
+    """Selects the nodes that the job's rollout updates; None selects all."""
+    owner = caches.daemonset_of(job)
+    rolling = owner.rolling_update if owner is not None else None
+    return rolling.selector if rolling is not None else None
 
 
 def nodes_with_other_revision(pods: Iterable[Pod], revision_hash: str) -> Iterator[str]:
@@ -70,7 +58,7 @@ class JobReconciler:
     def __init__(
         self,
         client: Client,
-        caches: JobCaches,
+        caches: Caches,
         clock: Clock,
         pacer: Pacer[Key],
         instrumentation: Instrumentation,
@@ -113,12 +101,12 @@ class JobReconciler:
 
     def wake_owner(self, job: ImagePullJob) -> None:
         """Makes the DaemonSet whose rollout wants the job look again at which nodes wait."""
-        daemonset = self._caches.daemonsets.daemonset_of(job)
+        daemonset = self._caches.daemonset_of(job)
         if daemonset is not None and daemonset.waits_for_images:
             self._daemonset_queue.enqueue(daemonset.key, "soon", "images")
 
     def _keeps_images(self, name: str) -> bool:
-        node = self._caches.daemonsets.nodes.get(Key("", name))
+        node = self._caches.nodes.get(Key("", name))
         return node is None or keeps_images(node)
 
     def server_back(self) -> None:
@@ -161,7 +149,7 @@ class JobReconciler:
             await self._list_pods(job, job.spec.pod_selector, state)
 
     async def _list_pods(self, job: ImagePullJob, selector: LabelSelector, state: JobState) -> None:
-        found = self._caches.nodes_of_rollout(job)
+        found = nodes_of_rollout(self._caches, job)
         if found is None:
             try:
                 found = await _nodes_of_pods(self._client, job.namespace, selector)
@@ -172,12 +160,12 @@ class JobReconciler:
 
     def _decide(self, job: ImagePullJob, state: JobState) -> JobPlan:
         moment, caches, pullers = elapsed(), self._caches, self._caches.pullers_of(job.key)
-        first = caches.rollout_selector(job)
-        key = (caches.daemonsets.fleet, job.generation, state.pod_nodes, first)
+        first = rollout_selector(caches, job)
+        key = (caches.fleet, job.generation, state.pod_nodes, first)
         if _is_over(job, state):
             state.clear()
         elif state.targets_key != key:
-            nodes = tuple(caches.daemonsets.nodes.values())
+            nodes = tuple(caches.nodes.values())
             updated = state.pulled.intersection(node.name for node in nodes) if job.owner_uid else ()
             state.set_targets(targets(job, nodes, state.pod_nodes, first), key, updated)
         state.observe_pullers(job.spec.image, pullers, moment)

@@ -41,12 +41,11 @@ from controller.planner.pod_template import owner_reference
 from controller.planner.revisions import of_template, stored_current
 from controller.planner.rollout_state import budget_of
 from controller.planner.world import BeingPulled, Unpullable, Unpulled
-from controller.reconcile.caches import Cached, Caches, owner_key
+from controller.reconcile.caches import Cached, Caches
 from controller.reconcile.dependencies import Observer
 from controller.reconcile.state import DaemonSetStates
 from controller.runtime.clock import elapsed
 from controller.runtime.pacing import PacedQueue
-from controller.runtime.store import Store
 from controller.runtime.workers import Done, Outcome, Requeue, outcome
 from controller.runtime.workqueue import WorkItem
 
@@ -95,16 +94,14 @@ class RolloutJobs:
         self,
         client: Client,
         caches: Caches,
-        jobs: Store[ImagePullJob],
         reconciler: JobReconciler,
         observer: Observer,
         *,
         states: DaemonSetStates,
         daemonset_queue: PacedQueue[Key],
     ) -> None:
-        self._client, self._caches, self._jobs, self._observer = client, caches, jobs, observer
+        self._client, self._caches, self._observer = client, caches, observer
         self._reconciler, self._daemonset_states, self._daemonset_queue = reconciler, states, daemonset_queue
-        self._by_owner = jobs.index(owner_key)
         self._states: dict[str, _RolloutState] = {}
         """By DaemonSet uid."""
         self._removed: set[str] = set()
@@ -123,7 +120,7 @@ class RolloutJobs:
         existing = ((job.image, self._existing(daemonset, job)) for job in wanted.jobs)
         state.existed.update(image for image, job in existing if job is not None and state.can_use(job))
         try:
-            for job in list(self._by_owner.get((daemonset.namespace, daemonset.uid)).values()):
+            for job in self._caches.jobs_of(daemonset):
                 if not job.terminating and not (wanted.jobs and state.can_use(job)):
                     errors += await self._remove(client, daemonset, job)
             errors += await self._create_missing(client, daemonset, wanted, state)
@@ -154,7 +151,7 @@ class RolloutJobs:
 
     def moved(self, daemonset: DaemonSet) -> frozenset[str]:
         """The images that admission changes in new pods, as far as pullers show it."""
-        jobs = self._by_owner.get((daemonset.namespace, daemonset.uid)).values()
+        jobs = self._caches.jobs_of(daemonset)
         return frozenset([job.spec.image for job in jobs if self._reconciler.is_moved(job)])
 
     def job_seen(self, job: ImagePullJob) -> None:
@@ -183,7 +180,7 @@ class RolloutJobs:
 
     def _existing(self, daemonset: DaemonSet, job: WantedJob) -> ImagePullJob | None:
         """The job if it exists, is ours, and is not being deleted: then it pulls nothing more."""
-        found = self._jobs.get(Key(daemonset.namespace, job.name))
+        found = self._caches.jobs.get(Key(daemonset.namespace, job.name))
         if found is None or found.terminating or found.uid in self._removed:
             return None
         return found if found.owner_uid == daemonset.uid else None
@@ -200,7 +197,7 @@ class RolloutJobs:
             return []
         errors: list[ApiError] = []
         for job in missing:
-            former = self._jobs.get(Key(daemonset.namespace, job.name))
+            former = self._caches.jobs.get(Key(daemonset.namespace, job.name))
             is_removed = former is not None and former.uid in self._removed
             if former and is_removed and (failed := await self._remove(client, daemonset, former)):
                 errors += failed
@@ -219,7 +216,7 @@ class RolloutJobs:
             document = manifest(daemonset, wanted, job)
             await client.create(IMAGE_PULL_JOBS, daemonset.namespace, document, name=job.name)
         except ApiError as error:
-            present = self._jobs.get(Key(daemonset.namespace, job.name))
+            present = self._caches.jobs.get(Key(daemonset.namespace, job.name))
             verdict = classify(error).write
             if verdict is WriteVerdict.ALREADY_EXISTS and (
                 present is None or self._existing(daemonset, job) is not None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from math import inf
 
@@ -12,7 +12,7 @@ from controller.api.image_pull_job import ImagePullJob, Puller
 from controller.api.node import Node
 from controller.api.objects import Key
 from controller.api.revision import Revision
-from controller.imagepull.reconcile import JobCaches, JobReconciler
+from controller.imagepull.reconcile import JobReconciler
 from controller.imagepull.rollouts import RolloutJobs
 from controller.kube.client import Client
 from controller.observe.instrumentation import Instrumentation, PassLog
@@ -23,7 +23,7 @@ from controller.reconcile.reconcile import ImagePulls
 from controller.reconcile.state import DaemonSetStates
 from controller.runtime.clock import Clock, elapsed
 from controller.runtime.pacing import PacedQueue
-from controller.runtime.store import Change, Store
+from controller.runtime.store import Change
 from controller.runtime.workers import Handle, workers
 from controller.runtime.workqueue import WorkQueue
 
@@ -43,8 +43,7 @@ class ImagePullParts(ImagePulls):
     def __init__(
         self,
         client: Client,
-        namespaces: Sequence[str],
-        daemonsets: Caches,
+        caches: Caches,
         clock: Clock,
         metrics: Metrics,
         instrumentation: Instrumentation,
@@ -54,19 +53,16 @@ class ImagePullParts(ImagePulls):
         relist: Callable[[], None],
     ) -> None:
         """`states` and `queue` are those of the DaemonSets; `relist` lists jobs and pullers again."""
-        jobs, pullers = Store[ImagePullJob](namespaces), Store[Puller](namespaces)
-        self.caches = JobCaches(jobs, pullers, daemonsets)
         self.queue = PacedQueue[Key]()
         self.rollout_queue: WorkQueue[Key] = WorkQueue()
-        self._daemonsets, self._instrumentation = daemonsets, instrumentation
-        self._daemonset_queue = queue
+        self._caches, self._instrumentation, self._daemonset_queue = caches, instrumentation, queue
         self._caught_up = False
         self._waits_until = inf
         """The end of `STARTUP_SECONDS` (`elapsed`), after which rollouts do not wait for lagging caches."""
-        attempts = metrics.count_image_pulls(lambda: len(self.caches.unfinished()), lambda: len(self.caches.pullers))
+        attempts = metrics.count_image_pulls(lambda: len(caches.unfinished_jobs()), lambda: len(caches.pullers))
         self._reconciler = JobReconciler(
             client,
-            self.caches,
+            caches,
             clock,
             self.queue.pacer,
             instrumentation,
@@ -76,8 +72,7 @@ class ImagePullParts(ImagePulls):
         )
         self._rollouts = RolloutJobs(
             client,
-            daemonsets,
-            jobs,
+            caches,
             self._reconciler,
             instrumentation,
             states=states,
@@ -104,11 +99,11 @@ class ImagePullParts(ImagePulls):
         await caught_up()
         self._caught_up = True
         self._wake_waiting()
-        for job in self.caches.jobs.values():
+        for job in self._caches.jobs.values():
             self.queue.add(job.key, "start")
-        for puller in self.caches.pullers.values():
+        for puller in self._caches.pullers.values():
             self.queue.add(Key(puller.namespace, puller.job), "start")
-        for daemonset in self._daemonsets.daemonsets.values():
+        for daemonset in self._caches.daemonsets.values():
             self.rollout_queue.add(daemonset.key, "start")
         async with (
             _working(self.queue, self._reconciler, self._instrumentation.job_passes),
@@ -130,7 +125,7 @@ class ImagePullParts(ImagePulls):
         return self._rollouts.moved(daemonset)
 
     def _wake_waiting(self) -> None:
-        for daemonset in self._daemonsets.daemonsets.values():
+        for daemonset in self._caches.daemonsets.values():
             if daemonset.waits_for_images:
                 self._daemonset_queue.enqueue(daemonset.key, "soon", "images")
 
@@ -160,7 +155,7 @@ class ImagePullParts(ImagePulls):
             return
         if new is None:
             self._reconciler.node_gone(change.key.name)
-        for job in self.caches.unfinished():
+        for job in self._caches.unfinished_jobs():
             self.queue.enqueue(job.key, "lazy", f"node {change.key.name} changed")
 
     def on_daemonset(self, change: Change[DaemonSet]) -> None:
@@ -170,13 +165,13 @@ class ImagePullParts(ImagePulls):
 
     def on_revision(self, change: Change[Revision]) -> None:
         revision = change.new or change.old
-        owner = self._daemonsets.daemonset_of(revision) if revision is not None else None
+        owner = self._caches.daemonset_of(revision) if revision is not None else None
         if owner is not None:
             self.rollout_queue.add_after(owner.key, BATCH_SECONDS, "revision changed")
 
     def on_server_back(self) -> None:
         self._reconciler.server_back()
-        for job in self.caches.jobs.values():
+        for job in self._caches.jobs.values():
             self.queue.enqueue(job.key, "urgent", "server back")
 
 

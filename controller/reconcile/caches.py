@@ -1,12 +1,13 @@
-"""The four stores with their indexes, and what is computed once per generation or revision of a DaemonSet."""
+"""The stores with their indexes, and what is computed once per generation or revision of a DaemonSet."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Protocol
 
 from controller.api.daemonset import DaemonSet
+from controller.api.image_pull_job import ImagePullJob, Puller
 from controller.api.node import Node
 from controller.api.objects import Key, Value
 from controller.api.pod import Pod
@@ -47,29 +48,30 @@ def owner_key(dependent: Dependent) -> tuple[str, str] | None:
 
 
 class Caches:
-    def __init__(
-        self,
-        daemonsets: Store[DaemonSet],
-        pods: Store[Pod],
-        nodes: Store[Node],
-        revisions: Store[Revision],
-    ) -> None:
-        self.daemonsets, self.pods, self.nodes, self.revisions = daemonsets, pods, nodes, revisions
+    """The stores of this process. Those of ImagePullJobs stay empty unless the feature gate is on."""
+
+    def __init__(self, namespaces: Sequence[str] = ("",)) -> None:
+        self.daemonsets, self.pods = Store[DaemonSet](namespaces), Store[Pod](namespaces)
+        self.nodes, self.revisions = Store[Node](), Store[Revision](namespaces)
+        self.jobs, self.pullers = Store[ImagePullJob](namespaces), Store[Puller](namespaces)
         self.stores: dict[str, Store[DaemonSet] | Store[Pod] | Store[Node] | Store[Revision]] = {
-            DAEMONSETS.plural: daemonsets,
-            PODS.plural: pods,
-            NODES.plural: nodes,
-            REVISIONS.plural: revisions,
+            DAEMONSETS.plural: self.daemonsets,
+            PODS.plural: self.pods,
+            NODES.plural: self.nodes,
+            REVISIONS.plural: self.revisions,
         }
+        """Those that are always filled."""
         self._fleet: tuple[Node, ...] | None = None
-        nodes.follow(self._node_moved)
-        self._by_uid = daemonsets.index(lambda ds: ds.uid)
-        self._by_namespace = daemonsets.index(lambda ds: ds.namespace)
-        self._pods_by_owner = pods.index(owner_key)
-        self._pods_by_node = pods.index(lambda pod: pod.node if pod.owner_uid else None)
-        self._orphans = pods.index(lambda pod: None if pod.owner_uid else pod.namespace)
-        self._revisions_by_owner = revisions.index(owner_key)
-        self._orphan_revisions = revisions.index(lambda revision: None if revision.owner_uid else revision.namespace)
+        self.nodes.follow(self._node_moved)
+        self._by_uid = self.daemonsets.index(lambda ds: ds.uid)
+        self._by_namespace = self.daemonsets.index(lambda ds: ds.namespace)
+        self._pods_by_owner = self.pods.index(owner_key)
+        self._pods_by_node = self.pods.index(lambda pod: pod.node if pod.owner_uid else None)
+        self._orphans = self.pods.index(lambda pod: None if pod.owner_uid else pod.namespace)
+        self._revisions_by_owner = self.revisions.index(owner_key)
+        self._orphan_revisions = self.revisions.index(lambda one: None if one.owner_uid else one.namespace)
+        self._jobs_by_owner = self.jobs.index(owner_key)
+        self._pullers_by_job = self.pullers.index(lambda puller: Key(puller.namespace, puller.job))
 
     @property
     def fleet(self) -> tuple[Node, ...]:
@@ -112,6 +114,16 @@ class Caches:
 
     def revisions_of(self, daemonset: DaemonSet) -> tuple[Revision, ...]:
         return tuple(self._revisions_by_owner.get((daemonset.namespace, daemonset.uid)).values())
+
+    def jobs_of(self, daemonset: DaemonSet) -> tuple[ImagePullJob, ...]:
+        return tuple(self._jobs_by_owner.get((daemonset.namespace, daemonset.uid)).values())
+
+    def unfinished_jobs(self) -> list[ImagePullJob]:
+        return [job for job in self.jobs.values() if job.status is None or job.status.completion_time is None]
+
+    def pullers_of(self, job: Key) -> tuple[Puller, ...]:
+        """The pullers of the job with this key, even if the job is gone."""
+        return tuple(self._pullers_by_job.get(job).values())
 
     def aliveness(self, daemonset: DaemonSet) -> Callable[[str], bool]:
         """Returns a test for pod uids: whether the cache shows the pod, and not as terminating."""

@@ -36,7 +36,7 @@ def caches_of(
     nodes: Iterable[Node] = (),
     revisions: Iterable[Revision] = (),
 ) -> Caches:
-    caches = Caches(Store(), Store(), Store(), Store())
+    caches = Caches()
     fill(caches.daemonsets, daemonsets)
     fill(caches.pods, pods)
     fill(caches.nodes, nodes)

@@ -16,16 +16,11 @@ from typing import TypeVar
 
 import msgspec
 
-from controller.api.daemonset import DaemonSet
-from controller.api.node import Node
-from controller.api.pod import Pod
-from controller.api.revision import Revision
 from controller.kube.decode import Decoder, ErrorEvent
 from controller.kube.requests import NODES, PODS, W
 from controller.reconcile.caches import Caches
 from controller.runtime.store import Record, StoreWriter
 from controller.runtime.watch import Init
-from tests.beds.stores import open_store
 from tests.tools.bench import wire
 from tests.tools.bench.api import JSON
 from tests.tools.bench.proc import resident_mebibytes
@@ -45,15 +40,13 @@ def main(how: str, nodes: int, pods: int) -> None:
 
 def _ours(nodes: int, pods: int, measure: Callable[[], None]) -> Caches:
     """Measured with the nodes, and with the pods as well."""
-    node_writer, node_store = open_store(Node)
-    pod_writer, pod_store = open_store(Pod)
-    caches = Caches(open_store(DaemonSet)[1], pod_store, node_store, open_store(Revision)[1])
-    _fill(node_writer, Decoder(NODES), map(wire.node, range(nodes)))
+    caches = Caches()
+    _fill(caches.nodes.writers[""], Decoder(NODES), map(wire.node, range(nodes)))
     measure()
-    _fill(pod_writer, Decoder(PODS), _pods(nodes, pods))
+    _fill(caches.pods.writers[""], Decoder(PODS), _pods(nodes, pods))
     measure()
-    if len(caches.fleet) != nodes or len(pod_store) != pods:
-        raise AssertionError(f"{len(caches.fleet)} nodes and {len(pod_store)} pods are held")
+    if len(caches.fleet) != nodes or len(caches.pods) != pods:
+        raise AssertionError(f"{len(caches.fleet)} nodes and {len(caches.pods)} pods are held")
     return caches
 
 

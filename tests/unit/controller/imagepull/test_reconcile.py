@@ -9,9 +9,9 @@ from typing import NoReturn
 import pytest
 from msgspec.structs import replace
 
-from controller.api.image_pull_job import ImagePullJob, Puller
+from controller.api.image_pull_job import ImagePullJob
 from controller.api.objects import Key
-from controller.imagepull.reconcile import JobCaches, JobReconciler
+from controller.imagepull.reconcile import JobReconciler
 from controller.imagepull.rollouts import RolloutJobs, wanted_images
 from controller.imagepull.wiring import STARTUP_SECONDS
 from controller.kube.decode import Seen
@@ -24,7 +24,7 @@ from controller.runtime.workqueue import WorkItem
 from controller.settings import FeatureGates, Settings
 from controller.wiring import Parts
 from tests.beds.scripted import Answer, Script, Slow, ok
-from tests.beds.stores import open_store
+from tests.beds.stores import fill
 from tests.beds.virtual_time import now, virtual_time
 from tests.beds.worlds import NOW, OURS, ds, pod, revision
 from tests.unit.controller.imagepull.worlds import job
@@ -45,16 +45,14 @@ class Jobs:
 
     def __init__(self, passes: Passes, job: ImagePullJob, clock: Callable[[], float]) -> None:
         self.key, self.pacer, self.passes = job.key, Pacer[Key](), passes
-        (self._jobs, jobs), (self.pullers, pullers) = open_store(ImagePullJob), open_store(Puller)
         self.stored(job)
         self.metrics = Metrics(version="0")
-        known = passes.caches
         self.reconciler = JobReconciler(
             passes.acting.dependencies.client,
-            JobCaches(jobs, pullers, known),
+            passes.caches,
             clock,
             self.pacer,
-            instrumentation_of(self.metrics, known),
+            instrumentation_of(self.metrics, passes.caches),
             attempts=self.metrics.count_image_pulls(int, int),
             daemonset_queue=PacedQueue(),
             relist=lambda: None,
@@ -71,7 +69,7 @@ class Jobs:
         return await self.reconciler(taken, self.passes.woken.append)
 
     def stored(self, job: ImagePullJob) -> None:
-        self._jobs.apply(Seen(key=job.key, version=job.version, obj=job))
+        fill(self.passes.caches.jobs, [job])
 
 
 @virtual_time
@@ -126,15 +124,12 @@ async def test_a_list_of_other_pods_costs_a_rollout_no_job() -> None:
     nodes, revisions = [f"node-{number}" for number in range(9)], [revision("v1"), revision("v2", number=2)]
     pods = [pod(node, "v1") for node in nodes]
     passes = Passes(daemonset, pods=pods, revisions=revisions)
-    writer, jobs = open_store(ImagePullJob)
     wanted = wanted_images(daemonset, compiled(daemonset), revisions, pods)
     assert wanted is not None
     ours = replace(job(), name=wanted.jobs[0].name, owner_uid=OURS, hash="v2")
-    writer.apply(Seen(key=ours.key, version="7", obj=ours))
     rollouts = RolloutJobs(
         passes.acting.dependencies.client,
         passes.caches,
-        jobs,
         Jobs(passes, ours, lambda: NOW).reconciler,
         Observer(),
         states=passes.states,
