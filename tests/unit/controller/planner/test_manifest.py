@@ -180,3 +180,34 @@ def test_a_name_is_a_host_name_however_long_that_of_the_daemonset(name: str) -> 
     given = pod_name(replace(ds(), name=name), "node-0", (), None)
     assert len(given) <= 63
     assert given.rpartition("-")[0][-1] not in ".-"
+
+
+DISRUPTED = {"key": "karpenter.sh/disrupted", "operator": "Exists"}
+
+
+def is_daemon_to_cluster_autoscaler(pod: Any) -> bool:
+    owner = next(one for one in pod["metadata"]["ownerReferences"] if one["controller"])
+    marked = (pod["metadata"].get("annotations") or {}).get("cluster-autoscaler.kubernetes.io/daemonset-pod")
+    return bool(owner["kind"] == "DaemonSet" or marked == "true")
+
+
+def is_daemon_to_descheduler(pod: Any) -> bool:
+    return any(one["kind"] == "DaemonSet" for one in pod["metadata"]["ownerReferences"])
+
+
+def stays_for_karpenter(pod: Any) -> bool:
+    """It knows no daemon pods but those of apps/v1; of others those stay that tolerate its taint."""
+    owners = [(one["apiVersion"], one["kind"]) for one in pod["metadata"]["ownerReferences"]]
+    return ("apps/v1", "DaemonSet") in owners or DISRUPTED in pod["spec"]["tolerations"]
+
+
+@pytest.mark.parametrize(
+    ("pod", "to_karpenter"),
+    [(made(), False), (made(template("v1", tolerations=[DISRUPTED])), True)],
+    ids=["as it is", "with the toleration of docs/node-maintenance.md"],
+)
+def test_tools_that_empty_nodes_find_what_they_go_by(pod: Any, to_karpenter: bool) -> None:
+    """Their rules as docs/node-maintenance.md tells them, from their sources."""
+    assert is_daemon_to_cluster_autoscaler(pod)
+    assert is_daemon_to_descheduler(pod)
+    assert stays_for_karpenter(pod) is to_karpenter
