@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from enum import StrEnum
 from typing import Final, TypeAlias
 
-from controller.api.formats import IntOrPercent, counted
+from controller.api.formats import counted
 from controller.api.names import RESIZE_GATE
 from controller.api.objects import Value, fields_of, rfc3339
 from controller.inplace.change import InPlaceChange, NotPossible, changes_to
@@ -56,10 +56,9 @@ def warnings_of(snapshot: Snapshot, found: Forecast) -> tuple[ForecastWarning, .
 def _urgent(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
     nodes = [move.node for wave in found.waves for move in wave.moves if move.is_urgent]
     if nodes:
-        pods = counted(len(nodes), "old pod", "is")
-        they = "it is" if len(nodes) == 1 else "they are"
-        says = f"whatever {found.start.budget.limit} says"
-        yield Caution(text=f"{pods} not available: {they} replaced at once, {says}: {some(nodes)}")
+        pods, they = counted(len(nodes), "old pod", "is"), "it is" if len(nodes) == 1 else "they are"
+        how = f"{they} replaced at once, whatever {found.start.budget.limit} says"
+        yield Caution(text=f"{pods} not available: {how}: {some(nodes)}")
 
 
 def _selector(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
@@ -80,20 +79,17 @@ def _partition(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
     if not desired or not rollout.older or asked in (None, 0, "0%"):
         return
     if kept >= desired:
-        yield Caution(
-            text=f"partition {_all_kept(asked, kept, desired)}: nothing is updated",
-            hints=(command("set-partition", snapshot.key, "--update", "30%", to="to update 30% of the nodes"),),
-        )
+        nodes = counted(desired, "node")
+        if isinstance(asked, str):
+            words = f"{asked} of {nodes} = {kept} kept old"
+        elif kept == desired:
+            words = f"{kept} keeps the pods of all {nodes} OLD"
+        else:
+            words = f"{kept} keeps {counted(kept, 'pod')} OLD, but there are only {nodes}"
+        hint = command("set-partition", snapshot.key, "--update", "30%", to="to update 30% of the nodes")
+        yield Caution(text=f"partition {words}: nothing is updated", hints=(hint,))
     elif not kept:
         yield Caution(text=f"partition {asked} of {counted(desired, 'node')} = 0 kept old: every node is updated")
-
-
-def _all_kept(asked: IntOrPercent | None, kept: int, desired: int) -> str:
-    if isinstance(asked, str):
-        return f"{asked} of {counted(desired, 'node')} = {kept} kept old"
-    if kept == desired:
-        return f"{kept} keeps the pods of all {counted(desired, 'node')} OLD"
-    return f"{kept} keeps {counted(kept, 'pod')} OLD, but there are only {counted(desired, 'node')}"
 
 
 def _unplanned(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
@@ -154,21 +150,12 @@ def _hook(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
     held = [node.name for node in found.start.outdated if node.old is not None and handlers(node.old, hook)]
     if held:
         each = "the old pod of 1 node" if len(held) == 1 else f"the old pods of {counted(len(held), 'node')}"
-        yield Caution(
-            text=f"the preDelete hook holds {each}: {some(held)}",
-            hints=(
-                "the plan assumes that the hook releases each at once: a pod goes when what it names is removed",
-                *_prepared_pods(found),
-            ),
-        )
-
-
-def _prepared_pods(found: Forecast) -> Iterator[str]:
-    hook = found.start.world.daemonset.pre_delete
-    for node in found.start.outdated:
-        if node.old is not None and waits_for_hook(found.start, node.old):
-            since = f" since {rfc3339(node.old.held_since)}" if node.old.held_since is not None else ""
-            yield f"{node.name}: {node.old.name} waits{since} for {' and '.join(handlers(node.old, hook))} to go"
+        hints = ["the plan assumes that the hook releases each at once: a pod goes when what it names is removed"]
+        for pod in [node.old for node in found.start.outdated if node.old is not None]:
+            if waits_for_hook(found.start, pod):
+                since = f" since {rfc3339(pod.held_since)}" if pod.held_since is not None else ""
+                hints.append(f"{pod.node}: {pod.name} waits{since} for {' and '.join(handlers(pod, hook))} to go")
+        yield Caution(text=f"the preDelete hook holds {each}: {some(held)}", hints=tuple(hints))
 
 
 def _not_ready(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:

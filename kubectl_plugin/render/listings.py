@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from rich.text import Text
@@ -172,23 +172,16 @@ STYLES: Final = {"-": "red", "+": "green", " ": "cyan"}
 
 def comparison_text(comparison: Comparison, *, now: float, only_ascii: bool) -> Text:
     """The output is data: its lines must not be cut."""
-    lines = _comparison_lines(comparison, now, only_ascii) if comparison.changes else [_no_difference(comparison)]
+    sides, lines = (("---", comparison.old), ("+++", comparison.new)), list[Cell]()
+    if comparison.changes:
+        lines += [Text(f"{sign} {_side(comparison.name, side, now)}", style="bold") for sign, side in sides]
+        changed = change_lines(comparison.changes, only_ascii=only_ascii)
+        lines += [*(Text(line, style=STYLES[line[0]]) for line in changed), comparison.verdict]
+    else:
+        old, new = comparison.old.called, comparison.new.called
+        alike = f", both are {new}" if old == new else f" between {old} and {new}"
+        lines.append(f"{comparison.name}: no difference{alike}")
     return Text("\n").join(clean(line, only_ascii) for line in lines)
-
-
-def _comparison_lines(comparison: Comparison, now: float, only_ascii: bool) -> Iterator[Cell]:
-    for sign, side in (("---", comparison.old), ("+++", comparison.new)):
-        yield Text(f"{sign} {_side(comparison.name, side, now)}", style="bold")
-    for line in change_lines(comparison.changes, only_ascii=only_ascii):
-        yield Text(line, style=STYLES[line[0]])
-    yield comparison.verdict
-
-
-def _no_difference(comparison: Comparison) -> str:
-    old, new = comparison.old.called, comparison.new.called
-    if old == new:
-        return f"{comparison.name}: no difference, both are {new}"
-    return f"{comparison.name}: no difference between {old} and {new}"
 
 
 def _side(name: str, side: ComparedSide, now: float) -> str:

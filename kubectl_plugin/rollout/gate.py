@@ -81,8 +81,9 @@ def why_blocked(seen: Survey, steps: Steps | None, *, soak: float) -> PromotionB
     waits = filter(None, (seen.standing.refused, awaited_nodes_words(seen)))
     unfinished = f"{step} is not finished: {', '.join((nodes, *failing, *waits))}"
     why, text = PromotionBlockReason.UNFINISHED, unfinished
-    if seen.snapshot.unread:
-        why, text = PromotionBlockReason.BLIND, f"cannot see whether {step} is finished: {_missing(seen)}"
+    if unread := [one.what for one in seen.snapshot.unread]:
+        kinds = " and ".join(filter(None, (", ".join(unread[:-1]), unread[-1])))
+        why, text = PromotionBlockReason.BLIND, f"cannot see whether {step} is finished: no right to list {kinds}"
     elif not seen.standing.observed:
         why = PromotionBlockReason.UNSEEN
         text = f"the controller has not acted on the newest change of {name} yet"
@@ -106,12 +107,6 @@ def why_blocked(seen: Survey, steps: Steps | None, *, soak: float) -> PromotionB
     else:
         return None
     return PromotionBlock(why=why, text=text)
-
-
-def _missing(seen: Survey) -> str:
-    """`no right to list nodes and pods`."""
-    *others, last = (one.what for one in seen.snapshot.unread)
-    return "no right to list " + " and ".join((*([", ".join(others)] if others else []), last))
 
 
 def quiet_since(seen: Survey) -> float:

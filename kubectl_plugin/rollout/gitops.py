@@ -21,13 +21,6 @@ from controller.api.objects import (
 )
 from kubectl_plugin.rollout.snapshot import Snapshot
 
-ARGO_TRACKING = "argocd.argoproj.io/tracking-id"
-INSTANCE = "app.kubernetes.io/instance"
-FLUX_KUSTOMIZATION = "kustomize.toolkit.fluxcd.io/name"
-FLUX_RELEASE = "helm.toolkit.fluxcd.io/name"
-MANAGED_BY = "app.kubernetes.io/managed-by"
-HELM_RELEASE = "meta.helm.sh/release-name"
-
 
 class _Manager(Value):
     text: str
@@ -56,15 +49,13 @@ def _manager(document: JSONObject, owners: Iterable[OwnerReference]) -> _Manager
     labels, annotations = texts_in(fields.get("labels")), texts_in(fields.get("annotations"))
     if (found := _git(labels, annotations, fields.get("managedFields"))) is not None:
         return found
-    release = annotations.get(HELM_RELEASE, "")
-    if release or labels.get(MANAGED_BY) == "Helm":
+    release = annotations.get("meta.helm.sh/release-name", "")
+    if release or labels.get("app.kubernetes.io/managed-by") == "Helm":
         text = f'Helm release "{release}"' if release else "Helm"
         return _Manager(text=text, risk="the next upgrade may revert this", where="in the chart's values")
-    listed = sorted(filter(_may_manage, owners), key=lambda one: not one.controller)
-    if not listed:
-        return None
-    owner = f'{listed[0].kind} "{listed[0].name}"'
-    return _Manager(text=owner, risk="its controller may revert this", where="there")
+    for owner in sorted(filter(_may_manage, owners), key=lambda one: not one.controller):
+        return _Manager(text=f'{owner.kind} "{owner.name}"', risk="its controller may revert this", where="there")
+    return None
 
 
 def _may_manage(owner: OwnerReference) -> bool:
@@ -75,14 +66,14 @@ def _may_manage(owner: OwnerReference) -> bool:
 
 
 def _git(labels: Mapping[str, str], annotations: Mapping[str, str], managed_fields: JSON) -> _Manager | None:
-    app = annotations.get(ARGO_TRACKING, "").partition(":")[0]
+    app = annotations.get("argocd.argoproj.io/tracking-id", "").partition(":")[0]
     if not app and any(str(one.get("manager")).startswith("argocd") for one in items_of(managed_fields)):
-        app = labels.get(INSTANCE, "")
+        app = labels.get("app.kubernetes.io/instance", "")
     if app:
         return _Manager(text=f'Argo CD app "{app}"', risk="self-heal may revert this", where="in Git")
-    for key, kind in ((FLUX_KUSTOMIZATION, "Kustomization"), (FLUX_RELEASE, "HelmRelease")):
-        if labels.get(key):
-            text = f'Flux {kind} "{labels[key]}"'
+    for tool, kind in (("kustomize", "Kustomization"), ("helm", "HelmRelease")):
+        if name := labels.get(f"{tool}.toolkit.fluxcd.io/name"):
+            text = f'Flux {kind} "{name}"'
             return _Manager(text=text, risk="its next reconciliation may revert this", where="in Git")
     return None
 
@@ -154,9 +145,6 @@ def _pause_written(meta: JSONObject) -> float:
 
 def paused_words(snapshot: Snapshot) -> str:
     """`paused by alice: "CVE triage"`; empty if not paused."""
-    if not snapshot.daemonset.paused:
-        return ""
-    pause = pause_of(snapshot)
-    if pause is None:
-        return "paused"
+    if (pause := pause_of(snapshot)) is None:
+        return "paused" if snapshot.daemonset.paused else ""
     return f"paused by {pause.by or 'somebody'}" + (f': "{pause.reason}"' if pause.reason else "")

@@ -156,6 +156,7 @@ class RolloutStatus(Value, dict=True, gc=True):
     def document(self) -> RolloutDocument:
         """The output of `status -o json`; some fields are empty without the nodes, but the counts add up."""
         daemonset, seen, recorded = self.daemonset, self.survey, self.survey.recorded
+        rolling = daemonset.rolling_update
         limits = seen.rollout.budget if seen.by_nodes is not None else _limits_of(daemonset, self.counts.desired)
         reason = reason_of(seen) if seen.by_nodes is not None else PhaseReason(word="AsStated", text=self.why)
         return RolloutDocument(
@@ -170,7 +171,15 @@ class RolloutStatus(Value, dict=True, gc=True):
             message=reason.text,
             revision=RevisionNumbers(current=seen.current, hash=seen.hash, previous=seen.previous_number),
             images=_images(seen),
-            strategy=_strategy(self.snapshot, limits),
+            strategy=Strategy(
+                type=daemonset.spec.update_strategy.type or "RollingUpdate",
+                rolling_update_type=(rolling.rolling_update_type or "Standard") if rolling else None,
+                max_unavailable=limits.max_unavailable,
+                max_surge=limits.max_surge,
+                partition=limits.partition,
+                paused=daemonset.paused,
+                selector=value_at(self.snapshot.document, "spec", "updateStrategy", "rollingUpdate", "selector"),
+            ),
             nodes=self.counts,
             budget=self._budget(limits),
             groups=_groups(seen) if self.snapshot.nodes is not None else (),
@@ -241,19 +250,6 @@ def _limits_of(daemonset: DaemonSet, desired: int) -> Budget:
         return budget_of(daemonset, desired)
     except ValueError:
         return Budget(desired=desired, max_unavailable=0, max_surge=0, partition=0, burst=0)
-
-
-def _strategy(snapshot: Snapshot, budget: Budget) -> Strategy:
-    daemonset, rolling = snapshot.daemonset, snapshot.daemonset.rolling_update
-    return Strategy(
-        type=daemonset.spec.update_strategy.type or "RollingUpdate",
-        rolling_update_type=(rolling.rolling_update_type or "Standard") if rolling else None,
-        max_unavailable=budget.max_unavailable,
-        max_surge=budget.max_surge,
-        partition=budget.partition,
-        paused=daemonset.paused,
-        selector=value_at(snapshot.document, "spec", "updateStrategy", "rollingUpdate", "selector"),
-    )
 
 
 def _lacks_words(problem: Problem) -> bool:

@@ -271,9 +271,7 @@ def test_each_difference_and_what_it_is_in_a_few_words(
         lambda spec: None,
         lambda spec: spec.update(dnsPolicy="ClusterFirst", volumes=[*spec["volumes"]], affinity=None),
         lambda spec: spec.update(hostNetwork=False, imagePullSecrets=[], securityContext={}),
-        lambda spec: agent(spec).update(
-            imagePullPolicy="IfNotPresent", terminationMessagePath="/dev/termination-log"
-        ),
+        lambda spec: agent(spec).update(imagePullPolicy="IfNotPresent", terminationMessagePolicy="File"),
         lambda spec: agent(spec)["resources"]["limits"].update(cpu="0.1"),
         lambda spec: agent(spec)["ports"][0].update(protocol="TCP", hostPort=0),
         lambda spec: spec["volumes"][0]["secret"].update(defaultMode=420),
