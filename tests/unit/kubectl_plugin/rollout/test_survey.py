@@ -44,6 +44,9 @@ def test_what_an_old_pod_waits_for(changes: dict[str, Any], name: str, state: No
     assert words.startswith(why)
 
 
+YOUNG = pod("node-0", "v2", ready=None, created=ago(9))
+
+
 def test_with_on_delete_old_pods_wait_for_somebody() -> None:
     surveyed = survey(snapshot(ds("v2", on_delete=True), pods=everywhere(2), nodes=2))
     assert row(surveyed, "node-0") == (NodeState.NEXT, "OnDelete: when its pod is deleted")
@@ -53,16 +56,10 @@ def test_with_on_delete_old_pods_wait_for_somebody() -> None:
 @pytest.mark.parametrize(
     ("new", "state", "why"),
     [
-        (
-            detail(pod("node-0", "v2", ready=None), container(ready=False, waiting="ImagePullBackOff")),
-            NodeState.FAILING,
-            "ImagePullBackOff",
-        ),
+        (detail(YOUNG, container(ready=False, waiting="ErrImagePull")), NodeState.FAILING, "ErrImagePull"),
         (detail(failed("node-0", "v2"), reason="Evicted"), NodeState.FAILING, "Evicted"),
         (
-            detail(
-                pod("node-0", "v2", ready=None, created=ago(9)), container(ready=False, waiting="ContainerCreating")
-            ),
+            detail(YOUNG, container(ready=False, waiting="ContainerCreating")),
             NodeState.UPDATING,
             "main ContainerCreating, 9s",
         ),
@@ -173,34 +170,28 @@ def test_without_the_right_to_list_nodes_those_with_pods_stand_for_all() -> None
     assert [one.state for one in surveyed.rows] == [NodeState.UPDATED] * 3
 
 
+def condition(reason: str, *, kind: str = "Degraded", generation: int = 1) -> dict[str, Any]:
+    return {"type": kind, "status": "True", "reason": reason, "message": "no", "observedGeneration": generation}
+
+
 def test_a_refused_template_is_believed_although_only_the_controller_asked() -> None:
-    condition = {
-        "type": "Degraded",
-        "status": "True",
-        "reason": "TemplateRefused",
-        "message": "no privileged pods here",
-        "observedGeneration": 1,
-    }
-    daemonset = observed(ds("v2"), conditions=(condition,))
+    daemonset = observed(ds("v2"), conditions=(condition("TemplateRefused"),))
     surveyed = survey(of_world(world(daemonset, pods=everywhere(2), nodes=2)))
-    assert surveyed.phase is Phase.STALLED
-    assert surveyed.standing.refused == "no privileged pods here"
+    assert (surveyed.phase, surveyed.standing.refused) == (Phase.STALLED, "no")
     edited = replace(daemonset, generation=2)
     assert survey(of_world(world(edited, pods=everywhere(2), nodes=2))).phase is Phase.PENDING
 
 
 @pytest.mark.parametrize(("reason", "phase"), [("TemplateRefused", Phase.HELD), ("InvalidSpec", Phase.STALLED)])
 def test_a_refused_template_stops_nothing_that_does_not_wait_for_it(reason: str, phase: Phase) -> None:
-    condition = {"type": "Degraded", "status": "True", "reason": reason, "message": "no", "observedGeneration": 1}
-    kept = observed(ds("v2", partition=2), conditions=(condition,))
+    kept = observed(ds("v2", partition=2), conditions=(condition(reason),))
     assert survey(of_world(world(kept, pods=everywhere(2), nodes=2))).phase is phase
 
 
 @pytest.mark.parametrize(("kind", "generation"), [("TheirOwn", 1), ("Degraded", 0)])
 def test_only_what_the_controller_says_of_this_very_spec_makes_it_unusable(kind: str, generation: int) -> None:
-    refused = {"type": "Degraded", "status": "True", "reason": "TemplateRefused", "observedGeneration": 1}
-    other = {"type": kind, "status": "True", "reason": "InvalidSpec", "observedGeneration": generation}
-    conditions = (refused, other) if kind != "Degraded" else (other,)
+    other = condition("InvalidSpec", kind=kind, generation=generation)
+    conditions = (condition("TemplateRefused"), other) if kind != "Degraded" else (other,)
     assert not is_unusable(observed(ds("v2"), conditions=conditions))
 
 
