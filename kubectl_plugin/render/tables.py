@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
 
-from rich.cells import cell_len
 from rich.live import Live
 from rich.text import Text
 
@@ -146,33 +145,35 @@ def table(
     """`width`: columns of the terminal, which cuts lines that are still too long; None: never cut, as with -o wide
     (print it with `soft_wrap=True`). `only_ascii`: other characters become question marks. `room`: columns reserved
     for the last column."""
-    cells = {column: [column.cell(row) for row in rows] for column in columns}
+    cells = {
+        column: [Text(column.header, style="bold"), *(clean(column.cell(row), only_ascii) for row in rows)]
+        for column in columns
+    }
+    widths = {column: max(column.fixed, *(cell.cell_len for cell in its)) for column, its in cells.items()}
     if width is not None:
-        cells = _without_the_expendable(cells, width, room)
-    lines = [[Text(one.header, style="bold") for one in cells]]
-    lines += [[clean(cell, only_ascii) for cell in row] for row in zip(*cells.values(), strict=True)]
-    widths = [_needed(column, its) for column, its in zip(cells, zip(*lines, strict=True), strict=True)]
-    if width is not None:
-        widths = _narrowed([*cells], widths, width)
-    return Text("\n").join(_line([*cells], line, widths, only_ascii) for line in lines)
+        _drop_the_expendable(widths, width, room)
+        _narrow(widths, width)
+    lines = zip(*(cells[column] for column in widths), strict=True)
+    return Text("\n").join(_line(widths, line, only_ascii) for line in lines)
 
 
-def _without_the_expendable(
-    cells: Mapping[Column[Row], list[Cell]], width: int, room: int
-) -> dict[Column[Row], list[Cell]]:
+def _drop_the_expendable(widths: dict[Column[Row], int], width: int, room: int) -> None:
     """Keeps the last column: its reason matters more than what other verbs also show."""
-    needed = {column: _needed(column, its) for column, its in cells.items()}
-    *kept, last = cells
-    for column in sorted((one for one in kept if one.expendable), key=lambda one: one.expendable):
-        if sum(needed[one] + len(GAP) for one in kept) + min(needed[last], room) <= width:
+    *others, last = widths
+    for column in sorted((one for one in others if one.expendable), key=lambda one: one.expendable):
+        before_last = sum(widths.values()) - widths[last] + len(GAP) * (len(widths) - 1)
+        if before_last + min(widths[last], room) <= width:
             break
-        kept.remove(column)
-    return {column: cells[column] for column in (*kept, last)}
+        del widths[column]
 
 
-def _needed(column: Column[Row], cells: Sequence[Cell]) -> int:
-    widest = max((cell_len(cell) if isinstance(cell, str) else cell.cell_len for cell in cells), default=0)
-    return max(len(column.header), column.fixed, widest)
+def _narrow(widths: dict[Column[Row], int], width: int) -> None:
+    excess = sum(widths.values()) + len(GAP) * (len(widths) - 1) - width
+    for column in reversed([*widths]):
+        if column.least is not None and excess > 0:
+            given = min(excess, max(widths[column] - max(column.least, len(column.header)), 0))
+            widths[column] -= given
+            excess -= given
 
 
 def clean(cell: Cell, only_ascii: bool) -> Text:
@@ -198,23 +199,12 @@ def _shown(character: str, only_ascii: bool) -> str:
     return "?" if only_ascii and not character.isascii() else character
 
 
-def _narrowed(columns: Sequence[Column[Row]], widths: Sequence[int], width: int) -> list[int]:
-    result = list(widths)
-    excess = sum(widths) + len(GAP) * (len(columns) - 1) - width
-    for index, column in reversed(list(enumerate(columns))):
-        if column.least is not None and excess > 0:
-            given = min(excess, max(result[index] - max(column.least, len(column.header)), 0))
-            result[index] -= given
-            excess -= given
-    return result
-
-
-def _line(columns: Sequence[Column[Row]], cells: Sequence[Text], widths: Sequence[int], only_ascii: bool) -> Text:
+def _line(widths: Mapping[Column[Row], int], cells: Sequence[Text], only_ascii: bool) -> Text:
     line = Text()
-    for index, (column, cell, width) in enumerate(zip(columns, cells, widths, strict=True)):
+    for cell, (column, width) in zip(cells, widths.items(), strict=True):
         shown = cut(cell, width, only_ascii)
         padding = " " * (width - shown.cell_len)
-        line.append(GAP if index else "").append(padding if column.right else "")
+        line.append(GAP if line else "").append(padding if column.right else "")
         line.append_text(shown).append("" if column.right else padding)
     line.rstrip()
     return line
