@@ -21,7 +21,7 @@ from kubectl_plugin.errors import CommandError, ExitCode
 from kubectl_plugin.rollout.gitops import LAST_ACTION, PAUSE, LastAction, last_action, noted_pause
 from kubectl_plugin.rollout.in_place import Moves, planned_moves, unasked_words, ways_of
 from kubectl_plugin.rollout.snapshot import CHANGE_CAUSE, Snapshot
-from kubectl_plugin.rollout.world_of import world_of
+from kubectl_plugin.rollout.survey import world_of
 from kubectl_plugin.wording import between, command
 
 

@@ -20,10 +20,10 @@ from kubectl_plugin.changes.edit import (
     settings_of,
 )
 from kubectl_plugin.errors import CommandError, ExitCode
+from kubectl_plugin.rollout.history import way_back
 from kubectl_plugin.rollout.snapshot import Snapshot
 from kubectl_plugin.rollout.steps import STEPS_ANNOTATION, Steps, steps_of
 from kubectl_plugin.rollout.survey import survey
-from kubectl_plugin.rollout.way_back import way_back
 from kubectl_plugin.wording import between, command, new_nodes
 
 

@@ -28,10 +28,9 @@ from kubectl_plugin.changes.edit import (
     rollout_after,
     template_gone_back_to,
 )
-from kubectl_plugin.rollout.history import live_revision
+from kubectl_plugin.rollout.history import age_and_images, different_revisions, live_revision
 from kubectl_plugin.rollout.in_place import Moves, planned_moves, ways_of
 from kubectl_plugin.rollout.snapshot import RevisionDetail, Snapshot
-from kubectl_plugin.rollout.way_back import age_and_images, different_revisions
 from kubectl_plugin.wording import command
 
 

@@ -45,7 +45,7 @@ from kubectl_plugin.forecast.report import DryRunAnswer
 from kubectl_plugin.forecast.warnings import CheckResult
 from kubectl_plugin.options import KUBECTL
 from kubectl_plugin.rollout.snapshot import Snapshot, Unread
-from kubectl_plugin.rollout.world_of import world_of
+from kubectl_plugin.rollout.survey import world_of
 
 NO_RIGHT: Final = ("cannot create resource", "cannot set blockOwnerDeletion")
 """RBAC's refusals; a refusal by an admission policy is about the pod itself."""

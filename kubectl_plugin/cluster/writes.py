@@ -26,7 +26,7 @@ from kubectl_plugin.errors import CommandError, ExitCode
 from kubectl_plugin.rollout.gitops import LastAction
 from kubectl_plugin.rollout.images import images_of, short_image
 from kubectl_plugin.rollout.snapshot import Snapshot
-from kubectl_plugin.rollout.world_of import world_of
+from kubectl_plugin.rollout.survey import world_of
 from kubectl_plugin.terminal import Terminal
 from kubectl_plugin.wording import command, new_nodes
 

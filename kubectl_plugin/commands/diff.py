@@ -13,9 +13,16 @@ from kubectl_plugin.errors import ExitCode, UsageError
 from kubectl_plugin.options import DiffOptions as Asked
 from kubectl_plugin.render.listings import comparison_text
 from kubectl_plugin.rollout import history
-from kubectl_plugin.rollout.history import ComparedSide, called, file_side, live_side, revision_side
+from kubectl_plugin.rollout.history import (
+    ComparedSide,
+    called,
+    file_side,
+    live_side,
+    other_revisions,
+    revision_side,
+    target_of,
+)
 from kubectl_plugin.rollout.snapshot import Snapshot
-from kubectl_plugin.rollout.way_back import other_revisions, target_of
 
 
 async def diff(invocation: Invocation, asked: Asked) -> int:

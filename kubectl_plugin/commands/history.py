@@ -8,10 +8,9 @@ from kubectl_plugin.errors import CommandError
 from kubectl_plugin.flags import Output
 from kubectl_plugin.options import HistoryOptions
 from kubectl_plugin.render.listings import history_table, revision_text
-from kubectl_plugin.rollout.history import RevisionRow, history_document, revision_document
+from kubectl_plugin.rollout.history import RevisionRow, history_document, revision_document, target_of
 from kubectl_plugin.rollout.history import history as rows_of
 from kubectl_plugin.rollout.snapshot import Snapshot
-from kubectl_plugin.rollout.way_back import target_of
 
 
 async def history(invocation: Invocation, asked: HistoryOptions) -> int:

@@ -28,8 +28,8 @@ from kubectl_plugin.errors import CommandError, ExitCode, UsageError
 from kubectl_plugin.options import ActingOptions
 from kubectl_plugin.options import PromoteOptions as Asked
 from kubectl_plugin.rollout.gate import PromotionBlock, PromotionBlockReason, why_blocked
+from kubectl_plugin.rollout.history import way_back
 from kubectl_plugin.rollout.survey import Survey, survey
-from kubectl_plugin.rollout.way_back import way_back
 from kubectl_plugin.units import int_or_percent, seconds_of
 from kubectl_plugin.wording import command
 

@@ -27,8 +27,8 @@ from kubectl_plugin.commands.change_flow import (
 from kubectl_plugin.errors import UsageError
 from kubectl_plugin.options import RollbackOptions as Asked
 from kubectl_plugin.rollout.diff import change_lines, differences
+from kubectl_plugin.rollout.history import other_revisions, target_of
 from kubectl_plugin.rollout.snapshot import RevisionDetail, Snapshot
-from kubectl_plugin.rollout.way_back import other_revisions, target_of
 
 
 async def rollback(invocation: Invocation, asked: Asked) -> int:

@@ -24,10 +24,14 @@ from controller.planner.plan import Plan, plan
 from controller.planner.rollout_state import RolloutState, rollout_state
 from controller.planner.status import Status
 from controller.planner.world import BackoffKey, TemplateRefused, World, predecessor
-from kubectl_plugin.forecast.moves import How, NodeMove, Wave, node_moves, one_per_node
 from kubectl_plugin.forecast.simulate import (
+    How,
     NeverReady,
+    NodeMove,
+    Wave,
     is_not_ready,
+    node_moves,
+    one_per_node,
     with_drains_under_way,
     world_after,
     world_after_waiting,

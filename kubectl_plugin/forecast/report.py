@@ -26,8 +26,7 @@ from controller.planner.world import TemplateRefused, World
 from kubectl_plugin.changes.edit import number_of
 from kubectl_plugin.errors import CommandError
 from kubectl_plugin.forecast.forecast import Forecast, Tell, forecast, left_to_update
-from kubectl_plugin.forecast.moves import How
-from kubectl_plugin.forecast.simulate import port_waiters, world_after_waiting
+from kubectl_plugin.forecast.simulate import How, port_waiters, world_after_waiting
 from kubectl_plugin.forecast.warnings import CheckResult, ForecastWarning, warnings_of
 from kubectl_plugin.rollout.document import document
 from kubectl_plugin.rollout.gate import with_partition
@@ -35,8 +34,7 @@ from kubectl_plugin.rollout.in_place import Ways, ways_of
 from kubectl_plugin.rollout.nodes import NodeRow, failure_of
 from kubectl_plugin.rollout.snapshot import PodDetail, Snapshot
 from kubectl_plugin.rollout.steps import Steps, steps_of
-from kubectl_plugin.rollout.survey import Survey, condition, survey
-from kubectl_plugin.rollout.world_of import world_of
+from kubectl_plugin.rollout.survey import Survey, condition, survey, world_of
 
 _LAST: Final = 5
 """Older pods may have had other images."""

@@ -13,8 +13,8 @@ from controller.api.daemonset import Phase
 from controller.api.formats import counted
 from controller.planner.conditions import some
 from controller.planner.explanation import NodeState
-from kubectl_plugin.forecast.moves import How, Wave
 from kubectl_plugin.forecast.report import Later, RolloutPlan
+from kubectl_plugin.forecast.simulate import How, Wave
 from kubectl_plugin.forecast.warnings import CheckResult
 from kubectl_plugin.render.tables import BAD, DIM, LABEL, clean, cut
 from kubectl_plugin.rollout.nodes import NodeRow

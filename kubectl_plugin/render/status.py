@@ -22,7 +22,7 @@ from kubectl_plugin.render.tables import clean, cut
 from kubectl_plugin.rollout.diff import differences
 from kubectl_plugin.rollout.document import Problem, RolloutDocument
 from kubectl_plugin.rollout.gate import release_of
-from kubectl_plugin.rollout.history import summary
+from kubectl_plugin.rollout.history import summary, verb_to_go_back
 from kubectl_plugin.rollout.images import images_of, short_beside, short_image
 from kubectl_plugin.rollout.nodes import NodeRow
 from kubectl_plugin.rollout.reasons import (
@@ -34,7 +34,6 @@ from kubectl_plugin.rollout.reasons import (
 )
 from kubectl_plugin.rollout.snapshot import counts_of, failure_lines
 from kubectl_plugin.rollout.status import DONE, RolloutStatus
-from kubectl_plugin.rollout.way_back import verb_to_go_back
 from kubectl_plugin.terminal import WIDEST, Terminal
 from kubectl_plugin.units import short_duration
 from kubectl_plugin.wording import between, command, for_cluster

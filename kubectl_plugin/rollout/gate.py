@@ -15,8 +15,7 @@ from controller.planner.rollout_state import rollout_state
 from kubectl_plugin.rollout.reasons import awaited_nodes_words, reason_of
 from kubectl_plugin.rollout.status import is_degraded_for_long
 from kubectl_plugin.rollout.steps import Steps
-from kubectl_plugin.rollout.survey import Survey
-from kubectl_plugin.rollout.world_of import world_of
+from kubectl_plugin.rollout.survey import Survey, world_of
 from kubectl_plugin.units import short_duration
 
 

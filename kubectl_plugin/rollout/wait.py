@@ -10,9 +10,9 @@ from controller.api.daemonset import Phase
 from controller.api.formats import counted
 from controller.api.objects import Value
 from kubectl_plugin.errors import CommandError, ExitCode
+from kubectl_plugin.rollout.history import way_back
 from kubectl_plugin.rollout.images import images_of, short_image
 from kubectl_plugin.rollout.status import RolloutStatus, is_degraded_for_long
-from kubectl_plugin.rollout.way_back import way_back
 from kubectl_plugin.units import short_duration
 from kubectl_plugin.wording import command
 

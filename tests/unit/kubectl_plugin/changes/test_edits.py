@@ -24,8 +24,8 @@ from kubectl_plugin.changes.partition import Goal, promote, set_partition
 from kubectl_plugin.changes.pausing import pause, restart, resume
 from kubectl_plugin.changes.rollback import RollbackWish, roll_back
 from kubectl_plugin.rollout.gitops import LAST_ACTION, LastAction, action, last_action
+from kubectl_plugin.rollout.history import target_of
 from kubectl_plugin.rollout.snapshot import CHANGE_CAUSE, Snapshot, Unread
-from kubectl_plugin.rollout.way_back import target_of
 from tests.beds.worlds import NOW, served, template
 from tests.unit.kubectl_plugin.changes.documents import live, rolling, seen
 

@@ -23,8 +23,8 @@ from kubectl_plugin.changes.rollback import (
     roll_back,
 )
 from kubectl_plugin.errors import CommandError
+from kubectl_plugin.rollout.history import target_of
 from kubectl_plugin.rollout.snapshot import Snapshot, Unread
-from kubectl_plugin.rollout.way_back import target_of
 from tests.beds.snapshots import detail
 from tests.beds.worlds import OURS, numbered, pod, revision, served, template
 from tests.unit.kubectl_plugin.changes.documents import ON_DELETE, live, rolling, seen

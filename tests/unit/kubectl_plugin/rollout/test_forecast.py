@@ -16,7 +16,7 @@ from controller.planner.plan import Plan, plan
 from controller.planner.world import World
 from kubectl_plugin.forecast import forecast as module
 from kubectl_plugin.forecast.forecast import Forecast, forecast, repeated
-from kubectl_plugin.forecast.moves import AT_ONCE, How, Wave
+from kubectl_plugin.forecast.simulate import AT_ONCE, How, Wave
 from tests.beds.worlds import (
     NOW,
     ago,

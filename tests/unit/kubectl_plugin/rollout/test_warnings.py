@@ -13,7 +13,7 @@ from controller.api.objects import JSONObject
 from controller.api.pod import Pod
 from kubectl_plugin.forecast.forecast import forecast
 from kubectl_plugin.forecast.warnings import QUESTIONS, warnings_of
-from kubectl_plugin.rollout.world_of import world_of
+from kubectl_plugin.rollout.survey import world_of
 from tests.beds.snapshots import snapshot
 from tests.beds.worlds import ds, everywhere, node, numbered, pod, revision, served, taint, template
 
