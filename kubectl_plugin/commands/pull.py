@@ -23,7 +23,7 @@ from kubectl_plugin.errors import CommandError, ExitCode
 from kubectl_plugin.options import DryRun
 from kubectl_plugin.options import PullOptions as Asked
 from kubectl_plugin.render.listings import pull_table
-from kubectl_plugin.rollout.snapshot import NodePull, PullProgress, PullStage, counts_of, failure_lines, stated_counts
+from kubectl_plugin.rollout.snapshot import NodePull, PullProgress, PullStage, failure_lines
 from kubectl_plugin.units import int_or_percent
 from kubectl_plugin.wording import command
 
@@ -107,7 +107,7 @@ class _PullWatch:
         with table_screen(self._invocation) as screen:
             ended = await self._until_over(screen)
         if not self._invocation.terminal.on_screen:
-            self._invocation.terminal.say(_counts_words(ended))
+            self._invocation.terminal.say(ended.counts.words())
         self._invocation.terminal.say(*(f"  {line}" for line in failure_lines(ended.by_node())))
         return self._exit_code(ended)
 
@@ -123,7 +123,7 @@ class _PullWatch:
             if found.over:
                 return found
             if self._deadline.seconds_left <= 0:
-                so_far = "; ".join(filter(None, (_counts_words(found), found.refusal)))
+                so_far = "; ".join(filter(None, (found.counts.words(), found.refusal)))
                 words = f"timed out after {self._asked.timeout}: {so_far}; {_printed_name(self._job)} goes on"
                 raise CommandError(words, hints=(_hint_to_end(self._job),), exit_code=ExitCode.TIMED_OUT)
             await self._give_up_if_unattended(found)
@@ -152,7 +152,7 @@ class _PullWatch:
         rows = [(node, one) for node, one in nodes.items() if one.why or one.stage is PullStage.PULLING]
         return Picture(
             table=lambda width: pull_table(rows, width=width, only_ascii=only_ascii),
-            footer=_counts_words(found),
+            footer=found.counts.words(),
             rows=tuple((node, _news_of(one)) for node, one in rows),
             others={node: str(one.stage) for node, one in nodes.items()},
             document={},
@@ -162,11 +162,6 @@ class _PullWatch:
 def _news_of(one: NodePull) -> tuple[str, str]:
     """Values whose change adds a line to a log; the words after the colon change with each attempt."""
     return one.stage, one.why.partition(":")[0]
-
-
-def _counts_words(found: PullProgress) -> str:
-    counts = counts_of(found.by_node().values()) if found.nodes else stated_counts(found.status)
-    return counts.words()
 
 
 def _printed_name(job: ImagePullJob) -> str:

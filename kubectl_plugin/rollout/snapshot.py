@@ -68,6 +68,14 @@ class PullProgress(Value, gc=True):
         of_a_node = words.partition(": ")[0] in (status.failed_nodes or ())
         return "" if self.over or of_a_node else words
 
+    @property
+    def counts(self) -> PullCounts:
+        """By node; those of the job's status for users who may not list nodes."""
+        if self.nodes:
+            return counts_of(self.by_node().values())
+        told = self.status
+        return PullCounts(nodes=told.desired, there=told.succeeded, pulling=told.active, failed=told.failed)
+
     def by_node(self) -> Mapping[str, NodePull]:
         status = self.status
         failed = set(status.failed_nodes or ())
@@ -130,11 +138,6 @@ def counts_of(found: Iterable[NodePull]) -> PullCounts:
     stages = Counter(one.stage for one in found)
     there, pulling, failed = (stages[one] for one in (PullStage.THERE, PullStage.PULLING, PullStage.FAILED))
     return PullCounts(nodes=stages.total(), there=there, pulling=pulling, failed=failed)
-
-
-def stated_counts(status: ImagePullJobStatus) -> PullCounts:
-    """Counts from the job's status, for users who may not list nodes."""
-    return PullCounts(nodes=status.desired, there=status.succeeded, pulling=status.active, failed=status.failed)
 
 
 def failure_lines(found: Mapping[str, NodePull]) -> list[str]:

@@ -14,9 +14,7 @@ from kubectl_plugin.rollout.snapshot import (
     NodePull,
     PullProgress,
     PullStage,
-    counts_of,
     failure_lines,
-    stated_counts,
     worst_pulls,
 )
 from kubectl_plugin.wording import between
@@ -154,9 +152,8 @@ def test_of_several_images_the_worst_counts() -> None:
 
 def test_counts_and_failures_for_people() -> None:
     pull = seen(puller("b"), having=("c", "d"), failed_nodes=("a",), message="; a: 401")
-    assert counts_of(pull.by_node().values()).words() == "image there on 2 of 4 nodes, pulling on 1, failed on 1"
-    status = ImagePullJobStatus(desired=4, succeeded=2, active=1, failed=1)
-    assert stated_counts(status) == counts_of(pull.by_node().values())
+    assert pull.counts.words() == "image there on 2 of 4 nodes, pulling on 1, failed on 1"
+    assert seen(nodes=(), succeeded=2, active=1, failed=1).counts == pull.counts
     same = {node: NodePull(stage=PullStage.FAILED, why=SAID) for node in "edcba"}
     assert failure_lines({**same, "f": NodePull(stage=PullStage.FAILED, why="401")}) == [
         f"failed on a, b, c and 2 more: {SAID}",
