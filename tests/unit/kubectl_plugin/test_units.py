@@ -109,6 +109,17 @@ def test_json_and_yaml_say_the_same_without_managed_fields() -> None:
     assert yaml.safe_load(as_text(DOCUMENT, Output.YAML)) == SHOWN
 
 
+def test_yaml_looks_like_kubectls() -> None:
+    assert as_text(DOCUMENT, Output.YAML).splitlines()[:6] == [
+        "apiVersion: apps.kruise.io/v1beta1",
+        "kind: DaemonSet",
+        "metadata:",
+        "  name: demo",
+        "spec:",
+        "  list:",
+    ]
+
+
 def test_the_document_is_left_as_it_was() -> None:
     as_text(DOCUMENT, Output.JSON)
     assert DOCUMENT["metadata"] == {"name": "demo", "managedFields": [{"manager": "x"}]}

@@ -124,14 +124,6 @@ def test_a_container_that_there_is_not(document: JSONObject, message: str) -> No
     assert (refused.value.message, refused.value.exit_code) == (message, 1)
 
 
-def test_image_and_partition_are_one_write() -> None:
-    edit = edited({"agent": "agent:2"}, hold_at=3)
-    after = with_operations(live(**THREE), edit.operations)
-    assert edit.result == "image updated, partition 0 -> 3"
-    assert value_at(after, "spec", "updateStrategy", "rollingUpdate", "partition") == 3
-    assert images_after(edit)["agent"] == "agent:2"
-
-
 def test_hold_at_alone_may_be_all_that_changes() -> None:
     assert edited({"agent": "agent:1"}, hold_at="90%").result == "partition 0 -> 90%"
 

@@ -63,11 +63,6 @@ def test_what_speaks_against_it_is_told_with_those_that_are_re_created() -> None
     )
 
 
-def test_a_grace_period_is_part_of_the_same_move() -> None:
-    plan = planned(four(), annotations={"kruise-ds/in-place-grace-seconds": "30"})
-    assert effect(plan) == "4 pods updated in place (restarts main); never more than 2 nodes down"
-
-
 def test_metadata_alone_restarts_nothing_and_takes_no_budget() -> None:
     was: JSONObject = {**template("v2"), "metadata": {"labels": {"app": "demo", "old": "yes"}}}
     plan = planned(four(), was)

@@ -11,7 +11,6 @@ from controller.api.daemonset import DaemonSet, DaemonSetStatus, Phase
 from controller.api.objects import JSONObject
 from controller.api.pod import Pod
 from controller.planner.rollout_state import rollout_state
-from kubectl_plugin.errors import CommandError
 from kubectl_plugin.forecast.forecast import forecast
 from kubectl_plugin.forecast.report import DryRunAnswer, Pace, later_steps, pace_of, refusal_in
 from kubectl_plugin.forecast.simulate import port_waiters
@@ -95,11 +94,6 @@ def test_silent_nodes_are_in_no_later_wave() -> None:
         pods=everywhere(3),
     )
     assert [one.waves for one in later_steps(forecast(around), 0)] == [(("node-1", "node-0"),)]
-
-
-def test_steps_that_cannot_be_read_are_refused() -> None:
-    with pytest.raises(CommandError, match="is not a list of steps"):
-        steps("soon", partition=5)
 
 
 @pytest.mark.parametrize("limit", [{"max_unavailable": 1}, {"max_unavailable": 4}, {"max_surge": 3}])
