@@ -18,10 +18,8 @@ from controller.kube.requests import NotConnected, Response
 MAX_MESSAGE = 512
 """Characters kept of a message; too few to copy a whole object into events."""
 
-_QUOTATION = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+("|\\?\Z)')
-"""A quotation; without its closing quote, it extends to the end of the text."""
-_LONG_QUOTATION = 130
-"""Characters, with quotes. For a refused patch, the server quotes the whole object before it names the mistake."""
+_LONG_QUOTATION = re.compile(r'"(?=(?:[^"\\]|\\.){128})[^"\\]*+(?:\\.[^"\\]*+)*+"')
+"""For a refused patch, the server quotes the whole object before it names the mistake."""
 
 BUSY_WITHOUT_HINT = 1.0
 """Seconds to wait after a 429 with a Retry-After of 0 or none."""
@@ -373,17 +371,6 @@ def _read(body: bytes) -> _Status:
 
 def _shorten(text: str) -> str:
     line = " ".join(text.split())
-    if len(line) <= MAX_MESSAGE:
-        return line
-    kept, end, begin = "", 0, 0
-    while len(kept) + begin - end <= MAX_MESSAGE:
-        found = _QUOTATION.search(line, begin)
-        if found is None or found[1] != '"':
-            break
-        if len(found[0]) < _LONG_QUOTATION:
-            begin = found.end() - 1  # it may be the quote that opens the next one
-        else:
-            kept, end = kept + line[end : found.start()] + '"…"', found.end()
-            begin = end
-    kept += line[end : end + MAX_MESSAGE + 1]
-    return kept if len(kept) <= MAX_MESSAGE else kept[: MAX_MESSAGE - 1] + "…"
+    if len(line) > MAX_MESSAGE:
+        line = _LONG_QUOTATION.sub('"…"', line)
+    return line if len(line) <= MAX_MESSAGE else line[: MAX_MESSAGE - 1] + "…"

@@ -6,10 +6,8 @@ trusted: a record expires by how long this process has seen it unchanged; the ti
 from __future__ import annotations
 
 import asyncio
-import os
+import faulthandler
 import random
-import threading
-import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import aclosing, asynccontextmanager, contextmanager, nullcontext, suppress
 from datetime import UTC, datetime
@@ -400,48 +398,18 @@ def _message(error: Exception) -> str:
     return "no answer in time" if isinstance(error, TimeoutError) else redacted(error)
 
 
-def end_process(sentence: str) -> None:
-    """Prints `sentence` on standard error and exits with 1 at once: no handlers, no `finally`, no blocking."""
-    os.write(2, f"{sentence}\n".encode())
-    os._exit(1)
-
-
 class Watchdog:
-    """Calls `on_expired` once, in its own thread, when the deadline passes. It uses real time: leave it out under a
-    virtual clock."""
-
-    def __init__(self, on_expired: Callable[[str], None] = end_process) -> None:
-        self._on_expired = on_expired
-        self._changed = threading.Condition()
-        self._deadline = 0.0
-        self._is_running = False
+    """When the deadline passes, prints on standard error where the process is blocked, and ends it with exit code 1.
+    It uses real time, and a thread that needs no GIL: leave it out under a virtual clock."""
 
     def extend(self, seconds: float) -> None:
         """Sets the deadline to `seconds` from now."""
-        with self._changed:
-            self._deadline = time.monotonic() + seconds
+        faulthandler.dump_traceback_later(max(seconds, 0.001), exit=True, file=2)
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Watches while the block runs. `extend` must be called before."""
-        self._is_running = True
-        thread = threading.Thread(target=self._watch, name="leader-watchdog", daemon=True)
-        thread.start()
+        """The deadline holds until the block ends."""
         try:
             yield
         finally:
-            with self._changed:
-                self._is_running = False
-                self._changed.notify()
-            thread.join()
-
-    def _watch(self) -> None:
-        with self._changed:
-            while self._is_running:
-                left = self._deadline - time.monotonic()
-                if left <= 0:
-                    break
-                self._changed.wait(left)
-            if not self._is_running:
-                return
-        self._on_expired("kruise-ds-controller: the event loop was blocked past the leader lease; ending the process")
+            faulthandler.cancel_dump_traceback_later()

@@ -44,7 +44,7 @@ class WorkQueue(Generic[K]):
     - a key is queued, once, if and only if it is dirty (needs work) and not being processed (from `get` to `done`);
     - a key added while it is processed is dirty, and is queued when it is done: no trigger is lost;
     - a key has at most one timer; of two delays the earlier wins, and `add` leaves it alone;
-    - while a key is queued, a waiting `get` has been woken, unless none waits;
+    - while a key is queued, every waiting `get` has been woken;
     - after `shut_down` no key is dirty and none is added; keys that are being processed may finish."""
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class WorkQueue(Generic[K]):
         self._processing: dict[K, tuple[float, WorkItem[K]]] = {}
         """Since when, and for which `get`."""
         self._timers: dict[K, asyncio.TimerHandle] = {}
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._changed = asyncio.Event()
         self._is_shut_down = False
         self.adds = 0
         """How many times a key has become dirty; adding a dirty key does not count."""
@@ -69,7 +69,7 @@ class WorkQueue(Generic[K]):
             self.adds += 1
             if key not in self._processing:
                 self._queue.append(key)
-                self._wake()
+                self._changed.set()
         if reason and len(dirty.reasons) < MAX_REASONS and reason not in dirty.reasons:
             dirty.reasons.append(reason)
 
@@ -101,16 +101,8 @@ class WorkQueue(Generic[K]):
         while not self._queue:
             if self._is_shut_down:
                 raise QueueShutDown
-            woken = asyncio.get_running_loop().create_future()
-            self._waiting.append(woken)
-            try:
-                await woken
-            except asyncio.CancelledError:
-                if woken in self._waiting:
-                    self._waiting.remove(woken)
-                elif self._queue:
-                    self._wake()  # this one was woken for a key and will not take it: wake another
-                raise
+            self._changed.clear()
+            await self._changed.wait()
         key = self._queue.popleft()
         dirty, now = self._dirty.pop(key), elapsed()
         item = WorkItem(key=key, reasons=tuple(dirty.reasons), queued_seconds=now - dirty.since)
@@ -126,7 +118,7 @@ class WorkQueue(Generic[K]):
         if key in self._dirty:
             self._dirty[key].since = elapsed()
             self._queue.append(key)
-            self._wake()
+            self._changed.set()
 
     def shut_down(self) -> None:
         """Gives out no more keys. A waiting `get` raises `QueueShutDown`."""
@@ -136,8 +128,7 @@ class WorkQueue(Generic[K]):
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
-        while self._waiting:
-            self._wake()
+        self._changed.set()
 
     @property
     def depth(self) -> int:
@@ -155,13 +146,6 @@ class WorkQueue(Generic[K]):
     def _on_timer(self, key: K, reason: str) -> None:
         del self._timers[key]
         self.add(key, reason)
-
-    def _wake(self) -> None:
-        while self._waiting:
-            woken = self._waiting.popleft()
-            if not woken.done():
-                woken.set_result(None)
-                return
 
 
 class Backoff:

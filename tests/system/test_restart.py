@@ -113,7 +113,6 @@ class Held(Watchdog):
     """Never expires; keeps until when it was extended, in the loop's time, and whether it watched then."""
 
     def __init__(self) -> None:
-        super().__init__(on_expired=lambda sentence: None)
         self.until: list[tuple[float, bool]] = []
         self.watches = False
 
