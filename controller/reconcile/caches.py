@@ -20,7 +20,6 @@ from controller.planner.revisions import placements_of
 from controller.planner.validation import compiled
 from controller.runtime.expectations import CacheProgress
 from controller.runtime.store import Store
-from controller.settings import FeatureGates
 
 
 class Cached(Value):
@@ -150,24 +149,19 @@ class Caches:
 
 
 class Compiled:
-    def __init__(self, daemonset: DaemonSet, placements: Mapping[str, Rules | None], gates: FeatureGates) -> None:
+    def __init__(self, daemonset: DaemonSet, placements: Mapping[str, Rules | None]) -> None:
         """`placements`: those of the previous generation, by revision uid."""
-        self.gates = gates
         self.generation = daemonset.generation
         self.rules = compiled(daemonset)
-        self._placements = placements
+        self.known_placements = placements
         self._renderers: dict[str, PodRenderer] = {}
         self._changes: Mapping[str, InPlaceChange | NotPossible] = {}
         self._resizable = False
 
     def placements(self, revisions: Iterable[Revision]) -> Mapping[str, Rules | None]:
         """The placement rules of each stored revision, by uid; None for rules that cannot be compiled."""
-        self._placements = placements_of(revisions, self._placements)
-        return self._placements
-
-    @property
-    def known_placements(self) -> Mapping[str, Rules | None]:
-        return self._placements
+        self.known_placements = placements_of(revisions, self.known_placements)
+        return self.known_placements
 
     def changes(
         self, daemonset: DaemonSet, revisions: Iterable[Revision], *, resizable: bool
@@ -183,9 +177,3 @@ class Compiled:
         if renderer is None:
             renderer = self._renderers[revision.hash] = PodRenderer(daemonset, revision)
         return renderer
-
-    def of(self, daemonset: DaemonSet) -> Compiled:
-        """This object for the same generation, else a new one with the placements, which belong to revisions."""
-        if self.generation == daemonset.generation:
-            return self
-        return Compiled(daemonset, self._placements, self.gates)

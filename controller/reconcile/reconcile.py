@@ -216,7 +216,7 @@ def world_of(
         return {key: now + time - moment for key, time in times.items()}
 
     compiled, (_, status) = state.compiled_for(daemonset), state.status_writer.own.latest(daemonset)
-    resizable, failing = compiled.gates.resize and not state.no_resize, state.node_backoff
+    resizable, failing = state.gates.resize and not state.no_resize, state.node_backoff
     pods, orphans = _with_adopted(cached, state.adopted, daemonset.uid)
     done = state.assumed_done(moment)
     creates = [action for action in done if isinstance(action, CreatePod)]
@@ -231,7 +231,7 @@ def world_of(
         revisions=cached.revisions,
         placements=compiled.placements(cached.revisions),
         changes=compiled.changes(daemonset, cached.revisions, resizable=resizable),
-        reads_env=compiled.gates.env_from_metadata,
+        reads_env=state.gates.env_from_metadata,
         resizable=resizable,
         unpulled=image_pulls.unpulled(daemonset, cached),
         moved=image_pulls.moved(daemonset),

@@ -168,8 +168,10 @@ class DaemonSetState(msgspec.Struct):
 
     def compiled_for(self, daemonset: DaemonSet) -> Compiled:
         known = self.compiled
-        self.compiled = Compiled(daemonset, {}, self.gates) if known is None else known.of(daemonset)
-        return self.compiled
+        if known is None or known.generation != daemonset.generation:
+            placements = {} if known is None else known.known_placements  # they belong to revisions
+            known = self.compiled = Compiled(daemonset, placements)
+        return known
 
     def begin(self, daemonset: DaemonSet, reach: CacheProgress) -> None:
         """Prepares for a pass. A new generation forgets all failures: the edit may have cured them."""
