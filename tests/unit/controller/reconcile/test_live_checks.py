@@ -17,6 +17,7 @@ from controller.kube.errors import AlreadyExists, Conflict, NotFound
 from controller.kube.requests import NotConnected, Request, Response
 from controller.planner import actions
 from controller.planner.world import FormerPod, Predecessor
+from controller.reconcile.in_place import PodChanged
 from controller.runtime.expectations import OF_PODS, CacheProgress
 from tests.beds.dependencies import Acting, refusal, stored
 from tests.beds.scripted import Answer, ok
@@ -47,6 +48,7 @@ FRESH = stored(
 )
 """What is looked at before a pod is changed in place, or its deletion is prepared or called off."""
 CHANGE = InPlaceChange(labels={"a": "b"})
+UPDATE = actions.UpdateInPlace(pod=POD, node="node-0", before="v1", revision=revision("v2"), change=CHANGE)
 
 GUARDS: list[tuple[actions.Action, dict[str, str], list[Response]]] = [
     # the write, its precondition, what is looked at before
@@ -64,11 +66,7 @@ GUARDS: list[tuple[actions.Action, dict[str, str], list[Response]]] = [
     (NEW, {"name": "demo-v1"}, []),
     (actions.ProbeTemplate(node="node-0", name="demo-dry", revision=revision("v1")), {"dry run": "All"}, []),
     (actions.DrainPod(pod=POD, node="node-0"), {"version": "43"}, [FRESH]),
-    (
-        actions.UpdateInPlace(pod=POD, node="node-0", before="v1", revision=revision("v2"), change=CHANGE),
-        {"version": "43"},
-        [FRESH],
-    ),
+    (UPDATE, {"version": "43"}, [FRESH]),
     (actions.ContinueInPlace(pod=POD, node="node-0", revision=revision("v2")), {"version": "43"}, [FRESH]),
     (actions.ResizePod(pod=POD, node="node-0"), {"uid": POD.uid}, [FRESH]),
     (actions.OpenGates(pod=POD, gates=(GATE,)), {"version": "41"}, []),
@@ -108,6 +106,29 @@ def test_every_write_carries_its_precondition(
 
 def test_no_kind_of_write_is_missing_here() -> None:
     assert {type(action) for action, _, _ in GUARDS} == set(get_args(actions.Action))
+
+
+def labelled(rev: str, app: str = "demo", **fields: Any) -> Response:
+    labels = {"app": app, HASH_LABEL: rev}
+    return stored(POD.name, **{"uid": POD.uid, "labels": labels, "spec": SPEC, **fields})
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        pytest.param(labelled("v1", terminating=True), "it was deleted meanwhile", id="terminating"),
+        pytest.param(labelled("v1", uid="uid-successor"), "it was deleted meanwhile", id="replaced"),
+        pytest.param(labelled("v0"), "it is of revision v0 by now", id="another revision"),
+        pytest.param(labelled("v1", app="other"), "spec.selector does not match it any more", id="relabelled"),
+        pytest.param(labelled("v2"), None, id="updated by an earlier attempt"),
+    ],
+)
+def test_a_pod_that_the_cache_shows_otherwise_is_not_updated_in_place(found: Response, words: str | None) -> None:
+    acting = Acting()
+    failures = acting.carry_out([UPDATE], found)
+    assert [type(one.error) for one in failures] == ([] if words is None else [PodChanged])
+    assert all(str(words) in str(one.error) for one in failures)
+    assert acting.asked == [f"GET {POD.name}"], "nothing is written"
 
 
 ADOPTIONS: tuple[actions.Action, ...] = (
@@ -238,6 +259,11 @@ def test_a_revisions_name_is_a_collision_unless_it_is_what_we_wanted(found: Resp
     assert acting.state.collisions == collisions
     behind = acting.dependencies.expectations.check(OURS, {}, lambda uid: False, NOW)
     assert (behind is None) is bool(collisions)
+
+
+@pytest.mark.parametrize(("live", "left"), [(NOTHING, 0), (kept("v1"), 1)], ids=["gone", "still there"])
+def test_a_revision_reported_absent_is_gone_only_if_a_look_finds_none(live: Response, left: int) -> None:
+    assert len(Acting().carry_out([actions.DeleteRevision(revision=REVISION)], NOTHING, live)) == left
 
 
 def test_collisions_go_on_from_those_in_the_status() -> None:
