@@ -21,8 +21,7 @@ from controller.kube.errors import ConfigError
 from controller.kube.transport import open_transport
 from controller.observe import log
 from controller.observe.http import CannotListen, probe, scrape, server_tls, serving
-from controller.observe.metrics import exposing
-from controller.observe.process_metrics import Heartbeat, heartbeat
+from controller.observe.metrics import Heartbeat, exposing, heartbeat
 from controller.runtime.leader_election import LeaderElector, LeadershipLost, Watchdog, innermost
 from controller.runtime.workers import workers
 from controller.settings import Settings

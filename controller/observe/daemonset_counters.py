@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
+from prometheus_client import Histogram
 from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -16,10 +17,9 @@ from controller.api.daemonset import DaemonSet, DaemonSetStatus, Phase, Rollout,
 from controller.api.names import InPlaceRefusal
 from controller.api.objects import Value, epoch
 from controller.observe.daemonset_gauges import OF_DAEMONSET
-from controller.observe.process_metrics import Registry
 
 Method = Literal["in_place", "recreate", "surge"]
-METHODS: tuple[Method, ...] = ("in_place", "recreate", "surge")
+UPDATE_METHODS: tuple[Method, ...] = ("in_place", "recreate", "surge")
 RolloutResult = Literal["completed", "rolled_back", "superseded"]
 ROLLOUT_RESULTS: tuple[RolloutResult, ...] = ("completed", "rolled_back", "superseded")
 LabelValues: TypeAlias = tuple[str, ...]
@@ -71,31 +71,15 @@ FAMILIES = (
 class DaemonSetCounters(Collector):
     """Counts by DaemonSet uid, shown from 0 for the DaemonSets that `current` yields (none on a standby)."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, durations: Histogram, waits: Histogram, updates: Histogram) -> None:
+        """`durations` of rollouts and their `waits` have the label `result`, `updates` of nodes `method`."""
         self._counts: dict[str, Count[LabelValues]] = {}
         self._rollouts: dict[str, RolloutRecord] = {}
         self._new_revisions: dict[str, str] = {}
         self._current: Callable[[], Iterable[DaemonSet]] = tuple
         self._clock: Callable[[], float] = float
-        self._durations = registry.histogram(
-            "kruise_ds_rollout_duration_seconds",
-            "Start to end, pauses included",
-            ROLLOUTS,
-            result=ROLLOUT_RESULTS,
-        )
-        self._waits = registry.histogram(
-            "kruise_ds_rollout_paused_duration_seconds",
-            "Of these, paused or held",
-            ROLLOUTS,
-            result=ROLLOUT_RESULTS,
-        )
-        nodes = registry.histogram(
-            "kruise_ds_node_update_duration_seconds",
-            "One node: from the decision until its pod of the new revision is available",
-            NODES,
-            method=METHODS,
-        )
-        self.updates = NodeUpdates(lambda method, seconds: nodes.labels(method).observe(seconds))
+        self._durations, self._waits = durations, waits
+        self.updates = NodeUpdates(lambda method, seconds: updates.labels(method).observe(seconds))
 
     def show(self, current: Callable[[], Iterable[DaemonSet]], clock: Callable[[], float]) -> None:
         """`clock` is that of the updates of nodes."""

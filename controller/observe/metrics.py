@@ -8,38 +8,43 @@ from __future__ import annotations
 
 import asyncio
 import platform
+from collections import Counter as Count
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import cache
 from itertools import product
-from typing import TypeAlias, get_args
+from typing import Generic, NoReturn, TypeAlias, TypeVar, get_args
 
 from prometheus_client import (
+    CollectorRegistry,
     Counter,
+    Gauge,
     GCCollector,
     Histogram,
     PlatformCollector,
     ProcessCollector,
     disable_created_metrics,
 )
-from prometheus_client.core import Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
 
+from controller.api.daemonset import DaemonSet
 from controller.api.names import LEASE_NAME
+from controller.api.node import Node
 from controller.api.objects import Key
+from controller.api.pod import Pod
+from controller.api.revision import Revision
 from controller.kube.sender import Exchange
-from controller.observe.daemonset_counters import DaemonSetCounters
-from controller.observe.daemonset_gauges import DaemonSetCollector, DaemonSetSample
-from controller.observe.process_metrics import (
-    CACHES,
-    LAST_RECEIVED,
-    QUEUES,
-    TASKS,
-    Cache,
-    Registry,
-    Scraped,
-    task_counts,
+from controller.observe.daemonset_counters import (
+    NODES,
+    ROLLOUT_RESULTS,
+    ROLLOUTS,
+    UPDATE_METHODS,
+    DaemonSetCounters,
 )
+from controller.observe.daemonset_gauges import DaemonSetCollector, DaemonSetSample
+from controller.runtime.store import Store
 from controller.runtime.watch import RestartReason
 from controller.runtime.workqueue import WorkQueue
 
@@ -65,6 +70,95 @@ REQUEST_SECONDS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10,
 """Histogram buckets in seconds."""
 
 
+T = TypeVar("T")
+M = TypeVar("M", Counter, Gauge, Histogram)
+
+Row: TypeAlias = tuple[str, str, Callable[[T], float]]
+"""Name, meaning, and function that reads the value."""
+Cache: TypeAlias = Store[DaemonSet] | Store[Pod] | Store[Node] | Store[Revision]
+
+QUEUES: tuple[Row[WorkQueue[Key]], ...] = (
+    ("workqueue_depth", "Keys that are ready and not being processed", lambda queue: queue.depth),
+    (
+        "workqueue_unfinished_work_seconds",
+        "Seconds for which keys have been processed so far, summed over those in progress",
+        lambda queue: sum(queue.processing_seconds()),
+    ),
+    (
+        "workqueue_longest_running_processor_seconds",
+        "Seconds for which the key that has been in progress longest has been processed",
+        lambda queue: max(queue.processing_seconds(), default=0.0),
+    ),
+    ("workqueue_adds_total", "Keys added to the queue", lambda queue: queue.adds),
+    ("workqueue_retries_total", "Keys that failed and come again", lambda queue: queue.retries),
+)
+CACHES: tuple[Row[Cache], ...] = (
+    ("kruise_ds_informer_synced", "1 after the first list", lambda cache: float(cache.filled)),
+    ("kruise_ds_informer_objects", "Size of the cache", len),
+    (
+        "kruise_ds_informer_unreadable_objects",
+        "Objects whose latest state cannot be decoded; the last good state is used",
+        lambda cache: len(cache.malformed),
+    ),
+)
+LAST_RECEIVED: Row[Mapping[str, float]] = (
+    "kruise_ds_informer_last_contact_timestamp_seconds",
+    "When the last event or bookmark came, 0 if none has",
+    lambda watches: min(watches.values(), default=0.0),  # of several, the one that has been silent for longest
+)
+TASKS: Row[int] = ("kruise_ds_tasks", "Live asyncio tasks by purpose", float)
+KINDS = ("worker", "reflector", "events", "heartbeat", "lease", "other")
+"""The kinds of tasks: the beginnings of their names."""
+
+
+class Scraped(Collector, Generic[T]):
+    """Metrics of several things, whose names are the values of `label`."""
+
+    def __init__(self, label: str, things: Callable[[], Mapping[str, T]], *rows: Row[T]) -> None:
+        self._label, self._things, self._rows = label, things, rows
+
+    def collect(self) -> Iterator[Metric]:
+        things = self._things()
+        for name, meaning, read in self._rows:
+            kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
+            family = kind(name, meaning, labels=(self._label,))
+            for value, thing in things.items():
+                family.add_metric([value], read(thing))
+            yield family
+
+
+class Registry(CollectorRegistry):
+    """Makes metrics. `labels` are given with the values whose series exist from the start, as 0."""
+
+    def counter(self, name: str, meaning: str, /, **labels: Iterable[str]) -> Counter:
+        return _from_zero(Counter(name, meaning, tuple(labels), registry=self), labels)
+
+    def gauge(self, name: str, meaning: str, /, **labels: Iterable[str]) -> Gauge:
+        return _from_zero(Gauge(name, meaning, tuple(labels), registry=self), labels)
+
+    def histogram(self, name: str, meaning: str, buckets: tuple[float, ...], /, **labels: Iterable[str]) -> Histogram:
+        return _from_zero(Histogram(name, meaning, tuple(labels), buckets=buckets, registry=self), labels)
+
+
+def _from_zero(metric: M, labels: Mapping[str, Iterable[str]]) -> M:
+    for values in product(*labels.values()) if labels else ():
+        metric.labels(*values)
+    return metric
+
+
+def task_counts() -> Mapping[str, int]:
+    """Unfinished tasks of the running loop by kind; all 0 outside of a loop."""
+    found = Count(dict.fromkeys(KINDS, 0))
+    try:
+        tasks = asyncio.all_tasks()
+    except RuntimeError:
+        return found
+    for task in tasks:
+        kind = task.get_name().partition("-")[0]
+        found[kind if kind in found else "other"] += not task.done()
+    return found
+
+
 class Metrics:
     def __init__(
         self,
@@ -82,7 +176,26 @@ class Metrics:
         PlatformCollector(registry=registry)
         GCCollector(registry=registry)
         registry.register(Scraped("kind", task_counts, TASKS))
-        self.daemonset_counters = DaemonSetCounters(registry)
+        self.daemonset_counters = DaemonSetCounters(
+            registry.histogram(
+                "kruise_ds_rollout_duration_seconds",
+                "Start to end, pauses included",
+                ROLLOUTS,
+                result=ROLLOUT_RESULTS,
+            ),
+            registry.histogram(
+                "kruise_ds_rollout_paused_duration_seconds",
+                "Of these, paused or held",
+                ROLLOUTS,
+                result=ROLLOUT_RESULTS,
+            ),
+            registry.histogram(
+                "kruise_ds_node_update_duration_seconds",
+                "One node: from the decision until its pod of the new revision is available",
+                NODES,
+                method=UPDATE_METHODS,
+            ),
+        )
         self.dry_runs = registry.counter(
             "kruise_ds_template_dry_runs_total",
             "Dry runs of a new template before a rollout, by result",
@@ -306,3 +419,36 @@ class _Collected:
 
     def collect(self) -> Iterable[Metric]:
         return self._families
+
+
+HEARTBEAT_SECONDS = 0.1
+BLOCKED_SECONDS = 10.0
+"""Seconds; a leader blocked for so long has lost its Lease (`leader_election.RENEW_DEADLINE`)."""
+
+
+class Heartbeat:
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._at = self._loop.time()
+
+    def check(self) -> str:
+        """A `Check` that fails if the loop was blocked for more than `BLOCKED_SECONDS` and has not recovered."""
+        silence = self._loop.time() - self._at
+        return f"the event loop was blocked for {silence:.0f} s" if silence > BLOCKED_SECONDS else ""
+
+    async def run(self, on_lag: Callable[[float], None]) -> NoReturn:
+        while True:
+            due = self._loop.time() + HEARTBEAT_SECONDS
+            await asyncio.sleep(HEARTBEAT_SECONDS)  # waking up late is the lag that is reported
+            self._at = self._loop.time()
+            on_lag(max(0.0, self._at - due))
+
+
+@asynccontextmanager
+async def heartbeat(on_lag: Callable[[float], None]) -> AsyncIterator[Heartbeat]:
+    """Runs every `HEARTBEAT_SECONDS` inside the block and reports how many seconds late each run was."""
+    beating = Heartbeat()
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(beating.run(on_lag), name="heartbeat")
+        yield beating
+        task.cancel()

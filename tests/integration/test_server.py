@@ -21,8 +21,7 @@ from controller.observe.http import (
     scrape,
     serving,
 )
-from controller.observe.metrics import Metrics, exposing
-from controller.observe.process_metrics import heartbeat
+from controller.observe.metrics import Metrics, exposing, heartbeat
 from controller.settings import Address
 from tests.beds.control_plane.processes import free_port
 from tests.beds.virtual_time import VirtualLoop, virtual_time_from

@@ -12,11 +12,10 @@ from controller.api.objects import rfc3339
 from controller.observe.daemonset_counters import (
     OF_FALLBACKS,
     OF_OPERATIONS,
-    DaemonSetCounters,
     RolloutRecord,
     follow_rollout,
 )
-from controller.observe.process_metrics import Registry
+from controller.observe.metrics import Metrics
 from tests.beds.worlds import ds
 
 
@@ -25,9 +24,8 @@ class Counting:
 
     def __init__(self) -> None:
         self.now = 100.0
-        self.registry = Registry()
-        self.counters = DaemonSetCounters(self.registry)
-        self.registry.register(self.counters)
+        metrics = Metrics(version="0.1.0")
+        self.registry, self.counters = metrics.registry, metrics.daemonset_counters
         self.daemonset: DaemonSet = ds()
         self.counters.show(lambda: (self.daemonset,), lambda: self.now)
         self._status: DaemonSetStatus | None = None
