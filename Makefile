@@ -52,6 +52,7 @@ test-programs: $(READY)
 	$(BIN)/python -m tests.beds.helm || [ -z "$(CI)" ]
 	$(BIN)/python -m tests.beds.kruise_rollouts || [ -z "$(CI)" ]
 	$(BIN)/python -m tests.beds.gitops || [ -z "$(CI)" ]
+	$(BIN)/python -m tests.beds.kube_state_metrics || [ -z "$(CI)" ]
 
 test-real: test-programs # on a real control plane, with kubectl, Helm and Prometheus
 	$(PYTEST) $(WORKERS_BY_FILE) -m real --ignore=tests/real_node

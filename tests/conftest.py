@@ -24,7 +24,15 @@ gc.set_threshold(200_000, 20, 20)
 looking for cycles."""
 
 PROGRAMS: Final = frozenset(
-    {"control_plane_binaries", "gitops", "helm", "kruise_rollouts", "node_binaries", "prometheus_binaries"}
+    {
+        "control_plane_binaries",
+        "gitops",
+        "helm",
+        "kruise_rollouts",
+        "kube_state_metrics",
+        "node_binaries",
+        "prometheus_binaries",
+    }
 )
 """Fixtures of programs that are no Python packages: built, unpacked or downloaded on first use."""
 

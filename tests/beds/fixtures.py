@@ -10,6 +10,7 @@ import os
 import subprocess
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import NoReturn
 
 import pytest
@@ -21,6 +22,7 @@ from tests.beds.control_plane.gomodule import ModuleUnavailable
 from tests.beds.gitops import GitOps, obtain_gitops
 from tests.beds.helm import obtain_helm, run_helm
 from tests.beds.kruise_rollouts import Rollouts, obtain_rollouts
+from tests.beds.kube_state_metrics import obtain_kube_state_metrics
 from tests.beds.real_node.binaries import NodeBinaries, NodeUnavailable, missing, obtain_node
 
 
@@ -88,6 +90,15 @@ def kruise_rollouts() -> Rollouts:
     try:
         return obtain_rollouts()
     except (GoToolUnavailable, ModuleUnavailable) as reason:
+        not_to_be_had(reason)
+
+
+@pytest.fixture(scope="session")
+def kube_state_metrics() -> Path:
+    """The program; `python -m tests.beds.kube_state_metrics` gets it beforehand."""
+    try:
+        return obtain_kube_state_metrics()
+    except GoToolUnavailable as reason:
         not_to_be_had(reason)
 
 

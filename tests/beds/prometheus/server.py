@@ -110,13 +110,24 @@ def hasty(rules: str) -> str:
 @asynccontextmanager
 async def scraping(binaries: Binaries, folder: Path, pods: Mapping[str, int]) -> AsyncIterator[Prometheus]:
     """A Prometheus that scrapes these pods (name to port), with our rules and a hasty copy of them."""
+    rules = folder / "hasty.yaml"
+    rules.write_text(hasty(RULES.read_text()))
+    job = scrape_configuration(yaml.safe_load(MONITOR.read_text()), pods)
+    async with serving(binaries, folder, job, RULES, rules) as started:
+        yield started
+
+
+@asynccontextmanager
+async def serving(
+    binaries: Binaries, folder: Path, job: Mapping[str, Any], *rules: Path
+) -> AsyncIterator[Prometheus]:
+    """A Prometheus that does this every second, until the block ends."""
     home = folder / "prometheus"
     home.mkdir()
-    (home / "hasty.yaml").write_text(hasty(RULES.read_text()))
     configuration = {
         "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
-        "rule_files": [str(RULES), "hasty.yaml"],
-        "scrape_configs": [scrape_configuration(yaml.safe_load(MONITOR.read_text()), pods)],
+        "rule_files": [str(one) for one in rules],
+        "scrape_configs": [job],
     }
     (home / "prometheus.yaml").write_text(yaml.safe_dump(configuration))
     port = free_port()
