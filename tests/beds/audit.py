@@ -72,10 +72,10 @@ class Audit:
         """What was asked for, one (group, resource, verb) each."""
         return {Right(one.group, one.resource, one.verb) for one in self.requests() if one.resource}
 
-    async def rights_with(self, wanted: set[Right], seconds: float = 60.0) -> set[Right]:
+    async def rights_with(self, wanted: set[Right]) -> set[Right]:
         """`rights`, once all of `wanted` are among them or the time is up."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(60):
                 while not wanted <= self.rights():  # a file tells nobody that it has grown
                     await asyncio.sleep(0.02)
         return self.rights()

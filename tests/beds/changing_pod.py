@@ -79,7 +79,7 @@ class ChangingPod:
 
     # what the controller does
 
-    def edit(self, hash_: str, new: JSONObject, *, at: float = NOW, read: bool = True) -> InPlaceChange:
+    def edit(self, hash_: str, new: JSONObject, *, at: float = NOW) -> InPlaceChange:
         """The template is another one, of which the pod gets what can be changed in place."""
         change = change_between(self.template, new, resizable=True)
         assert isinstance(change, InPlaceChange), change
@@ -90,9 +90,9 @@ class ChangingPod:
     def drain(self, at: float = NOW) -> None:
         self._patch(draining(self.document, at))
 
-    def go_on(self, at: float = NOW) -> None:
+    def go_on(self) -> None:
         """The next batch."""
-        self._patch(continuing(self.document, revision(self.hash, 2, of=self.template), at))
+        self._patch(continuing(self.document, revision(self.hash, 2, of=self.template), NOW))
 
     def count(self) -> None:
         """What comes before a resize where somebody has written the spec."""

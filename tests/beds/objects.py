@@ -99,11 +99,10 @@ def configmap(name: str, data: dict[str, str] | None = None, **metadata: Any) ->
     }
 
 
-def owner(found: Object, *, controller: bool = True, block: bool = True, version: str = "") -> Object:
-    """An owner reference to an object as the server returned it; `version`: by way of that one of its API group."""
-    group = found["apiVersion"].rpartition("/")[0]
+def owner(found: Object, *, controller: bool = True, block: bool = True) -> Object:
+    """An owner reference to an object as the server returned it."""
     return {
-        "apiVersion": f"{group}/{version}" if version else found["apiVersion"],
+        "apiVersion": found["apiVersion"],
         "kind": found["kind"],
         "name": found["metadata"]["name"],
         "uid": found["metadata"]["uid"],
@@ -144,9 +143,9 @@ PROBED: Object = {"containers": [{"name": "agent", "image": V1, "readinessProbe"
 """The same container with a readiness probe: its word that it is ready is believed at once."""
 
 
-def on_delete(name: str = "agent", **more: Any) -> Object:
+def on_delete(**more: Any) -> Object:
     """A DaemonSet whose pods are only updated when somebody deletes them."""
-    return daemonset(name, updateStrategy={"type": "OnDelete"}, **more)
+    return daemonset(updateStrategy={"type": "OnDelete"}, **more)
 
 
 def bare_pod(name: str, node: str, *, labels: Object | None = None, image: str = V1) -> Object:

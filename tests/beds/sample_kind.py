@@ -58,7 +58,6 @@ def thing(
     size: JSON = 1,
     color: str = "",
     uid: str = "",
-    namespace: str = "default",
 ) -> JSONObject:
     """A Thing as a server sends it. `size` may be something that no Thing can have."""
     return {
@@ -66,7 +65,7 @@ def thing(
         "kind": "Thing",
         "metadata": {
             "name": name,
-            "namespace": namespace,
+            "namespace": "default",
             "uid": uid or f"uid-{name}",
             "resourceVersion": str(version),
             "managedFields": [{"manager": "somebody"}],

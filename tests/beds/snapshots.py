@@ -30,10 +30,8 @@ def container(name: str = "main", **fields: Any) -> Container:
     )
 
 
-def crashing(message: str = "", restarts: int = 3) -> Container:
-    return container(
-        ready=False, waiting="CrashLoopBackOff", restarts=restarts, exit_code=1, ended="Error", message=message
-    )
+def crashing() -> Container:
+    return container(ready=False, waiting="CrashLoopBackOff", restarts=3, exit_code=1, ended="Error")
 
 
 def detail(pod: Pod, *containers: Container, **fields: Any) -> PodDetail:

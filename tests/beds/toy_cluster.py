@@ -256,6 +256,3 @@ class ToyCluster:
         """Replace the nodes of these names, add those that are new."""
         kept = {one.name: one for one in self.world.nodes} | {one.name: one for one in nodes}
         self.world = replace(self.world, nodes=tuple(kept[name] for name in sorted(kept)))
-
-    def remove_node(self, name: str) -> None:
-        self.world = replace(self.world, nodes=tuple(one for one in self.world.nodes if one.name != name))

@@ -148,8 +148,8 @@ def _worked() -> float:
 class TimedLoop(VirtualLoop):
     """Knows how long its longest turn took, in seconds of this thread's processor time, and whose it was."""
 
-    def __init__(self, start: float = 1000.0) -> None:
-        super().__init__(start)
+    def __init__(self) -> None:
+        super().__init__(1000.0)
         self.longest, self.whose = 0.0, ""
         self._aside = 0.0
 

@@ -78,11 +78,11 @@ class WatchedPod:
         except TimeoutError:
             raise TimeoutError(f"never {what}: {self.story()}") from None
 
-    def story(self, name: str = "agent") -> list[str]:
+    def story(self) -> list[str]:
         """In words, as far as they change."""
         told: list[str] = []
         for found in self.seen:
-            words = in_words(found, name)
+            words = in_words(found)
             if not told or told[-1] != words:
                 told.append(words)
         return told
@@ -132,8 +132,8 @@ def state_of(found: Object, name: str = "agent") -> Object:
     return next((one for one in states if one["name"] == name), empty)
 
 
-def in_words(found: Object, name: str) -> str:
-    state = state_of(found, name)
+def in_words(found: Object) -> str:
+    state = state_of(found)
     ((what, more),) = state["state"].items()
     observed = found["status"].get("observedGeneration") == found["metadata"]["generation"]
     words = [more.get("reason", what), f"x{state['restartCount']}", "" if observed else "unobserved"]

@@ -227,9 +227,9 @@ def served(*nodes: str, rev: str = "v1", ready: float | None = ago(LONG)) -> tup
     return tuple(pod(name, rev, ready=ready) for name in nodes)
 
 
-def everywhere(count: int, rev: str = "v1", ready: float | None = ago(LONG)) -> tuple[Pod, ...]:
+def everywhere(count: int, ready: float | None = ago(LONG)) -> tuple[Pod, ...]:
     """One pod on each of node-0 … node-(count-1)."""
-    return served(*(f"node-{number}" for number in range(count)), rev=rev, ready=ready)
+    return served(*(f"node-{number}" for number in range(count)), ready=ready)
 
 
 def matching(**labels: str) -> LabelSelector:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -88,10 +87,8 @@ def audit_flags(policy: Path, log: Path) -> list[str]:
     return _flags({"audit-policy-file": str(policy), "audit-log-path": str(log), **rotate_never})
 
 
-def kube_controller_manager(
-    binary: Path, *, kubeconfig: Path, port: int, controllers: Sequence[str], rate: tuple[float, int] | None
-) -> Command:
-    """Only the named controllers; `rate` is (requests a second, burst), None for its own default of 20 and 30."""
+def kube_controller_manager(binary: Path, *, kubeconfig: Path, port: int, controllers: Sequence[str]) -> Command:
+    """Only the named controllers, without a brake on their requests."""
     flags = {
         "kubeconfig": str(kubeconfig),
         "authentication-skip-lookup": "true",
@@ -99,9 +96,9 @@ def kube_controller_manager(
         "leader-elect": "false",
         "bind-address": LOOPBACK,
         "secure-port": str(port),
+        "kube-api-qps": "5000",
+        "kube-api-burst": "10000",
     }
-    if rate is not None:
-        flags |= {"kube-api-qps": f"{rate[0]:g}", "kube-api-burst": str(rate[1])}
     return [binary, *_flags(flags)]
 
 
@@ -130,7 +127,6 @@ DEFAULT_CONTROLLERS = (
 )
 NODE_LIFECYCLE = "node-lifecycle-controller"
 UNHURRIED = 60.0  # seconds for a start: 3 are usual, a loaded machine takes longer
-NOT_THROTTLED = (5000.0, 10_000)
 
 
 class ControlPlane:
@@ -232,26 +228,17 @@ class ControlPlane:
         """End kube-apiserver as a power cut would; `start_apiserver` brings it back at the same address."""
         await self._processes["kube-apiserver"].stop()
 
-    def freeze_etcd(self) -> None:
-        """Stop etcd in its tracks: connections stay open and nothing answers, until `thaw_etcd`."""
-        self._processes["etcd"].signal(signal.SIGSTOP)
-
-    def thaw_etcd(self) -> None:
-        self._processes["etcd"].signal(signal.SIGCONT)
-
     async def start_controller_manager(
         self,
         controllers: Sequence[str],
         *,
         name: str = "kube-controller-manager",
-        rate: tuple[float, int] | None = NOT_THROTTLED,
         flags: Sequence[str] = (),
         kubeconfig: Path | None = None,
     ) -> Process:
         """Start a kube-controller-manager with exactly these controllers, and wait until it is healthy.
 
-        `name` must be new or stopped. `rate` is (requests a second, burst); None leaves its own default, 20
-        and 30. Raises LookupError where the binaries hold none.
+        `name` must be new or stopped. Raises LookupError where the binaries hold none.
         """
         if self.binaries.kube_controller_manager is None:
             raise LookupError(f"{self.binaries.folder} holds no kube-controller-manager")
@@ -260,7 +247,6 @@ class ControlPlane:
             kubeconfig=kubeconfig or self.kubeconfig,
             port=(port := free_port()),
             controllers=controllers,
-            rate=rate,
         )
         process = self._start(name, [*command, *flags])
         await self._healthy(process, port)
@@ -274,17 +260,14 @@ class ControlPlane:
         self,
         *args: str,
         stdin: str | None = None,
-        user: User | None = None,
         seconds: float = 60.0,
         environ: Mapping[str, str] | None = None,
     ) -> KubectlResult:
-        """Run kubectl as `user` (the administrator when None); `stdin` is what `-f -` reads, `environ` more of the
-        environment.
-        """
+        """Run kubectl as the administrator; `stdin` is what `-f -` reads, `environ` more of the environment."""
         return await run_kubectl(
             self.kubectl,
             *args,
-            kubeconfig=self.kubeconfig if user is None else self.kubeconfig_for(user),
+            kubeconfig=self.kubeconfig,
             cache=self.folder / "kubectl-cache",
             stdin=stdin,
             seconds=seconds,

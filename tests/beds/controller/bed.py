@@ -179,14 +179,14 @@ class Bed:
 
         return await self._until_one(name, missing, f"{name} has {wanted}")
 
-    async def condition(self, kind: str, reason: str, *, name: str = "agent") -> Object:
+    async def condition(self, kind: str, reason: str) -> Object:
         """Wait until that condition has that reason, and return it."""
 
         def missing(one: Object) -> str:
             there = condition(one, kind)
-            return "" if there.get("reason") == reason else f"condition {kind} of {name} is {there}"
+            return "" if there.get("reason") == reason else f"condition {kind} is {there}"
 
-        return condition(await self._until_one(name, missing, f"{kind}: {reason}"), kind)
+        return condition(await self._until_one("agent", missing, f"{kind}: {reason}"), kind)
 
     async def phase(self, phase: str, name: str = "agent") -> Object:
         """Wait until the rollout is in that phase, and return its record."""

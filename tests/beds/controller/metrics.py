@@ -55,15 +55,13 @@ def state(controller: Controller, name: str = "agent") -> dict[str, Numbers]:
     return found
 
 
-async def tells(
-    bed: Bed, controller: Controller | None = None, *, name: str = "agent", **wanted: Numbers
-) -> dict[str, Numbers]:
+async def tells(bed: Bed, controller: Controller | None = None, **wanted: Numbers) -> dict[str, Numbers]:
     """Scrape the bed's controller, or another, until these metrics read like this, and return all of that scrape."""
     found: dict[str, Numbers] = {}
 
     def missing() -> str:
         nonlocal found
-        found = state(controller or bed.controller, name)
+        found = state(controller or bed.controller)
         there = {metric_name: found.get(metric_name) for metric_name in wanted}
         return "" if there == wanted else f"wanted {wanted}, there is {there}"
 

@@ -101,11 +101,6 @@ class Controller:
         busy = queue.depth or queue.processing_seconds()
         return not busy and all(timer.when() > now + seconds for timer in queue._timers.values())
 
-    def kept_writes(self) -> int:
-        """Of how many objects it still keeps its own writes, since a cache may have to show them."""
-        assert self._parts is not None
-        return len(self._parts.reconciler._expectations)
-
     def remembers(self) -> Counter[str]:
         """How many entries each of its collections has; see `memory.entries`."""
         return entries(self._parts)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from tests.beds.api import PODS, Object
@@ -43,7 +43,7 @@ def both(*numbers: int) -> str:
     return " ".join(f"-{number} +{number}" for number in numbers)
 
 
-async def layout(bed: Bed, name: str = "agent") -> str:
+async def layout(bed: Bed) -> str:
     """The version on each node, in the order of their numbers: "v1 v2 v1+v2 -", the last one without a pod.
 
     A pod is of a version by its image and by the hash of its revision, and both must say the same.
@@ -52,7 +52,7 @@ async def layout(bed: Bed, name: str = "agent") -> str:
         one["metadata"]["labels"][HASH]: _version(one["data"]["spec"]["template"]) for one in await bed.revisions()
     }
     versions: defaultdict[str, list[str]] = defaultdict(list)
-    for pod in await live(bed, name):
+    for pod in await live(bed):
         versions[node_of(pod)].append(_version(pod))
         assert hashes[pod["metadata"]["labels"][HASH]] == _version(pod), (
             f"image and hash of {pod['metadata']['name']}"
@@ -93,27 +93,19 @@ async def keeps_two(bed: Bed) -> None:
     assert await layout(bed) == "v1 v1 v2 v2"
 
 
-async def unready(bed: Bed, *numbers: int) -> None:
-    """The pods of these nodes are not ready any more, and the status has told so."""
-    pods = await bed.pods()
-    for number in numbers:
-        await bed.nodes.ready(pods[f"node-{number}"], value=False)
-    await bed.status(ready=len(pods) - len(numbers))
-
-
-async def built(bed: Bed, state: str, *, canary: Collection[int] = (), new: Object | None = None) -> None:
+async def built(bed: Bed, state: str) -> None:
     """The state that `layout` would tell, made by hand: v1 and v2 are stored, v2 is current, nothing has moved.
 
-    "v2!" is a pod that is not ready. `canary` nodes have that label; `new` is the DaemonSet. The controller is
-    stopped; what it does when it is started is the first wave. New pods do not get ready by themselves.
+    "v2!" is a pod that is not ready. The controller is stopped; what it does when it is started is the first wave.
+    New pods do not get ready by themselves.
     """
-    await bed.deploy(new or daemonset())
+    await bed.deploy(daemonset())
     await bed.set_image(V2)
     await wave(bed, "")
     await bed.controller.stop()
     kinds = [part.replace("-", "").split("+") for part in state.split()]
     for number in range(len(kinds)):
-        await bed.nodes.add(f"node-{number}", labels={"canary": "yes"} if number in canary else {})
+        await bed.nodes.add(f"node-{number}")
     places = [f"{number}:{version}" for number, there in enumerate(kinds) for version in there if version]
     await put(bed, *[place for place in places if not place.endswith("!")])
     bed.nodes.behave("*", UNREADY)

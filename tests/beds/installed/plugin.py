@@ -54,9 +54,9 @@ class Plugin:
         command = (str(self.kubectl), "kruise-ds", *words, f"--namespace={self.namespace}")
         return Ran(words, *await run_to_end(command, whole, stdin=stdin, seconds=seconds))
 
-    async def ok(self, *words: str, stdin: str | None = None, seconds: float = 90.0) -> str:
+    async def ok(self, *words: str, seconds: float = 90.0) -> str:
         """The same; it must succeed, and no traceback may have been printed. Returns stdout."""
-        ran = await self.run(*words, stdin=stdin, seconds=seconds)
+        ran = await self.run(*words, seconds=seconds)
         assert ran.code == 0, str(ran)
         assert "Traceback" not in ran.err, str(ran)
         return ran.out

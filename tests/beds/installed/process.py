@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -33,7 +32,7 @@ _numbers = itertools.count(1)
 class Controller:
     """One process; all that it logs is kept. `port` and `metrics_port` are its own."""
 
-    def __init__(self, folder: Path, kubeconfig: Path, *options: str, env: Mapping[str, str] | None = None) -> None:
+    def __init__(self, folder: Path, kubeconfig: Path, *options: str) -> None:
         self.port, self.metrics_port = free_port(), free_port()
         command: list[str | Path] = [
             COMMAND,
@@ -44,8 +43,7 @@ class Controller:
             "--log-level=debug",
             *options,
         ]
-        whole = {**os.environ, **(env or {})}
-        self.process = Process(f"controller-{next(_numbers)}", command, folder=folder, env=whole)
+        self.process = Process(f"controller-{next(_numbers)}", command, folder=folder)
 
     @property
     def lines(self) -> list[dict[str, Any]]:

@@ -78,16 +78,14 @@ class Namespaced:
     async def pods(self) -> list[Object]:
         return await self.api.list(PODS)
 
-    async def serves(
-        self, *nodes: str, labels: Mapping[str, str] | None = None, seconds: float = 60.0
-    ) -> dict[str, Object]:
+    async def serves(self, *nodes: str, labels: Mapping[str, str] | None = None) -> dict[str, Object]:
         """Wait until exactly these nodes have a pod, one each, ready, with `labels`. Returns node -> pod."""
 
         def is_so(pods: list[Object]) -> bool:
             mine = [pod for pod in pods if serves(pod) and _has(pod, labels or {})]
             return len(mine) == len(pods) and sorted(map(node_of, mine)) == sorted(nodes)
 
-        found = await self.api.wait_for(PODS, is_so, f"a ready pod on each of {', '.join(nodes)}", seconds=seconds)
+        found = await self.api.wait_for(PODS, is_so, f"a ready pod on each of {', '.join(nodes)}")
         return {node_of(pod): pod for pod in found}
 
     async def live(self, node: str) -> Object:
@@ -116,7 +114,7 @@ class Namespaced:
         wanted = dict.fromkeys((*fields, "updatedNumberScheduled"), nodes)
         return await self.status(name, seconds, numberMisscheduled=0, **wanted)
 
-    async def progressing(self, words: str, name: str = "demo", seconds: float = 60.0) -> Object:
+    async def progressing(self, words: str, name: str = "demo") -> Object:
         """Wait until the condition Progressing, of the newest spec, has these words in its reason or message."""
 
         def is_so(found: list[Object]) -> bool:
@@ -124,10 +122,8 @@ class Namespaced:
             newest = one.get("observedGeneration") == found[0]["metadata"]["generation"] if one else False
             return newest and words in f"{one['reason']}: {one['message']}"
 
-        query = {"fieldSelector": f"metadata.name={name}"}
-        (found,) = await self.api.wait_for(
-            DAEMONSETS, is_so, f"Progressing of {name} says {words!r}", seconds=seconds, **query
-        )
+        what, only = f"Progressing of {name} says {words!r}", f"metadata.name={name}"
+        (found,) = await self.api.wait_for(DAEMONSETS, is_so, what, fieldSelector=only)
         return _progressing(found)
 
 

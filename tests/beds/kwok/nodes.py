@@ -15,20 +15,17 @@ STAGES = Path(__file__).parent / "stages.yaml"
 
 
 @asynccontextmanager
-async def kwok_nodes(
-    plane: ControlPlane, kwok: Path, *, stages: Path = STAGES, lease_seconds: int = 0
-) -> AsyncIterator[Process]:
+async def kwok_nodes(plane: ControlPlane, kwok: Path) -> AsyncIterator[Process]:
     """Play every node of `plane`, those that exist and those to come, until the block ends.
 
-    Node leases are renewed only with `lease_seconds` (the kubelet's is 40), which the node life-cycle
-    controller needs; without them no node writes anything once it is ready.
+    No lease is renewed: no node writes anything once it is ready.
     """
     port = free_port()
     flags = {
         "kubeconfig": str(plane.kubeconfig),
-        "config": str(stages),
+        "config": str(STAGES),
         "manage-all-nodes": "true",
-        "node-lease-duration-seconds": str(lease_seconds),
+        "node-lease-duration-seconds": "0",
         "server-address": f"{LOOPBACK}:{port}",
     }
     command = [str(kwok), *(f"--{name}={value}" for name, value in flags.items())]

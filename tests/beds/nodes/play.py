@@ -161,8 +161,8 @@ class Nodes:
         """The containers run and are ready, or with `value=False` not ready. Returns the pod."""
         return await self._write(pod, lambda found, now: statuses.running(found, now, ready=value))
 
-    async def fail(self, pod: Object, *, reason: str = "", message: str = "") -> Object:
-        return await self._write(pod, lambda found, now: statuses.ended(found, "Failed", reason, message, now))
+    async def fail(self, pod: Object, *, reason: str = "") -> Object:
+        return await self._write(pod, lambda found, now: statuses.ended(found, "Failed", reason, "", now))
 
     async def succeed(self, pod: Object) -> Object:
         return await self._write(pod, lambda found, now: statuses.ended(found, "Succeeded", "", "", now))

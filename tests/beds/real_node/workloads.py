@@ -86,13 +86,6 @@ async def environment_of(cluster: Asked, pod: Object) -> dict[str, str]:
     return dict(one.split("=", 1) for one in msgspec.json.decode(body)["environment"])
 
 
-def cannot_pull(pod: Object) -> bool:
-    """Whether a container of it waits for an image that cannot be had. The two reasons take turns."""
-    states = [one.get("state") or {} for one in pod["status"].get("containerStatuses") or []]
-    reasons = {(state.get("waiting") or {}).get("reason") for state in states}
-    return not reasons.isdisjoint(("ErrImagePull", "ImagePullBackOff"))
-
-
 async def warnings(api: Api) -> list[str]:
     """What events of the namespace warn of, but for probes that fail while a program starts or ends, and for time."""
     told = [one for one in await api.list(EVENTS) if one["type"] == "Warning" and one["reason"] != "Unhealthy"]
