@@ -59,6 +59,12 @@ class _Status(View):
     expiration_timestamp: str | None = None
 
 
+class _ExecCredential(View):
+    api_version: str
+    kind: str
+    status: _Status
+
+
 class Program:
     """An exec plugin. `settings` is the `exec` of a kubeconfig user, `cluster` the cluster used with it. With a
     `console`, the plugin writes to its standard error and, at a terminal, may ask and has no time limit. Without one,
@@ -119,19 +125,13 @@ class Program:
     def _status(self, printed: bytes) -> _Status:
         version = self._settings["apiVersion"]
         try:
-            credential = json.loads(printed)
-        except ValueError as error:
-            raise self._broken("failed to decode process output", quoting=str(error)) from error
-        for key in ("apiVersion", "kind", "status"):
-            if key not in credential:
-                raise self._broken(f"malformed response. missing key '{key}'")
-        if credential["apiVersion"] != version:
-            returned = f"it returned {credential['apiVersion']}"
+            credential = msgspec.json.decode(printed, type=_ExecCredential)
+        except (msgspec.MsgspecError, ValueError) as error:
+            raise self._broken("malformed response", quoting=str(error)) from error
+        status = credential.status
+        if credential.api_version != version:
+            returned = f"it returned {credential.api_version}"
             raise self._broken(f"plugin api version does not match {version}", quoting=returned)
-        try:
-            status = msgspec.convert(credential["status"], _Status)
-        except msgspec.ValidationError as error:
-            raise self._broken("malformed response. status", quoting=str(error)) from error
         if status.expiration_timestamp and epoch(status.expiration_timestamp) is None:
             raise self._broken("malformed response. status: expirationTimestamp is no RFC 3339 time")
         if bool(status.client_certificate_data) != bool(status.client_key_data):

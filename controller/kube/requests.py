@@ -80,7 +80,7 @@ PAGE_SIZE = 500
 """Objects per page of a list, as in client-go (`pager.defaultPageSize`)."""
 
 
-_WARNING = re.compile(r'(?P<code>\d{3}) \S+ "(?P<text>(?:[^"\\]|\\.)*+)"(?: "[^"]*")?\s*(?:,\s*|\Z)')
+_WARNING = re.compile(r'\b299 \S+ "((?:[^"\\]|\\.)*+)"')
 """One warning of possibly several in a header: `299 - "text" "date"`."""
 _ESCAPED = re.compile(r"\\(.)")
 
@@ -115,8 +115,7 @@ class Response(msgspec.Struct, frozen=True, kw_only=True):
 
     def warnings(self) -> list[str]:
         """The texts of the warnings with code 299, each once and on one line."""
-        found = [one for header in self.warning_headers for one in _WARNING.finditer(header)]
-        texts = [_ESCAPED.sub(r"\1", one["text"]) for one in found if one["code"] == "299"]
+        texts = [_ESCAPED.sub(r"\1", one) for header in self.warning_headers for one in _WARNING.findall(header)]
         lines = [" ".join(text.encode(errors="replace").decode().split()) for text in texts]
         return list(dict.fromkeys(filter(None, lines)))
 
