@@ -35,6 +35,12 @@ AT_FIRST, LATER = 80, 20
 """Writes to one object, or creates on one node, in the first `MINUTES` and in the next: ever fewer."""
 
 
+@pytest.fixture
+def bed(bed: Bed) -> Bed:
+    bed.patience = HOUR
+    return bed
+
+
 def most_written(bed: Bed) -> tuple[object, int]:
     """The object, or the node of new pods, with the most writes of the controller, and their number."""
     counted: Counter[object] = Counter()
@@ -87,24 +93,22 @@ def rehash(labels: dict[str, str]) -> None:
     ],
 )
 async def test_pods_that_a_webhook_relabels_at_creation_count_as_failed_creates(
-    change: Callable[[dict[str, str]], None], words: str, left: int
+    bed: Bed, change: Callable[[dict[str, str]], None], words: str, left: int
 ) -> None:
     def judge(attempt: Attempt) -> None:
         if attempt.verb == "create":
             change(attempt.object["metadata"]["labels"])
 
-    async with simulated() as bed:
-        bed.patience = HOUR
-        await bed.add_nodes(1)
-        with judged(bed, judge):
-            await bed.api.create(DAEMONSETS, daemonset())
-            await degraded(bed, words)
-            await it_costs_ever_less(bed)
-            await asyncio.sleep(MINUTES / 2)  # the cause is named as long as it lasts
-            said = condition((await bed.api.list(DAEMONSETS))[0], "Degraded")
-            assert words in said["message"], said
-            assert len(await bed.api.list(PODS)) == left, "no strays are left, and a pod of ours serves"
-        await bed.runs_on("node-0")
+    await bed.add_nodes(1)
+    with judged(bed, judge):
+        await bed.api.create(DAEMONSETS, daemonset())
+        await degraded(bed, words)
+        await it_costs_ever_less(bed)
+        await asyncio.sleep(MINUTES / 2)  # the cause is named as long as it lasts
+        said = condition((await bed.api.list(DAEMONSETS))[0], "Degraded")
+        assert words in said["message"], said
+        assert len(await bed.api.list(PODS)) == left, "no strays are left, and a pod of ours serves"
+    await bed.runs_on("node-0")
 
 
 HELD_DELETES = Rule(verb="delete", resource="pods", effect=Answer(403, "Forbidden", "no deletions today"))
@@ -112,7 +116,7 @@ LOST_CREATES = Rule(verb="create", resource="pods", effect=LoseAnswer())
 
 
 @pytest.mark.parametrize("held", [HELD_DELETES, LOST_CREATES, "finalizer"], ids=["403", "lost answers", "finalizer"])
-async def test_a_stray_keeps_its_node_until_it_is_gone(held: Rule | str) -> None:
+async def test_a_stray_keeps_its_node_until_it_is_gone(bed: Bed, held: Rule | str) -> None:
     """However it is kept: no second pod is made beside it, and none is left without a controller."""
 
     def judge(attempt: Attempt) -> None:
@@ -121,22 +125,20 @@ async def test_a_stray_keeps_its_node_until_it_is_gone(held: Rule | str) -> None
             if held == "finalizer":
                 attempt.object["metadata"]["finalizers"] = ["example.com/hold"]
 
-    async with simulated() as bed:
-        bed.patience = HOUR
-        await bed.add_nodes(1)
-        if isinstance(held, Rule):
-            bed.simulator.link.faults.add(held)
-        with judged(bed, judge):
-            await bed.api.create(DAEMONSETS, daemonset())
-            await it_costs_ever_less(bed)
-            pods = await bed.api.list(PODS)
-        assert [bool(controller_of(pod)) for pod in pods] in ([], [True]), [pod["metadata"] for pod in pods]
-        if isinstance(held, Rule):
-            bed.simulator.link.faults.remove(held)
-        for pod in pods if held == "finalizer" else ():
-            await bed.api.patch(PODS, pod["metadata"]["name"], {"metadata": {"finalizers": None}})
-        await bed.runs_on("node-0")
-        assert len(await bed.api.list(PODS)) == 1
+    await bed.add_nodes(1)
+    if isinstance(held, Rule):
+        bed.simulator.link.faults.add(held)
+    with judged(bed, judge):
+        await bed.api.create(DAEMONSETS, daemonset())
+        await it_costs_ever_less(bed)
+        pods = await bed.api.list(PODS)
+    assert [bool(controller_of(pod)) for pod in pods] in ([], [True]), [pod["metadata"] for pod in pods]
+    if isinstance(held, Rule):
+        bed.simulator.link.faults.remove(held)
+    for pod in pods if held == "finalizer" else ():
+        await bed.api.patch(PODS, pod["metadata"]["name"], {"metadata": {"finalizers": None}})
+    await bed.runs_on("node-0")
+    assert len(await bed.api.list(PODS)) == 1
 
 
 def rename_at_update(attempt: Attempt) -> None:
@@ -144,35 +146,31 @@ def rename_at_update(attempt: Attempt) -> None:
         rename(attempt.object["metadata"]["labels"])
 
 
-async def test_pods_that_an_update_in_place_takes_from_us_are_replaced() -> None:
+async def test_pods_that_an_update_in_place_takes_from_us_are_replaced(bed: Bed) -> None:
     """A webhook relabels at each update: none of them runs on beside its successor."""
 
-    async with simulated() as bed:
-        bed.patience = HOUR
-        await bed.deploy(in_place(), nodes=2)
-        with judged(bed, rename_at_update):
-            await bed.set_image(V2)
-            await bed.settled()
-            await it_costs_ever_less(bed)
-        await bed.runs_on("node-0", "node-1", image=V2)
-        assert len(await bed.api.list(PODS)) == 2
+    await bed.deploy(in_place(), nodes=2)
+    with judged(bed, rename_at_update):
+        await bed.set_image(V2)
+        await bed.settled()
+        await it_costs_ever_less(bed)
+    await bed.runs_on("node-0", "node-1", image=V2)
+    assert len(await bed.api.list(PODS)) == 2
 
 
-async def test_pods_that_a_preparation_takes_from_us_do_not_run_on() -> None:
+async def test_pods_that_a_preparation_takes_from_us_do_not_run_on(bed: Bed) -> None:
     """The same for the preDelete hook, which still decides when each of them goes."""
 
-    async with simulated() as bed:
-        bed.patience = HOUR
-        await bed.deploy(hooked(), nodes=1)
-        with judged(bed, rename_at_update):
-            await bed.set_image(V2)
-            [old] = (await prepared(bed, "node-0")).values()
-            await it_costs_ever_less(bed)
-            [kept] = await bed.api.list(PODS)
-            assert kept["metadata"]["uid"] == old["metadata"]["uid"]
-            await release(bed, kept)
-            await bed.runs_on("node-0", image=V2)
-        assert len(await bed.api.list(PODS)) == 1
+    await bed.deploy(hooked(), nodes=1)
+    with judged(bed, rename_at_update):
+        await bed.set_image(V2)
+        [old] = (await prepared(bed, "node-0")).values()
+        await it_costs_ever_less(bed)
+        [kept] = await bed.api.list(PODS)
+        assert kept["metadata"]["uid"] == old["metadata"]["uid"]
+        await release(bed, kept)
+        await bed.runs_on("node-0", image=V2)
+    assert len(await bed.api.list(PODS)) == 1
 
 
 async def test_a_new_template_whose_pods_lose_their_labels_replaces_no_old_pod(bed: Bed) -> None:
@@ -193,21 +191,19 @@ async def test_a_new_template_whose_pods_lose_their_labels_replaces_no_old_pod(b
 
 
 @pytest.mark.parametrize("end", ["Succeeded", "Failed", "deleted"])
-async def test_pods_that_do_not_last_come_back_ever_later(end: str) -> None:
-    async with simulated() as bed:
-        bed.patience = HOUR
-        await bed.deploy(daemonset(), nodes=2)
-        ending = asyncio.create_task(_end_pods(bed, "node-1", end))
-        await degraded(bed, "PodsDoNotLast", "node-1")
-        await it_costs_ever_less(bed)
-        ending.cancel()
-        await bed.runs_on("node-0", "node-1")
+async def test_pods_that_do_not_last_come_back_ever_later(bed: Bed, end: str) -> None:
+    await bed.deploy(daemonset(), nodes=2)
+    ending = asyncio.create_task(_end_pods(bed, "node-1", end))
+    await degraded(bed, "PodsDoNotLast", "node-1")
+    await it_costs_ever_less(bed)
+    ending.cancel()
+    await bed.runs_on("node-0", "node-1")
 
-        def lacks(found: list[Object]) -> str:
-            said = condition(found[0], "Degraded")
-            return "" if said["status"] == "False" else str(said)
+    def lacks(found: list[Object]) -> str:
+        said = condition(found[0], "Degraded")
+        return "" if said["status"] == "False" else str(said)
 
-        await bed.until(DAEMONSETS, lacks, "Degraded ends once the pod has lasted")
+    await bed.until(DAEMONSETS, lacks, "Degraded ends once the pod has lasted")
 
 
 async def _end_pods(bed: Bed, node: str, end: str) -> None:
@@ -224,48 +220,44 @@ async def _end_pods(bed: Bed, node: str, end: str) -> None:
         await asyncio.sleep(1.0)
 
 
-async def test_pods_that_another_controller_restores_are_deleted_ever_less_often() -> None:
+async def test_pods_that_another_controller_restores_are_deleted_ever_less_often(bed: Bed) -> None:
     """Each has another uid, so that no deletion repeats one."""
-    async with simulated() as bed:
-        bed.patience = HOUR
-        await bed.deploy(daemonset(), nodes=2)
-        known = {pod["metadata"]["name"]: deepcopy(pod) for pod in await bed.api.list(PODS)}
+    await bed.deploy(daemonset(), nodes=2)
+    known = {pod["metadata"]["name"]: deepcopy(pod) for pod in await bed.api.list(PODS)}
 
-        async def restore() -> None:
-            while True:
-                await asyncio.sleep(0.5)
-                there = {pod["metadata"]["name"] for pod in await bed.api.list(PODS)}
-                for name in known.keys() - there:
-                    meta = {key: known[name]["metadata"][key] for key in ("name", "labels", "ownerReferences")}
-                    await bed.api.create(PODS, {**known[name], "metadata": meta, "status": {}})
+    async def restore() -> None:
+        while True:
+            await asyncio.sleep(0.5)
+            there = {pod["metadata"]["name"] for pod in await bed.api.list(PODS)}
+            for name in known.keys() - there:
+                meta = {key: known[name]["metadata"][key] for key in ("name", "labels", "ownerReferences")}
+                await bed.api.create(PODS, {**known[name], "metadata": meta, "status": {}})
 
-        other = asyncio.create_task(restore())
-        await bed.set_image(V2)
-        for most in (AT_FIRST, LATER):
-            bed.journal.clear()
-            await asyncio.sleep(MINUTES)
-            deleted = Counter(bed.journal.deleted)
-            assert max(deleted.values(), default=0) <= most, deleted
-        other.cancel()
+    other = asyncio.create_task(restore())
+    await bed.set_image(V2)
+    for most in (AT_FIRST, LATER):
+        bed.journal.clear()
+        await asyncio.sleep(MINUTES)
+        deleted = Counter(bed.journal.deleted)
+        assert max(deleted.values(), default=0) <= most, deleted
+    other.cancel()
 
 
-async def test_pods_that_another_controller_creates_do_not_pile_up() -> None:
+async def test_pods_that_another_controller_creates_do_not_pile_up(bed: Bed) -> None:
     """Unlike pods that are restored, these come whether or not any is deleted."""
-    async with simulated() as bed:
-        bed.patience = HOUR
-        await bed.deploy(daemonset(), nodes=1)
+    await bed.deploy(daemonset(), nodes=1)
 
-        async def create() -> None:
-            for number in itertools.count():
-                await asyncio.sleep(1)
-                await bed.api.create(PODS, bare_pod(f"extra-{number}", "node-0"))
+    async def create() -> None:
+        for number in itertools.count():
+            await asyncio.sleep(1)
+            await bed.api.create(PODS, bare_pod(f"extra-{number}", "node-0"))
 
-        other = asyncio.create_task(create())
-        for _ in range(3):
-            await asyncio.sleep(MINUTES)
-            assert len(await bed.api.list(PODS)) <= 20
-        other.cancel()
-        await bed.runs_on("node-0")
+    other = asyncio.create_task(create())
+    for _ in range(3):
+        await asyncio.sleep(MINUTES)
+        assert len(await bed.api.list(PODS)) <= 20
+    other.cancel()
+    await bed.runs_on("node-0")
 
 
 @pytest.mark.parametrize("latency", [0.0, 0.05], ids=["the answer comes first", "the pod is seen to go first"])
@@ -284,19 +276,17 @@ async def test_a_node_that_leaves_and_returns_gets_its_pod_at_once(latency: floa
             assert asyncio.get_running_loop().time() - began < 2.0
 
 
-async def test_revisions_that_another_writer_replaces_are_made_ever_less_often() -> None:
+async def test_revisions_that_another_writer_replaces_are_made_ever_less_often(bed: Bed) -> None:
     """Each collision gives another name and hash."""
-    async with simulated() as bed:
-        bed.patience = HOUR
-        await bed.deploy(daemonset(), nodes=1)
-        other = asyncio.create_task(_replace_revisions(bed))
-        await bed.set_image(V2)
-        for most in (AT_FIRST, LATER):
-            bed.journal.clear()
-            await asyncio.sleep(MINUTES)
-            created = bed.journal.of("controllerrevisions.apps", "create", failed=True)
-            assert len(created) <= most, len(created)
-        other.cancel()
+    await bed.deploy(daemonset(), nodes=1)
+    other = asyncio.create_task(_replace_revisions(bed))
+    await bed.set_image(V2)
+    for most in (AT_FIRST, LATER):
+        bed.journal.clear()
+        await asyncio.sleep(MINUTES)
+        created = bed.journal.of("controllerrevisions.apps", "create", failed=True)
+        assert len(created) <= most, len(created)
+    other.cancel()
 
 
 async def _replace_revisions(bed: Bed) -> None:
@@ -389,43 +379,37 @@ UNREADY: Object = {**HOOK, "markPodNotReady": True}
     ],
 )
 async def test_what_another_controller_takes_back_is_written_ever_less_often(
-    made: Object, edits: list[Callable[[Bed], Awaitable[None]]]
+    bed: Bed, made: Object, edits: list[Callable[[Bed], Awaitable[None]]]
 ) -> None:
-    async with simulated() as bed:
-        bed.patience = HOUR
-        await bed.deploy(deepcopy(made), nodes=2)
-        other = asyncio.create_task(TakesBack(bed).run())
-        await asyncio.sleep(1.0)
-        for edit in edits:
-            await edit(bed)
-            await it_costs_ever_less(bed)
-        other.cancel()
+    await bed.deploy(deepcopy(made), nodes=2)
+    other = asyncio.create_task(TakesBack(bed).run())
+    await asyncio.sleep(1.0)
+    for edit in edits:
+        await edit(bed)
+        await it_costs_ever_less(bed)
+    other.cancel()
 
 
-async def test_a_status_that_another_controller_takes_back_is_written_ever_less_often() -> None:
-    async with simulated() as bed:
-        bed.patience = HOUR
-        await bed.deploy(daemonset(), nodes=2)
-        [made] = await bed.api.list(DAEMONSETS)
-        name, old = made["metadata"]["name"], made["status"]
-        await bed.set_image(V2)
+async def test_a_status_that_another_controller_takes_back_is_written_ever_less_often(bed: Bed) -> None:
+    await bed.deploy(daemonset(), nodes=2)
+    [made] = await bed.api.list(DAEMONSETS)
+    name, old = made["metadata"]["name"], made["status"]
+    await bed.set_image(V2)
 
-        async def take_back() -> None:
-            while True:
-                await asyncio.sleep(0.5)
-                await bed.api.patch(DAEMONSETS, name, {"status": old}, sub="status")
+    async def take_back() -> None:
+        while True:
+            await asyncio.sleep(0.5)
+            await bed.api.patch(DAEMONSETS, name, {"status": old}, sub="status")
 
-        other = asyncio.create_task(take_back())
-        counts = []
-        for _ in range(3):
-            bed.journal.clear()
-            await asyncio.sleep(MINUTES)
-            counts.append(sum("/status" in write.resource for write in bed.journal.writes))
-        other.cancel()
-        assert [count <= most for count, most in zip(counts, (AT_FIRST, LATER, LATER), strict=True)] == [True] * 3, (
-            counts
-        )
-        await bed.event("StatusReverted", "takes this status back")
+    other = asyncio.create_task(take_back())
+    counts = []
+    for _ in range(3):
+        bed.journal.clear()
+        await asyncio.sleep(MINUTES)
+        counts.append(sum("/status" in write.resource for write in bed.journal.writes))
+    other.cancel()
+    assert [count <= most for count, most in zip(counts, (AT_FIRST, LATER, LATER), strict=True)] == [True] * 3, counts
+    await bed.event("StatusReverted", "takes this status back")
 
 
 SLOW = Behaviour(start=0.5, ready=0.5, terminate=0.5)

@@ -33,6 +33,7 @@ from tests.beds.simulator.kinds import PODS as POD_KIND
 from tests.beds.simulator.refusal import Refused
 from tests.beds.simulator.transport import InProcess
 from tests.beds.virtual_time import now
+from tests.system.conftest import Open
 from tests.system.replay import film
 
 HOUR = 3600.0
@@ -40,25 +41,35 @@ SLOW = Behaviour(start=0.3, ready=0.2, terminate=0.3)
 FIRST = Rule(verb="create", resource="pods", effect=Hang(), times=1)
 
 
+@pytest.fixture
+def opened() -> Open:
+    """Each request takes a moment."""
+    return lambda: simulated(latency=0.02)
+
+
+@pytest.fixture
+def bed(bed: Bed) -> Bed:
+    bed.patience = HOUR
+    return bed
+
+
 async def lose(bed: Bed, node: str) -> None:
     await bed.api.delete(PODS, (await bed.pods())[node]["metadata"]["name"])
 
 
-async def test_an_unanswered_create_delays_no_other_lost_pod() -> None:
-    async with simulated(latency=0.02) as bed:
-        bed.patience = HOUR
-        nodes = await bed.deploy(daemonset(), nodes=5)
-        bed.simulator.link.faults.add(FIRST)
-        await lose(bed, nodes[0])
-        await asyncio.sleep(3.0)  # of virtual time
-        began = now()
-        await lose(bed, nodes[3])
-        await bed.runs_on(*nodes[1:])
-        assert now() - began < 4.0, "seconds; the first one hangs for 30"
-        await bed.runs_on(*nodes)
-        assert now() - began < 40.0
-        await bed.settled()
-        assert bed.journal.created == [nodes[3], nodes[0]], "and nothing was made twice"
+async def test_an_unanswered_create_delays_no_other_lost_pod(bed: Bed) -> None:
+    nodes = await bed.deploy(daemonset(), nodes=5)
+    bed.simulator.link.faults.add(FIRST)
+    await lose(bed, nodes[0])
+    await asyncio.sleep(3.0)  # of virtual time
+    began = now()
+    await lose(bed, nodes[3])
+    await bed.runs_on(*nodes[1:])
+    assert now() - began < 4.0, "seconds; the first one hangs for 30"
+    await bed.runs_on(*nodes)
+    assert now() - began < 40.0
+    await bed.settled()
+    assert bed.journal.created == [nodes[3], nodes[0]], "and nothing was made twice"
 
 
 async def test_an_unanswered_deletion_uses_budget_and_stops_nothing_else() -> None:
@@ -84,27 +95,25 @@ async def test_an_unanswered_deletion_uses_budget_and_stops_nothing_else() -> No
         await bed.status(observed=2, updated=6, available=6)
 
 
-async def test_what_is_refused_late_is_told_and_held_back() -> None:
+async def test_what_is_refused_late_is_told_and_held_back(bed: Bed) -> None:
     slow = Rule(verb="create", resource="pods", effect=Hang(seconds=10.0))
-    async with simulated(latency=0.02) as bed:
-        bed.patience = HOUR
-        await bed.add_nodes(2)
-        bed.simulator.link.faults.add(slow)
+    await bed.add_nodes(2)
+    bed.simulator.link.faults.add(slow)
 
-        def admit(attempt: Attempt) -> None:
-            if attempt.kind is POD_KIND and attempt.verb == "create":
-                raise Refused(403, "Forbidden", "the policy webhook says no")
+    def admit(attempt: Attempt) -> None:
+        if attempt.kind is POD_KIND and attempt.verb == "create":
+            raise Refused(403, "Forbidden", "the policy webhook says no")
 
-        bed.simulator.cluster.admission.append(admit)
-        await bed.api.create(DAEMONSETS, daemonset())
-        await bed.event("FailedCreate", "the policy webhook says no")
-        degraded = await bed.condition("Degraded", "WritesFail")
-        assert "the policy webhook says no" in degraded["message"]
-        began = now()
-        count = len(bed.journal.of("pods", "create", failed=True))
-        await asyncio.sleep(600.0)  # of virtual time
-        tried = len(bed.journal.of("pods", "create", failed=True)) - count
-        assert 2 <= tried < 30, f"in {now() - began} s"
+    bed.simulator.cluster.admission.append(admit)
+    await bed.api.create(DAEMONSETS, daemonset())
+    await bed.event("FailedCreate", "the policy webhook says no")
+    degraded = await bed.condition("Degraded", "WritesFail")
+    assert "the policy webhook says no" in degraded["message"]
+    began = now()
+    count = len(bed.journal.of("pods", "create", failed=True))
+    await asyncio.sleep(600.0)  # of virtual time
+    tried = len(bed.journal.of("pods", "create", failed=True)) - count
+    assert 2 <= tried < 30, f"in {now() - began} s"
 
 
 async def test_a_status_that_is_not_answered_delays_no_lost_pod() -> None:
@@ -196,20 +205,19 @@ async def test_whatever_is_not_answered_keeps_the_limits(rolling: Object, verb: 
                 assert sum(map(is_ready, pods)) >= EIGHT - 1
 
 
-async def test_a_slow_adoption_kills_no_pod_and_makes_no_second_one() -> None:
+async def test_a_slow_adoption_kills_no_pod_and_makes_no_second_one(bed: Bed) -> None:
     """A takeover: every node runs an orphan, and the server takes 2.5 s for each patch."""
-    async with simulated(latency=0.02) as bed:
-        bed.patience = 600.0
-        nodes = await bed.add_nodes(20)
-        for node in nodes:
-            await bed.api.create(PODS, bare_pod(f"orphan-{node}", node))
-        before = {pod["metadata"]["uid"] for pod in await bed.api.list(PODS)}
-        bed.simulator.link.faults.add(Rule(verb="patch", resource="pods", effect=Hang(seconds=2.5)))
-        await bed.api.create(DAEMONSETS, daemonset(rolling={"maxUnavailable": 1, "partition": 20}))
-        await asyncio.sleep(60.0)  # of virtual time
-        after = {pod["metadata"]["uid"] for pod in await bed.api.list(PODS)}
-        assert not bed.journal.created, "every node has a pod already"
-        assert after == before
+    bed.patience = 600.0
+    nodes = await bed.add_nodes(20)
+    for node in nodes:
+        await bed.api.create(PODS, bare_pod(f"orphan-{node}", node))
+    before = {pod["metadata"]["uid"] for pod in await bed.api.list(PODS)}
+    bed.simulator.link.faults.add(Rule(verb="patch", resource="pods", effect=Hang(seconds=2.5)))
+    await bed.api.create(DAEMONSETS, daemonset(rolling={"maxUnavailable": 1, "partition": 20}))
+    await asyncio.sleep(60.0)  # of virtual time
+    after = {pod["metadata"]["uid"] for pod in await bed.api.list(PODS)}
+    assert not bed.journal.created, "every node has a pod already"
+    assert after == before
 
 
 async def test_while_surging_a_late_create_is_in_the_partitions_quota() -> None:
@@ -293,49 +301,45 @@ async def lose_a_pod(bed: Bed, node: str) -> float:
 
 
 @pytest.mark.parametrize("count", [3, 20])
-async def test_requests_of_others_that_hang_keep_no_lost_pod_waiting(count: int) -> None:
-    async with simulated(latency=LATENCY) as bed:
-        await deploy_beside(bed, count)
-        for wait in (3.0, 1.0, 10.0, 19.1, 30.2, 45.0):  # the watch is back; requests end after 30 s, and come again
-            await asyncio.sleep(wait)
-            assert await lose_a_pod(bed, "node-1") <= 1.0
-        assert bed.simulator.link.faults.fired(HANGS) >= min(count * TWELVE, CEILING), "many of each"
-        bed.simulator.link.faults.remove(HANGS)
-        bed.patience = 3600.0
-        await all_run(bed, count)
+async def test_requests_of_others_that_hang_keep_no_lost_pod_waiting(bed: Bed, count: int) -> None:
+    await deploy_beside(bed, count)
+    for wait in (3.0, 1.0, 10.0, 19.1, 30.2, 45.0):  # the watch is back; requests end after 30 s, and come again
+        await asyncio.sleep(wait)
+        assert await lose_a_pod(bed, "node-1") <= 1.0
+    assert bed.simulator.link.faults.fired(HANGS) >= min(count * TWELVE, CEILING), "many of each"
+    bed.simulator.link.faults.remove(HANGS)
+    bed.patience = 3600.0
+    await all_run(bed, count)
 
 
-async def test_the_controller_ends_in_time_though_requests_hang() -> None:
-    async with simulated(latency=LATENCY) as bed:
-        await deploy_beside(bed, 9)
-        await asyncio.sleep(3)
-        began = now()
-        await bed.controller.stop()
-        assert now() - began <= DRAIN
+async def test_the_controller_ends_in_time_though_requests_hang(bed: Bed) -> None:
+    await deploy_beside(bed, 9)
+    await asyncio.sleep(3)
+    began = now()
+    await bed.controller.stop()
+    assert now() - began <= DRAIN
 
 
-async def test_a_cache_is_listed_again_though_requests_hang() -> None:
+async def test_a_cache_is_listed_again_though_requests_hang(bed: Bed) -> None:
     """In pages, which are requests like any other."""
     too_old = Rule(verb="watch", resource="pods", times=1, effect=ErrorEvent())
-    async with simulated(latency=LATENCY) as bed:
-        bed.simulator.cluster.watch_list = False
-        await deploy_beside(bed, 9, listed=False)
-        await asyncio.sleep(3)
-        link = bed.simulator.link
-        link.faults.add(too_old)
-        link.drop_watches("pods")
-        assert await lose_a_pod(bed, "node-1") <= 5.0, "seconds; behind what hangs it would be 27"
-        assert link.faults.fired(too_old), "the watch was too old"
+    bed.simulator.cluster.watch_list = False
+    await deploy_beside(bed, 9, listed=False)
+    await asyncio.sleep(3)
+    link = bed.simulator.link
+    link.faults.add(too_old)
+    link.drop_watches("pods")
+    assert await lose_a_pod(bed, "node-1") <= 5.0, "seconds; behind what hangs it would be 27"
+    assert link.faults.fired(too_old), "the watch was too old"
 
 
-async def test_a_leader_that_loses_its_lease_ends_at_once_though_requests_hang() -> None:
-    async with simulated(latency=LATENCY) as bed:
-        await deploy_beside(bed, 9)
-        await asyncio.sleep(3)
-        await bed.controller.kill()
-        with pytest.raises(ExceptionGroup) as caught:
-            await led_until_another_does(bed)
-        assert caught.group_contains(LeadershipLost, depth=None)
+async def test_a_leader_that_loses_its_lease_ends_at_once_though_requests_hang(bed: Bed) -> None:
+    await deploy_beside(bed, 9)
+    await asyncio.sleep(3)
+    await bed.controller.kill()
+    with pytest.raises(ExceptionGroup) as caught:
+        await led_until_another_does(bed)
+    assert caught.group_contains(LeadershipLost, depth=None)
 
 
 async def led_until_another_does(bed: Bed) -> None:
@@ -358,15 +362,14 @@ def in_hand(controller: Controller) -> float:
     return metric(controller, "controller_runtime_active_workers")
 
 
-async def test_creates_that_take_three_seconds_each_are_not_made_one_by_one() -> None:
-    async with simulated(latency=0.02) as bed:
-        bed.patience = 3600.0
-        nodes = await bed.add_nodes(120)
-        bed.simulator.link.faults.add(Rule(verb="create", resource="pods", effect=Hang(seconds=3.0)))
-        began = now()
-        await bed.api.create(DAEMONSETS, daemonset())
-        await bed.runs_on(*nodes)
-        assert now() - began < 60.0, "seconds; 7 batches of 1, 2, 4 … 64 make 21"
+async def test_creates_that_take_three_seconds_each_are_not_made_one_by_one(bed: Bed) -> None:
+    bed.patience = 3600.0
+    nodes = await bed.add_nodes(120)
+    bed.simulator.link.faults.add(Rule(verb="create", resource="pods", effect=Hang(seconds=3.0)))
+    began = now()
+    await bed.api.create(DAEMONSETS, daemonset())
+    await bed.runs_on(*nodes)
+    assert now() - began < 60.0, "seconds; 7 batches of 1, 2, 4 … 64 make 21"
 
 
 WAITS, SILENT = Hang(seconds=3.0), Hang()
@@ -374,37 +377,35 @@ REFUSED, BROKEN = Answer(403, reason="Forbidden"), Answer(500, reason="InternalE
 
 
 @pytest.mark.parametrize("effect", [WAITS, SILENT, REFUSED, BROKEN], ids=["slow", "silent", "refused", "broken"])
-async def test_a_look_before_an_adoption_that_fails_keeps_no_lost_pod_waiting(effect: Effect) -> None:
-    async with simulated(latency=0.02) as bed:
-        bed.patience = 600.0
-        nodes = await bed.deploy(daemonset(), nodes=3)
-        rule = Rule(verb="get", resource="daemonsets.apps.kruise.io", effect=effect)
-        bed.simulator.link.faults.add(rule)
-        await bed.api.create(PODS, bare_pod("orphan", nodes[1]))
-        await asyncio.sleep(5.0)  # of virtual time
-        lost = (await bed.pods())[nodes[0]]["metadata"]
-        began = now()
-        await bed.api.delete(PODS, lost["name"])
+async def test_a_look_before_an_adoption_that_fails_keeps_no_lost_pod_waiting(bed: Bed, effect: Effect) -> None:
+    bed.patience = 600.0
+    nodes = await bed.deploy(daemonset(), nodes=3)
+    rule = Rule(verb="get", resource="daemonsets.apps.kruise.io", effect=effect)
+    bed.simulator.link.faults.add(rule)
+    await bed.api.create(PODS, bare_pod("orphan", nodes[1]))
+    await asyncio.sleep(5.0)  # of virtual time
+    lost = (await bed.pods())[nodes[0]]["metadata"]
+    began = now()
+    await bed.api.delete(PODS, lost["name"])
 
-        def missing(found: list[Object]) -> str:
-            there = [pod for pod in found if stays(pod, "agent") and node_of(pod) == nodes[0]]
-            return "" if any(pod["metadata"]["uid"] != lost["uid"] for pod in there) else "it is not back"
+    def missing(found: list[Object]) -> str:
+        there = [pod for pod in found if stays(pod, "agent") and node_of(pod) == nodes[0]]
+        return "" if any(pod["metadata"]["uid"] != lost["uid"] for pod in there) else "it is not back"
 
-        await bed.until(PODS, missing, "the lost pod is back")
-        assert now() - began < 10.0
+    await bed.until(PODS, missing, "the lost pod is back")
+    assert now() - began < 10.0
 
 
-async def test_an_adoption_without_effect_keeps_no_lost_pod_waiting() -> None:
-    async with simulated(latency=0.02) as bed:
-        nodes = await bed.deploy(daemonset(), nodes=3)
+async def test_an_adoption_without_effect_keeps_no_lost_pod_waiting(bed: Bed) -> None:
+    nodes = await bed.deploy(daemonset(), nodes=3)
 
-        def admit(attempt: Attempt) -> None:
-            if attempt.kind is POD_KIND and attempt.verb == "update" and attempt.name == "orphan":
-                attempt.object["metadata"].pop("ownerReferences", None)
+    def admit(attempt: Attempt) -> None:
+        if attempt.kind is POD_KIND and attempt.verb == "update" and attempt.name == "orphan":
+            attempt.object["metadata"].pop("ownerReferences", None)
 
-        bed.simulator.cluster.admission.append(admit)
-        await bed.api.create(PODS, bare_pod("orphan", nodes[1]))
-        await asyncio.sleep(5.0)  # of virtual time
-        await bed.api.delete(PODS, (await bed.pods())[nodes[0]]["metadata"]["name"])
-        await asyncio.sleep(60.0)
-        assert bed.journal.created == [nodes[0]]
+    bed.simulator.cluster.admission.append(admit)
+    await bed.api.create(PODS, bare_pod("orphan", nodes[1]))
+    await asyncio.sleep(5.0)  # of virtual time
+    await bed.api.delete(PODS, (await bed.pods())[nodes[0]]["metadata"]["name"])
+    await asyncio.sleep(60.0)
+    assert bed.journal.created == [nodes[0]]
