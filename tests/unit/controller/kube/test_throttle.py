@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from controller.kube.sender import RequestQueue, Throttle
 from tests.beds.virtual_time import now, virtual_time_from, virtually
 
@@ -78,21 +80,22 @@ def test_whoever_is_cancelled_while_waiting_leaves_no_gap() -> None:
     assert virtually(main()) == [0, 10]
 
 
+@pytest.mark.parametrize("reserved", [0, 1], ids=["a shared permit", "its own permit"])
 @virtual_time_from(1000.0)
-async def test_whoever_is_cancelled_at_its_turn_passes_it_on() -> None:
+async def test_whoever_is_cancelled_at_its_turn_passes_it_on(reserved: int) -> None:
     throttle = Throttle(ceiling=1)
-    queue = RequestQueue(throttle)
+    queue = RequestQueue(throttle, reserved=reserved)
+    if reserved:
+        await RequestQueue(throttle).acquire()
     await queue.acquire()
     async with asyncio.TaskGroup() as group:
-        first = group.create_task(worked(queue, 5.0))
-        second = group.create_task(worked(queue, 5.0))
-        await asyncio.sleep(0)
+        first, second = (group.create_task(worked(queue, 5.0)) for _ in range(2))
+        await asyncio.sleep(1)
         queue.release()  # gives the turn to `first`, which …
         first.cancel()  # … is cancelled before it runs again
     assert first.cancelled()
-    assert second.done()
-    assert not second.cancelled()
-    assert throttle.taken == 0
+    assert (second.result(), throttle.taken) == (1001.0, reserved)
+    assert (await crowd(queue, 2))[0] == 0
 
 
 async def stuck(queue: RequestQueue, size: int, group: asyncio.TaskGroup) -> list[asyncio.Task[float]]:
@@ -148,20 +151,3 @@ def test_what_goes_beyond_that_is_shared_in_turns() -> None:
         return came - began
 
     assert virtually(main()) <= 20.0
-
-
-def test_a_request_that_is_cancelled_gives_the_lane_its_own_permit_back() -> None:
-    async def main() -> list[float]:
-        throttle = Throttle(ceiling=1)
-        other, queue = RequestQueue(throttle), RequestQueue(throttle, reserved=1)
-        await other.acquire()
-        await queue.acquire()
-        async with asyncio.TaskGroup() as group:
-            first, second = (group.create_task(worked(queue, 5.0)) for _ in range(2))
-            await asyncio.sleep(1)
-            queue.release()  # gives the turn to `first`, which …
-            first.cancel()  # … is cancelled before it runs again
-        assert (throttle.taken, second.result()) == (1, 1001.0)
-        return await crowd(queue, 2)
-
-    assert virtually(main())[0] == 0
