@@ -159,18 +159,18 @@ class NodeRow(Value):
         }
 
 
-class NodeCounts(Value, rename="camel"):
+class NodeCounts(Value, rename="camel", kw_only=True):
     """`updated`, `updating`, `failing`, `next`, `old` and `missing` add up to `desired`."""
 
     desired: int
     target: int
     updated: int
     updating: int
-    failing: int
-    next: int
+    failing: int = 0
+    next: int = 0
     old: int
     available: int
-    unplanned: int
+    unplanned: int = 0
     """Nodes counted in `updated` that partition or selector would have kept old."""
     missing: int
 
