@@ -291,6 +291,12 @@ def test_with_a_surge_no_pod_goes_before_the_new_one_is_there() -> None:
     assert moving == "move back   2 nodes: node-3 | node-2     surge"
 
 
+def test_what_is_down_goes_first() -> None:
+    down = pod("node-2", "v2", ready=None)
+    moving, *_ = lines(canary(CANARY[0], down, *LEFT))
+    assert moving == "move back   2 nodes: node-2 at once (it is down), then node-3     re-create"
+
+
 def test_a_node_without_a_pod_gets_one() -> None:
     assert "start       1 node without a pod: node-1" in lines(canary(*CANARY, LEFT[1]))
 

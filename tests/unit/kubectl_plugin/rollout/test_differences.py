@@ -139,10 +139,13 @@ CASES: list[tuple[str, Edit, list[tuple[str, str, object, object]], str]] = [
         "env agent API_TOKEN changed",
     ),
     (
-        "variables from a Secret",
-        lambda spec: agent(spec).update(envFrom=[{"secretRef": {"name": "tokens"}}]),
-        [("spec.containers[agent].envFrom[secret/tokens]", "added", None, {"secretRef": {"name": "tokens"}})],
-        "+ env from agent secret/tokens",
+        "variables from elsewhere",
+        lambda spec: agent(spec).update(envFrom=[{"secretRef": {"name": "a"}}, {"configMapRef": {"name": "b"}}]),
+        [
+            ("spec.containers[agent].envFrom[secret/a]", "added", None, {"secretRef": {"name": "a"}}),
+            ("spec.containers[agent].envFrom[configmap/b]", "added", None, {"configMapRef": {"name": "b"}}),
+        ],
+        "+ env from agent secret/a, + env from agent configmap/b",
     ),
     (
         "a volume more",
@@ -236,9 +239,7 @@ CASES: list[tuple[str, Edit, list[tuple[str, str, object, object]], str]] = [
     ),
     (
         "a probe, without its defaults",
-        lambda spec: agent(spec).update(
-            livenessProbe={"httpGet": {"path": "/", "port": 1, "scheme": "HTTP"}, "timeoutSeconds": 1}
-        ),
+        lambda spec: agent(spec).update(livenessProbe={"httpGet": {"path": "/", "port": 1}, "timeoutSeconds": 1}),
         [("spec.containers[agent].livenessProbe", "added", None, {"httpGet": {"port": 1}})],
         "+ livenessProbe agent",
     ),
