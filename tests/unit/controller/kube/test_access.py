@@ -7,6 +7,7 @@ import base64
 import json
 import os
 import ssl
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -173,12 +174,12 @@ TRUSTED: dict[str, object] = {"certificate-authority-data": base64.b64encode(CA.
 
 def kubeconfig(
     path: Path,
-    user: dict[str, object],
+    user: Mapping[str, object],
     *,
     name: str = "one",
     server: str = "https://127.0.0.1:1",
     current: str | None = None,
-    cluster: dict[str, object] | None = None,
+    cluster: Mapping[str, object] | None = None,
 ) -> str:
     context = {"cluster": f"cluster-{name}", "user": f"user-{name}", "namespace": "infra"}
     document = {
