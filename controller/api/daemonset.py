@@ -41,6 +41,15 @@ class OrderRule(View):
     group_by: str = ""
 
 
+class RolloutStep(View):
+    nodes: IntOrPercent = "100%"
+    """Nodes that may hold the current revision: a number, or a percentage of those that the selector allows."""
+    soak: str = ""
+    """How long the step must be reached without interruption, such as `1h30m`."""
+    approval: str = ""
+    """`Required`: the next step needs the annotation `kruise-ds/approve`."""
+
+
 class Topology(View):
     key: str = ""
     """The node label whose values are the failure domains."""
@@ -66,6 +75,7 @@ class RollingUpdate(View):
     order: tuple[OrderRule, ...] = ()
     topology: Topology | None = None
     unreachable_nodes: UnreachableNodes | None = None
+    steps: tuple[RolloutStep, ...] = ()
 
 
 class UpdateStrategy(View):
@@ -99,11 +109,15 @@ class Columns(Part):
     containers: str = ""
     images: str = ""
     selector: str = ""
+    step: str | None = None
+    """Such as `2/3`; None without steps."""
 
 
 class Phase(StrEnum):
     PENDING = "Pending"
     PROGRESSING = "Progressing"
+    SOAKING = "Soaking"
+    AWAITING_APPROVAL = "AwaitingApproval"
     HELD = "Held"
     PAUSED = "Paused"
     STALLED = "Stalled"
@@ -137,6 +151,11 @@ class Rollout(Part):
     """The highest `done` since start_time, so that a flapping pod does not count as progress."""
     most_updated: int = 0
     """The most nodes since start_time with a pod of the current revision, available or not."""
+    step: int | None = None
+    """The step of this rollout, from 1; None without steps."""
+    steps: int | None = None
+    step_reached_time: str | None = None
+    """Since when the step is reached without interruption; None: it is not."""
     left_out: int = 0
     """Unreachable nodes that the rollout does not wait for."""
     stable_revision: str | None = None

@@ -23,6 +23,9 @@ _SUFFIX = {
     **{s: Decimal(10) ** (3 * power) for power, s in zip((-3, -2, -1, 1, 2, 3, 4, 5, 6), "numkMGTPE", strict=True)},
     **{f"{s}i": Decimal(1024) ** power for power, s in enumerate("KMGTPE", start=1)},
 }
+_DURATION = re.compile(r"(?:[0-9]+(?:\.[0-9]+)?(?:ms|h|m|s))+")
+_PART = re.compile(r"([0-9.]+)(ms|h|m|s)")
+_UNITS = {"h": 3600, "m": 60, "s": 1, "ms": 0.001}
 _DECIMAL_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}")
 
 
@@ -49,6 +52,13 @@ def scaled(value: IntOrPercent | None, total: int, *, round_up: bool) -> int:
         raise ValueError(f"{value!r} is neither a whole number nor a percentage such as 30%")
     share = int(match[1]) * total
     return -(-share // 100) if round_up else share // 100
+
+
+def seconds(duration: str) -> float:
+    """The seconds of a duration as Go writes it: `90s`, `1h30m`. Raises ValueError for any other text."""
+    if not _DURATION.fullmatch(duration) or len(duration) > _LONGEST_QUANTITY:
+        raise ValueError(f"{duration!r} is not a duration such as 90s, 10m or 1h30m")
+    return sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(duration))
 
 
 def canonical_quantity(value: str | int | float, *, in_millis: bool = False) -> str:

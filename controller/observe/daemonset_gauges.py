@@ -14,7 +14,8 @@ from typing import NamedTuple, TypeAlias
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from controller.api.daemonset import DaemonSet, DaemonSetStatus, Phase, Rollout
+from controller.api.daemonset import DaemonSet, DaemonSetStatus, Phase, Rollout, RolloutStep
+from controller.api.formats import seconds
 from controller.api.objects import Value, epoch
 from controller.planner.blocker_texts import METRIC_LABELS, WaitReason
 from controller.planner.summary import Summary
@@ -24,6 +25,9 @@ from controller.reconcile.state import DaemonSetState, DaemonSetStates
 OF_DAEMONSET = ("namespace", "daemonset")
 WITHOUT_ZONE = "none"
 """Zone of nodes without a zone label."""
+
+OF_STEPS = (Phase.SOAKING, Phase.AWAITING_APPROVAL)
+"""Phases that only a rollout with steps has."""
 
 SHOWN_BY_INFO = (METRIC_LABELS[WaitReason.ON_DELETE],)
 """Block reasons not shown, because `info` has the type of the strategy."""
@@ -36,12 +40,19 @@ class DaemonSetSample(Value):
     daemonset: DaemonSet
     summary: Summary | None = None
     """None if no pass has seen it yet or its spec is unusable."""
+    now: float = 0.0
+    """Seconds since 1970."""
     paused_since: float = 0.0
     """Seconds since 1970; 0 if it is not paused."""
 
     @property
     def status(self) -> DaemonSetStatus:
         return self.daemonset.status or DaemonSetStatus()
+
+    @property
+    def steps(self) -> tuple[RolloutStep, ...]:
+        rolling = self.daemonset.rolling_update
+        return rolling.steps if rolling is not None else ()
 
     @property
     def rollout(self) -> Rollout:
@@ -53,7 +64,9 @@ def sample_daemonsets(caches: Caches, states: DaemonSetStates, now: float) -> It
     for daemonset in caches.daemonsets.values():
         state = states.of(daemonset.uid)
         summary = state.summary.at(now) if state.summary is not None and not daemonset.terminating else None
-        yield DaemonSetSample(daemonset=daemonset, summary=summary, paused_since=paused_since(daemonset, state))
+        yield DaemonSetSample(
+            daemonset=daemonset, summary=summary, now=now, paused_since=paused_since(daemonset, state)
+        )
 
 
 def paused_since(daemonset: DaemonSet, state: DaemonSetState) -> float:
@@ -108,7 +121,8 @@ def _info(sample: DaemonSetSample) -> Samples:
 def _phases(sample: DaemonSetSample) -> Samples:
     """The phase as written, or one that no status shows: Terminating, or Pending if never handled."""
     now = Phase.TERMINATING if sample.daemonset.terminating else sample.rollout.phase or Phase.PENDING
-    return [((phase.value,), float(phase == now)) for phase in Phase]
+    absent = () if sample.steps else OF_STEPS
+    return [((phase.value,), float(phase == now)) for phase in Phase if phase not in absent]
 
 
 def _left_out(sample: DaemonSetSample) -> Samples:
@@ -116,6 +130,19 @@ def _left_out(sample: DaemonSetSample) -> Samples:
     rolling = sample.daemonset.rolling_update
     asked = rolling is not None and rolling.unreachable_nodes is not None
     return [((), sample.rollout.left_out)] if asked else []
+
+
+def _step(name: str, meaning: str, read: Callable[[DaemonSetSample], float | None]) -> Family:
+    """Only where the spec has steps; 0 while none applies."""
+    return Family(f"rollout_{name}", meaning, lambda sample: [((), read(sample) or 0.0)] if sample.steps else ())
+
+
+def _soak_seconds_left(sample: DaemonSetSample) -> float:
+    reached, step = epoch(sample.rollout.step_reached_time), sample.rollout.step
+    if reached is None or step is None or sample.rollout.phase != Phase.SOAKING or step > len(sample.steps):
+        return 0.0
+    soak = sample.steps[step - 1].soak
+    return max(reached + (seconds(soak) if soak else 0.0) - sample.now, 0.0)
 
 
 def _zones(summary: Summary) -> Samples:
@@ -146,7 +173,9 @@ STATE: tuple[Family, ...] = (
         _info,
         ("strategy_type", "rolling_update_type", "update_revision"),
     ),
-    Family("rollout_phase", "1 for the current one of the nine phases", _phases, ("phase",)),
+    Family(
+        "rollout_phase", "1 for the current phase; Soaking and AwaitingApproval only with steps", _phases, ("phase",)
+    ),
     _gauge(
         "rollout_target_nodes",
         "rollout.target",
@@ -157,6 +186,9 @@ STATE: tuple[Family, ...] = (
         "rollout.done",
         "Of the target, nodes with an available pod of the update revision and no old one",
     ),
+    _step("step", "The step that the rollout has come to, from 1", lambda sample: sample.rollout.step),
+    _step("steps", "The number of its steps", lambda sample: sample.rollout.steps),
+    _step("soak_seconds_left", "Seconds until the soak of the step ends, 0 outside of one", _soak_seconds_left),
     Family("rollout_left_out_nodes", "Unreachable nodes that the rollout does not wait for", _left_out),
     _time(
         "rollout_started_timestamp_seconds", "rollout.start_time", "Start of the current or last rollout, 0 if none"

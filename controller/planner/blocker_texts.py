@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final
 
-from controller.api.names import FAILED_IN_PLACE, RESIZE_DEFERRED, RESIZE_REFUSED, TEMPLATE_REFUSED
+from controller.api.names import AWAITING_APPROVAL, FAILED_IN_PLACE, RESIZE_DEFERRED, RESIZE_REFUSED, TEMPLATE_REFUSED
 from controller.api.objects import Value
 
 
@@ -15,6 +15,9 @@ class WaitReason(StrEnum):
     PAUSED = "Paused"
     PARTITION = "PartitionReached"
     SELECTOR = "SelectorReached"
+    STEP = "StepReached"
+    SOAKING = "Soaking"
+    APPROVAL = AWAITING_APPROVAL
     ON_DELETE = "OnDelete"
     MAX_UNAVAILABLE = "MaxUnavailableInUse"
     MAX_SURGE = "MaxSurgeInUse"
@@ -107,6 +110,15 @@ class Blocker(StrEnum):
         ends="a selector that matches",
         reason=WaitReason.SELECTOR,
         planned="rollingUpdate.selector leaves out {who}",
+        shows_trouble=True,
+    )
+    STEP = BlockerText(
+        name="step",
+        why="not before a later step",
+        ends="a step that allows more nodes",
+        reason=WaitReason.STEP,
+        planned="the step keeps the old revision on {who}",
+        edited="the step keeps {who} old",
         shows_trouble=True,
     )
     PAUSED = BlockerText(

@@ -14,7 +14,7 @@ from controller.api import names
 from controller.api.daemonset import Counts, DaemonSet, Phase
 from controller.api.formats import counted, joined, listed
 from controller.api.names import AVAILABLE, DEGRADED, HOOK_UNMATCHED, PROGRESSING, READY, RECONCILING, STALLED
-from controller.api.objects import Value, rfc3339
+from controller.api.objects import Value, epoch, rfc3339
 from controller.planner.blocker_texts import Blocker, WaitReason
 from controller.planner.blockers import handlers, resize_deferral, resize_refusal
 from controller.planner.explanation import Explainer
@@ -26,6 +26,8 @@ WAITS_FOR: Final = "waits for "
 READ_AS: Final = {
     Phase.PENDING: RECONCILING,
     Phase.PROGRESSING: RECONCILING,
+    Phase.SOAKING: RECONCILING,
+    Phase.AWAITING_APPROVAL: READY,
     Phase.HELD: READY,
     Phase.PAUSED: READY,
     Phase.STALLED: STALLED,
@@ -34,8 +36,8 @@ READ_AS: Final = {
     Phase.HEALTHY: READY,
     Phase.TERMINATING: "",
 }
-"""The condition that is True in each phase; empty: none. Held, Paused and Manual are Ready, because waiting changes
-nothing. In Degraded nothing is left to roll out, but pods are missing."""
+"""The condition that is True in each phase; empty: none. AwaitingApproval, Held, Paused and Manual are Ready, because
+waiting changes nothing. In Degraded nothing is left to roll out, but pods are missing."""
 
 
 class Condition(Value):
@@ -111,6 +113,8 @@ def _sentence(explainer: Explainer, counts: Counts, standing: Standing, phase: P
             return joined(have, _left_out(rollout), holding(explainer))
         case Phase.HELD:
             parts = [have, _held_by(explainer, counts, standing)[1], lacking if unavailable else ""]
+        case Phase.SOAKING | Phase.AWAITING_APPROVAL:
+            parts = [have, walking(rollout, standing), lacking if unavailable else ""]
         case Phase.PAUSED:
             parts = [
                 f"paused with {counted(standing.outdated, 'node')} left to update",
@@ -131,8 +135,24 @@ def _sentence(explainer: Explainer, counts: Counts, standing: Standing, phase: P
             going = f"{counted(standing.leaving, 'old pod', 'leaves')} for good: no new one may start there"
             waits = f"{counted(waiting, 'node', 'still waits', of=standing.target)} for {revision}" if waiting else ""
             parts = list(filter(None, (waits, going if standing.leaving else ""))) or [generation]
+            parts += [walking(rollout, standing)]
             parts += [wait.text] if wait is not None else []
     return joined(*parts, _left_out(rollout), _unadopted(rollout), staying_empty(rollout), holding(explainer))
+
+
+def walking(rollout: RolloutState, standing: Standing) -> str:
+    """Where the rollout stands in its steps; empty without steps. Changes only with the step, never with the time."""
+    walk = standing.walk
+    if walk is None or walk.finished:
+        return ""
+    at = f"step {walk.step} of {walk.count}"
+    if not walk.is_reached:
+        return f"{at} allows {counted(walk.allowed, 'node')}"
+    if walk.is_soaking:
+        return f"{at} soaks until {rfc3339((epoch(walk.reached_time) or 0.0) + walk.soak)}"
+    if not walk.unapproved:
+        return ""
+    return f"{at} has to be approved: annotation {names.APPROVE_ANNOTATION}={rollout.revision.hash}/{walk.step}"
 
 
 def _left_out(rollout: RolloutState) -> str:
@@ -193,6 +213,10 @@ def _how_it_stands(
             return "True", WaitReason.ON_DELETE, "delete pods to update"
         case Phase.PAUSED:
             return "Unknown", WaitReason.PAUSED, "paused"
+        case Phase.SOAKING:
+            return "True", WaitReason.SOAKING, walking(explainer.rollout, standing)
+        case Phase.AWAITING_APPROVAL:
+            return "Unknown", WaitReason.APPROVAL, walking(explainer.rollout, standing)
         case Phase.STALLED if standing.refused:
             return "False", WaitReason.TEMPLATE_REFUSED, _refused(standing)
         case Phase.STALLED:
@@ -241,6 +265,9 @@ def _held_by(explainer: Explainer, counts: Counts, standing: Standing) -> tuple[
     rollout = explainer.rollout
     if keeper_of(rollout) is Blocker.SELECTOR:
         return WaitReason.SELECTOR, Blocker.SELECTOR.text.of_planned.format(who=f"{standing.kept} old ones")
+    if keeper_of(rollout) is Blocker.STEP and rollout.walk is not None:
+        allowed = counted(rollout.walk.allowed, "node")
+        return WaitReason.STEP, f"the last step allows {allowed} and keeps the others on the old revision"
     partition = f"partition {rollout.budget.partition}"
     waiting = counts.desired_number_scheduled - counts.current_number_scheduled
     if not rollout.progressive or not waiting:
@@ -249,9 +276,11 @@ def _held_by(explainer: Explainer, counts: Counts, standing: Standing) -> tuple[
 
 
 def keeper_of(rollout: RolloutState) -> Blocker:
-    """What keeps nodes old: the partition if the target is as large as it allows, else the selector."""
-    used_up = rollout.budget.partition and len(rollout.target) >= rollout.quota
-    return Blocker.PARTITION if used_up else Blocker.SELECTOR
+    """What keeps nodes old: step or partition if the target is as large as it allows, else the selector."""
+    used_up = len(rollout.target) >= rollout.quota
+    if used_up and rollout.is_limited_by_step:
+        return Blocker.STEP
+    return Blocker.PARTITION if used_up and rollout.budget.partition else Blocker.SELECTOR
 
 
 def _available(counts: Counts) -> Condition:

@@ -91,7 +91,8 @@ class Explainer:
         if node.current is not None or node.fit is not Fit.RUN or node.name in self.rollout.holders:
             return None
         if node.name not in self.target:
-            return Blocker.PARTITION if node.selected else Blocker.SELECTOR
+            kept_by_number = Blocker.STEP if self.rollout.is_limited_by_step else Blocker.PARTITION
+            return kept_by_number if node.selected else Blocker.SELECTOR
         gets_it = not self.rollout.older and node.old is None  # even while paused
         return Blocker.PAUSED if self._paused and not gets_it else None
 
@@ -101,7 +102,7 @@ class Explainer:
         rollout, rolling = self.rollout, self.rollout.rolling_update
         found = {Blocker.PAUSED} if self._paused else set()
         if len(rollout.target) < rollout.budget.desired:
-            found.add(Blocker.PARTITION)
+            found.add(Blocker.STEP if rollout.is_limited_by_step else Blocker.PARTITION)
             if rolling is not None and rolling.selector is not None:
                 found.add(Blocker.SELECTOR)
         return found

@@ -88,6 +88,8 @@ def plan(world: World) -> Plan:
     status = status_of(explainer, observed=observed)
     if status.stable_at is not None:
         wakes.append(status.stable_at + _CLOCK_GRAIN)
+    if status.soaks_until is not None:
+        wakes.append(max(status.soaks_until, world.now) + _CLOCK_GRAIN)
     due = due_at(status.rollout, daemonset.progress_deadline)
     if status.rollout.phase == Phase.PROGRESSING and due > world.now:  # else it waits for unreachable nodes
         wakes.append(due + _CLOCK_GRAIN)

@@ -17,6 +17,7 @@ from controller.planner.node_fit import Fit
 from controller.planner.nodes import NodeInfo
 from controller.planner.revisions import of_template
 from controller.planner.rollout_state import RolloutState
+from controller.planner.steps import Walk
 from controller.planner.world import TemplateRefused
 
 SOAK_SECONDS = 30.0
@@ -42,6 +43,8 @@ class Standing(Value):
     """Nodes of the target with an available pod of the current revision and no old pod beside it."""
     left_out: int = 0
     """Unreachable nodes of the target that are not done and not waited for."""
+    walk: Walk | None = None
+    """The walk through the steps, with the step judged; None without steps."""
     available: int = 0
     """Nodes with an available pod, or not waited for."""
     outdated: int = 0
@@ -66,12 +69,15 @@ def phase_of(standing: Standing) -> Phase:
         return Phase.PENDING
     if standing.outdated and standing.on_delete:
         return Phase.MANUAL
-    if (standing.outdated or standing.leaving) and standing.paused:
+    walk = standing.walk
+    if standing.paused and (standing.outdated or standing.leaving or (walk is not None and not walk.is_complete)):
         return Phase.PAUSED
     if standing.refused or standing.overdue:
         return Phase.STALLED
     if standing.outdated or not standing.completed:
-        return Phase.PROGRESSING
+        if walk is None or standing.outdated or not (walk.is_soaking or walk.awaits_approval):
+            return Phase.PROGRESSING
+        return Phase.SOAKING if walk.is_soaking else Phase.AWAITING_APPROVAL
     if standing.done + standing.left_out < standing.target:
         return Phase.DEGRADED
     if standing.kept:
@@ -118,12 +124,26 @@ def standing_of(rollout: RolloutState, *, observed: bool) -> Standing:
         updated=rollout.budget.desired - without,
         done=done,
         left_out=left,
+        walk=rollout.walk and _judged(rollout, rollout.walk),
         available=available,
         outdated=outdated,
         leaving=len(rollout.surplus),
         kept=without - waiting,
         awaited=tuple(_awaited_nodes(rollout)),
     )
+
+
+def _judged(rollout: RolloutState, walk: Walk) -> Walk:
+    done, reachable, unavailable, latest = 0, 0, False, 0.0
+    seen, left_out = rollout.world.ready_seen, rollout.left_out
+    for node in rollout.eligible:
+        pod, alone = node.current, node.current is not None and node.current_available and node.old is None
+        done += alone
+        reachable += alone or (node.selected and node.name not in left_out)
+        unavailable = unavailable or not (pod is None or alone or node.name in left_out)
+        if alone and pod is not None and pod.ready_since is not None:
+            latest = max(latest, min(pod.ready_since, seen.get(pod.uid, pod.ready_since)))
+    return walk.judged(done=done, reachable=reachable, unavailable=unavailable, latest=latest)
 
 
 def _awaited_nodes(rollout: RolloutState) -> list[str]:
@@ -181,6 +201,14 @@ def advance(
         )
     awaits = bool(standing.awaited)
     done = standing.done + standing.left_out >= standing.target and not standing.leaving
+    walk = standing.walk
+    if walk is not None:
+        last = replace(last, **_step_of(walk, paused=standing.paused))
+        is_kept = not walk.is_reached and standing.target < walk.needed  # by partition
+        done = done and (walk.is_complete or is_kept)
+        last = last if walk.is_complete or is_kept else replace(last, completion_time=None)
+    elif last.completion_time is None:
+        last = replace(last, step=None, steps=None, step_reached_time=None)
     completed = last.completion_time or (stamp if done else None)
     begun = (
         standing.left_out >= standing.target or last.most_done or standing.done
@@ -207,6 +235,13 @@ def advance(
     if phase is Phase.PROGRESSING and not awaits and now >= due_at(record, deadline):
         phase = Phase.STALLED
     return _in_phase(record, phase, stamp)
+
+
+def _step_of(walk: Walk, *, paused: bool) -> dict[str, int | str | None]:
+    """The step to record, which holds from the next pass on."""
+    if walk.is_over and not paused and walk.step < walk.count:
+        return {"step": walk.step + 1, "steps": walk.count, "step_reached_time": None}
+    return {"step": walk.step, "steps": walk.count, "step_reached_time": walk.reached_time}
 
 
 def halted(before: DaemonSetStatus | None, now: float) -> Rollout:
@@ -254,7 +289,7 @@ def with_stable(rollout: RolloutState, record: Rollout, *, observed: bool) -> tu
     if known is not None and any(one != known for one in _on_most_nodes(rollout, ready)):
         return replace(record, stable_revision=None, previous_stable_revision=None), None
     moment = _complete_since(rollout, ready) + SOAK_SECONDS
-    if moment == inf or not (observed and current.uid):
+    if moment == inf or not (observed and current.uid) or (rollout.walk is not None and not record.completion_time):
         return record, None
     if moment > rollout.world.now:
         first = known is None and former is None and not rollout.history

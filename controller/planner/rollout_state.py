@@ -10,7 +10,7 @@ from functools import cached_property
 import msgspec
 
 from controller.api import formats
-from controller.api.daemonset import DaemonSet, RollingUpdate, rollout_of
+from controller.api.daemonset import DaemonSet, RollingUpdate, Rollout, rollout_of
 from controller.api.formats import LONGEST_ITEM, joined, truncated
 from controller.api.names import UNKNOWN_FIELDS_ANNOTATION
 from controller.api.objects import Value
@@ -20,6 +20,7 @@ from controller.planner.blocker_texts import Blocker
 from controller.planner.node_fit import Fit
 from controller.planner.nodes import NodeInfo, NodeReader
 from controller.planner.revisions import Fallback, current_revision, rolled_out
+from controller.planner.steps import Walk, applies, walk_of
 from controller.planner.topology import Domains
 from controller.planner.world import (
     TemplateRefused,
@@ -86,8 +87,30 @@ class RolloutState(Value, dict=True, gc=True):
 
     @property
     def quota(self) -> int:
-        """The number of nodes that may hold the current revision."""
+        """The number of nodes that may hold the current revision, by partition and step."""
+        return self._unpartitioned if self.walk is None else min(self._unpartitioned, self.walk.allowed)
+
+    @property
+    def _unpartitioned(self) -> int:
         return max(self.budget.desired - self.budget.partition, 0)
+
+    @cached_property
+    def walk(self) -> Walk | None:
+        """The walk through the steps as recorded; None if the rollout does not go by steps."""
+        daemonset, current = self.world.daemonset, self.revision.hash
+        status, record = daemonset.status, rollout_of(daemonset.status)
+        if not applies(daemonset, record, current, first=not self.older):
+            return None
+        if status is None or status.update_revision != current:
+            record = Rollout()
+        nodes = sum(node.selected for node in self.eligible)
+        reached = self.world.step_reached
+        return walk_of(daemonset, record, current, nodes=nodes, now=self.world.now, reached=reached)
+
+    @property
+    def is_limited_by_step(self) -> bool:
+        """Whether the step allows fewer nodes than the partition."""
+        return self.walk is not None and self.walk.allowed < self.budget.desired - self.budget.partition
 
     @property
     def progressive(self) -> bool:
@@ -97,11 +120,12 @@ class RolloutState(Value, dict=True, gc=True):
 
     @property
     def holds_back(self) -> bool:
-        """Whether partition, selector or pause may keep nodes on an older revision."""
+        """Whether partition, selector, step or pause may keep nodes on an older revision."""
         rolling = self.rolling_update
         if rolling is None or not self.older:
             return False
-        return bool(self.budget.partition or rolling.selector is not None or rolling.paused)
+        kept = self.budget.partition or rolling.selector is not None or rolling.paused
+        return bool(kept) or self.walk is not None
 
     @property
     def fills_with_current(self) -> bool:
@@ -218,7 +242,7 @@ class RolloutState(Value, dict=True, gc=True):
             defers_current=defers_current,
             older=self.older,
             nodes=self.nodes,
-            quota=self.quota,
+            quota=self._unpartitioned,
         )
 
     @cached_property

@@ -17,6 +17,7 @@ from controller.api.daemonset import (
     DaemonSetStatus,
     Phase,
     Rollout,
+    rollout_of,
 )
 from controller.api.formats import truncated
 from controller.api.names import PROGRESS_DEADLINE_EXCEEDED, READY, STALLED
@@ -25,7 +26,7 @@ from controller.planner.actions import Note
 from controller.planner.conditions import Condition, conditions_of, refused_conditions, unreadable_deadline
 from controller.planner.explanation import Explainer
 from controller.planner.node_fit import Fit
-from controller.planner.progress import advance, halted, standing_of, with_stable
+from controller.planner.progress import Standing, advance, halted, standing_of, with_stable
 from controller.planner.rollout_state import RolloutState
 
 
@@ -39,6 +40,8 @@ class Status(Value):
     columns: Columns
     rollout: Rollout
     conditions: tuple[Condition, ...]
+    soaks_until: float | None = None
+    """When the soak of the step ends (seconds since 1970), or now if the next step begins; None: neither."""
     stable_at: float | None = None
     """When another revision becomes stable, if nothing happens (seconds since 1970); None: not by waiting."""
 
@@ -84,11 +87,19 @@ def status_of(explainer: Explainer, *, observed: bool) -> Status:
         counts=counts,
         revision_hash=rollout.revision.hash,
         collision_count=world.collisions or None,
-        columns=columns_of(daemonset),
+        columns=columns_of(daemonset, recorded),
         rollout=recorded,
         conditions=_bounded(conditions_of(explainer, counts, known, Phase(record.phase))),
         stable_at=stable_at,
+        soaks_until=_soaks_until(standing, recorded),
     )
+
+
+def _soaks_until(standing: Standing, recorded: Rollout) -> float | None:
+    walk = standing.walk
+    if walk is None:
+        return None
+    return walk.due if walk.is_soaking or walk.step != recorded.step else None
 
 
 def _counts(rollout: RolloutState) -> Counts:
@@ -133,13 +144,13 @@ def refused_status(daemonset: DaemonSet, problem: str, now: float) -> Status:
         counts=None,
         revision_hash=None,
         collision_count=None,
-        columns=columns_of(daemonset),
+        columns=columns_of(daemonset, rollout_of(daemonset.status)),
         rollout=halted(daemonset.status, now),
         conditions=_bounded(refused_conditions(problem)),
     )
 
 
-def columns_of(daemonset: DaemonSet) -> Columns:
+def columns_of(daemonset: DaemonSet, record: Rollout) -> Columns:
     """The columns of `kubectl get`; `<none>` if empty."""
     fields = fields_of(daemonset.spec.template.get("spec"))
     containers, labels = fields.get("containers"), fields_of(fields.get("nodeSelector"))
@@ -149,6 +160,7 @@ def columns_of(daemonset: DaemonSet) -> Columns:
         containers=_joined(_field(one, "name") for one in listed),
         images=_joined(_field(one, "image") for one in listed),
         selector=truncated(selector.as_text(daemonset.spec.selector)),
+        step=f"{record.step}/{record.steps}" if record.step is not None else None,
     )
 
 
@@ -166,7 +178,15 @@ def _joined(parts: Iterable[str]) -> str:
     return truncated(",".join(parts)) or "<none>"
 
 
-UNDER_WAY: Final = (Phase.PENDING, Phase.PROGRESSING, Phase.PAUSED, Phase.STALLED, Phase.MANUAL)
+UNDER_WAY: Final = (
+    Phase.PENDING,
+    Phase.PROGRESSING,
+    Phase.SOAKING,
+    Phase.AWAITING_APPROVAL,
+    Phase.PAUSED,
+    Phase.STALLED,
+    Phase.MANUAL,
+)
 """Phases from which a rollout completes. After Degraded, only pods have come back."""
 
 
@@ -179,6 +199,8 @@ def rollout_events(daemonset: DaemonSet, status: Status) -> tuple[Note, ...]:
     found = []
     if now == Phase.STALLED != was and said[STALLED].reason == PROGRESS_DEADLINE_EXCEEDED:
         found.append(_note(PROGRESS_DEADLINE_EXCEEDED, f"Rollout stalled: {message}", warning=True))
+    if now == Phase.AWAITING_APPROVAL != was:
+        found.append(_note(names.AWAITING_APPROVAL, f"Rollout waits: {message}"))
     if was in UNDER_WAY and now == Phase.HEALTHY:
         found.append(_note(names.ROLLOUT_COMPLETE, f"Rollout complete: {message}"))
     if was in UNDER_WAY and now == Phase.HELD:

@@ -10,7 +10,7 @@ import msgspec
 from controller.api import formats, selector
 from controller.api.daemonset import DaemonSet, RollingUpdate
 from controller.api.formats import LONGEST_ITEM, listed, truncated
-from controller.api.names import OWN_LABELS
+from controller.api.names import LONGEST_SOAK, OWN_LABELS
 from controller.api.objects import JSONObject, fields_of
 from controller.api.pod import AffinityView
 from controller.api.selector import Requirement, is_label_key, is_label_value, is_subdomain, requirement
@@ -57,6 +57,10 @@ def problems(daemonset: DaemonSet) -> tuple[str, ...]:
         }
         if rolling.unreachable_nodes is not None:
             limits[f"{base}.unreachableNodes.leaveOut"] = rolling.unreachable_nodes.leave_out
+        for index, step in enumerate(rolling.steps):
+            limits[f"{base}.steps[{index}].nodes"] = step.nodes
+            if problem := _soak_problem(step.soak):
+                found.append(f"{base}.steps[{index}].soak: {problem}")
         if (topology := rolling.topology) is not None:
             limits[f"{base}.topology.maxUnavailable"] = topology.max_unavailable
             if not is_label_key(topology.key):
@@ -76,6 +80,13 @@ def problems(daemonset: DaemonSet) -> tuple[str, ...]:
         if value is not None and not formats.is_well_formed(value)
     ]
     return (*found, *_placement(spec.template))
+
+
+def _soak_problem(soak: str) -> str:
+    try:
+        return f"{soak!r} is longer than 30 days" if soak and formats.seconds(soak) > LONGEST_SOAK else ""
+    except ValueError as error:
+        return str(error)
 
 
 def _selector_problems(daemonset: DaemonSet) -> list[str]:

@@ -118,11 +118,15 @@ class Reconciler:
         current = {one.hash for one in of_template(daemonset, cached.revisions)}
         state.ready_seen.look(cached.pods, current, this.now, this.moment)
         state.restarts_seen.look(cached.pods, this.moment)
+        _, status = state.status_writer.own.latest(daemonset)
+        state.soak.look(status, this.now, this.moment)
         world = world_of(
             daemonset, cached, state, this.now, this.moment, fresh=this.fresh, image_pulls=self._image_pulls
         )
         decided = plan(world)
         state.decided(daemonset, decided, this.now)
+        if decided.status is not None:
+            state.soak.decided(decided.status.revision_hash, decided.status.rollout, this.moment)
         return decided
 
     async def _act(self, this: _Pass, decided: Plan, requeue: Requeue) -> Outcome:
@@ -249,6 +253,7 @@ def world_of(
         coming={action.node: action.revision.hash for action in creates},
         leaving=frozenset([action.node for action in deletes]),
         ready_seen=state.ready_seen.since(now, moment),
+        step_reached=state.soak.since(now, moment),
         restarts_seen=state.restarts_seen.since(now, moment),
         verdicts=state.verdicts.known(moment),
         asked=state.verdicts.asked,

@@ -10,8 +10,8 @@ from math import inf
 
 import msgspec
 
-from controller.api.daemonset import DaemonSet
-from controller.api.objects import Value
+from controller.api.daemonset import DaemonSet, DaemonSetStatus, Rollout, rollout_of
+from controller.api.objects import Value, epoch
 from controller.api.pod import Pod
 from controller.kube.errors import MutatedByWebhook, UnknownFields, WriteVerdict, classify
 from controller.planner import actions
@@ -93,6 +93,36 @@ class ReadyTimes(msgspec.Struct):
         return moment if pod.hash in current else -inf
 
 
+class SoakClock(msgspec.Struct):
+    """Since when a step is reached, by a clock that does not jump. A time that this process has not recorded itself
+    is taken from the status once, at its first look."""
+
+    reached: tuple[object, ...] | None = None
+    """Revision, step and time as recorded; None before the first look."""
+    at: float = 0.0
+    """`elapsed`"""
+
+    def look(self, status: DaemonSetStatus | None, now: float, moment: float) -> None:
+        """Reads the status at the beginning of a pass; `now`: seconds since 1970."""
+        first, record = self.reached is None, rollout_of(status)
+        if self._is_new(status.update_revision if status is not None else None, record):
+            passed = now - (epoch(record.step_reached_time) or now) if first else 0.0
+            self.at = moment - max(passed, 0.0)
+
+    def decided(self, revision: str | None, record: Rollout, moment: float) -> None:
+        """Reads the status that the pass is about to write."""
+        if self._is_new(revision, record):
+            self.at = moment
+
+    def since(self, now: float, moment: float) -> float:
+        """Seconds since 1970."""
+        return now + self.at - moment
+
+    def _is_new(self, revision: str | None, record: Rollout) -> bool:
+        before, self.reached = self.reached, (revision, record.step, record.step_reached_time)
+        return before != self.reached
+
+
 class RestartTimes(msgspec.Struct):
     """When restarts of containers were seen; by a clock that is behind, they would seem to have run for long."""
 
@@ -141,6 +171,7 @@ class DaemonSetState(msgspec.Struct):
     strays: set[str] = msgspec.field(default_factory=set)
     """uids of pods that the selector does not match since a write, because a webhook changed their labels."""
     ready_seen: ReadyTimes = msgspec.field(default_factory=ReadyTimes)
+    soak: SoakClock = msgspec.field(default_factory=SoakClock)
     restarts_seen: RestartTimes = msgspec.field(default_factory=RestartTimes)
     verdicts: TemplateVerdicts = msgspec.field(default_factory=TemplateVerdicts)
     write_backoff: WriteBackoff[BackoffKey] = msgspec.field(default_factory=WriteBackoff)

@@ -10,7 +10,7 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 from controller.api import patch
-from controller.api.daemonset import DaemonSet, DaemonSetStatus
+from controller.api.daemonset import DaemonSet, DaemonSetStatus, rollout_of
 from controller.api.names import AVAILABLE, CONDITION_TYPES, READY, RECONCILING
 from controller.api.objects import JSON, JSONObject, as_json, rfc3339
 from controller.kube.errors import ApiError, WriteVerdict, classify
@@ -241,6 +241,9 @@ def _has_transition(before: DaemonSetStatus, after: DaemonSetStatus) -> bool:
     if (before.observed_generation, before.update_revision) != (after.observed_generation, after.update_revision):
         return True
 
+    if rollout_of(before).step != rollout_of(after).step:
+        return True
+
     def words(status: DaemonSetStatus) -> list[tuple[JSON, JSON, JSON]]:
         conditions = (one for one in status.conditions or () if one.get("type") not in FOLLOWING)
         return [(one.get("type"), one.get("status"), one.get("reason")) for one in conditions]
@@ -258,6 +261,8 @@ def _content(status: Status) -> tuple[object, ...]:
         record.most_updated,
         record.stable_revision,
         record.previous_stable_revision,
+        record.step,
+        record.step_reached_time,
     )
     rest = (status.observed_generation, status.revision_hash, status.collision_count, status.columns)
     return rollout, rest, status.counts, status.conditions

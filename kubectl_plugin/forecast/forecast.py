@@ -77,7 +77,12 @@ def repeated(
     for pod in world.pods:
         now_there.setdefault(pod.node, []).append(pod)
     sample = first.get(last[0].moves[0].node)
-    if sample is None or rollout.domains is not None or any(getattr(world, field) for field in _MEMORY):
+    if (
+        sample is None
+        or rollout.domains is not None
+        or rollout.walk is not None
+        or any(getattr(world, field) for field in _MEMORY)
+    ):
         return None
     kind, queue = _kind(sample, world), []
     hopeful = {one.name for one in world.nodes if not (is_not_ready(one) or one.not_ready)}

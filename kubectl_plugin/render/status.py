@@ -129,7 +129,7 @@ class _Block:
                 return f"{counted(len(survey.snapshot.pods), 'pod')} left"
             case Phase.PENDING:
                 return ""
-            case Phase.PAUSED | Phase.MANUAL:
+            case Phase.PAUSED | Phase.MANUAL | Phase.SOAKING | Phase.AWAITING_APPROVAL:
                 return on_it
 
     def _holds(self) -> Iterator[Text]:

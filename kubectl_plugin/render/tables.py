@@ -33,6 +33,8 @@ LABEL: Final = "bold"
 PHASES: Final[Mapping[Phase, Icon]] = {
     Phase.PENDING: Icon("…", "?", "yellow"),
     Phase.PROGRESSING: Icon("▶", ">", "yellow"),
+    Phase.SOAKING: Icon("◔", "%", "yellow"),
+    Phase.AWAITING_APPROVAL: Icon("◇", "a", "yellow"),
     Phase.HELD: Icon("▪", "=", "green"),
     Phase.PAUSED: Icon("‖", "|", "yellow"),
     Phase.STALLED: Icon("✗", "X", "red"),

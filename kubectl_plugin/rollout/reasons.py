@@ -20,7 +20,16 @@ from controller.api.names import (
 )
 from controller.api.objects import Value
 from controller.planner.blocker_texts import Blocker, WaitReason
-from controller.planner.conditions import WAITS_FOR, awaiting, keeper_of, limit_in_use, some, staying_empty, wait_of
+from controller.planner.conditions import (
+    WAITS_FOR,
+    awaiting,
+    keeper_of,
+    limit_in_use,
+    some,
+    staying_empty,
+    wait_of,
+    walking,
+)
 from controller.planner.explanation import NodeState
 from kubectl_plugin.errors import CommandError
 from kubectl_plugin.rollout.gitops import pause_of, paused_words
@@ -61,7 +70,11 @@ def reason_of(survey: Survey) -> PhaseReason:
             word, held = WaitReason.PARTITION, partition_hold_words(rollout.budget.partition, kept)
             if keeper_of(rollout) is Blocker.SELECTOR:
                 word, held = WaitReason.SELECTOR, selector_hold_words(kept)
+            elif keeper_of(rollout) is Blocker.STEP:
+                word, held = WaitReason.STEP, Blocker.STEP.text.of_edited.format(who=counted(kept, "node"))
             return PhaseReason(word=word, text="; ".join(filter(None, (held, staying_empty(rollout)))))
+        case Phase.SOAKING | Phase.AWAITING_APPROVAL as phase:
+            return PhaseReason(word=phase, text=walking(survey.rollout, standing))
         case Phase.DEGRADED:
             return PhaseReason(word=PODS_UNAVAILABLE, text=_waiting_words(survey))
         case Phase.PROGRESSING:

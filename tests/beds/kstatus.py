@@ -22,6 +22,8 @@ CURRENT, IN_PROGRESS, FAILED, TERMINATING = "Current", "InProgress", "Failed", "
 READ_AS = {
     "Pending": IN_PROGRESS,
     "Progressing": IN_PROGRESS,
+    "Soaking": IN_PROGRESS,
+    "AwaitingApproval": CURRENT,
     "Held": CURRENT,
     "Paused": CURRENT,
     "Stalled": FAILED,

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from controller.api.daemonset import DaemonSet, LifecycleHook, OrderRule, Topology, UnreachableNodes
+from controller.api.daemonset import DaemonSet, LifecycleHook, OrderRule, RolloutStep, Topology, UnreachableNodes
 from controller.api.in_place import UpdateInProgress
 from controller.api.names import IN_PLACE_GRACE_ANNOTATION, IN_PLACE_IF_POSSIBLE, RESIZE_FALLBACK_ANNOTATION
 from controller.api.node import Node
@@ -68,6 +68,11 @@ TOPOLOGIES = (
 )
 
 LEFT_OUT = (UnreachableNodes(leave_out=1), UnreachableNodes(leave_out="50%"))
+
+STEPS = (
+    (RolloutStep(nodes=1, soak="30s"), RolloutStep(nodes="50%"), RolloutStep()),
+    (RolloutStep(nodes="10%"), RolloutStep(nodes=100, soak="1m")),
+)
 
 
 def often(value: Any, *others: Any) -> st.SearchStrategy[Any]:
@@ -169,6 +174,7 @@ def daemonsets(draw: st.DrawFn, *, hooks: bool, in_place: bool) -> DaemonSet:
             "order": draw(seldom((), *ORDERS)),
             "topology": draw(seldom(None, *TOPOLOGIES)),
             "unreachable_nodes": draw(seldom(None, *LEFT_OUT)),
+            "steps": draw(seldom((), *STEPS)),
         },
         **limit,
         **draw(seldom({}, {"nodeSelector": POOL})),

@@ -177,6 +177,26 @@ _OF_LEFT_OUT: Final = tuple(
     for value in (-1, "101%", "x")
 )
 
+_STEP: Final = f"{ROLLING}.steps[0]"
+
+
+def _step(**fields: JSON) -> dict[str, object]:
+    return {f"{ROLLING}.steps": [{"nodes": 1, **fields}]}
+
+
+_OF_STEPS: Final = (
+    *(
+        Refusal(f"steps.nodes {value!r}", _step(nodes=value), f"{_STEP}.nodes", "must be a whole number of 1 or more")
+        for value in (0, -1, "0%", "5", "101%")
+    ),
+    *(
+        Refusal(f"steps.soak {value!r}", _step(soak=value), f"{_STEP}.soak", "must be a duration such as 90s")
+        for value in ("", "0", "5", "10 m", "1d", "-5m", "720h1s", "721h", "1m.5s")
+    ),
+    Refusal("an unknown approval", _step(approval="Yes"), f"{_STEP}.approval", 'Unsupported value: "Yes"'),
+    Refusal("a step without nodes", {f"{ROLLING}.steps": [{"soak": "1m"}]}, f"{_STEP}.nodes", "Required value"),
+)
+
 _OF_NUMBERS: Final = tuple(
     _there(f"{field.rpartition('.')[2]} {value!r}", field, value, says)
     for fields, values, says in (
@@ -283,4 +303,13 @@ _OF_TEMPLATE: Final = (
     _there("a name that is no DNS name", "metadata.name", "Agent_1", "lowercase RFC 1123 subdomain"),
 )
 
-REFUSALS: Final = (*_OF_LABELS, *_OF_ORDER, *_OF_TOPOLOGY, *_OF_LEFT_OUT, *_OF_NUMBERS, *_OF_STRATEGY, *_OF_TEMPLATE)
+REFUSALS: Final = (
+    *_OF_LABELS,
+    *_OF_ORDER,
+    *_OF_TOPOLOGY,
+    *_OF_LEFT_OUT,
+    *_OF_STEPS,
+    *_OF_NUMBERS,
+    *_OF_STRATEGY,
+    *_OF_TEMPLATE,
+)

@@ -71,6 +71,14 @@ ACCEPTED: tuple[Mapping[str, object], ...] = (
     {f"{ROLLING}.topology": {"key": "topology.kubernetes.io/zone", "maxUnavailable": "10%", "maxDomains": 1}},
     {f"{ROLLING}.topology": {"key": "zone", "maxUnavailable": 2}},
     {f"{ROLLING}.unreachableNodes": {"leaveOut": "5%"}},
+    {
+        f"{ROLLING}.steps": [
+            {"nodes": 1, "soak": "1h30m"},
+            {"nodes": "10%", "approval": "Required"},
+            {"nodes": "100%"},
+        ]
+    },
+    {f"{ROLLING}.steps": [{"nodes": 1, "soak": soak} for soak in ("0s", "720h", "1.5h", "100ms")]},
 )
 
 

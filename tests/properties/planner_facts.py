@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from controller.api.daemonset import RollingUpdate
+from controller.api.daemonset import RollingUpdate, rollout_of
 from controller.api.formats import scaled
 from controller.api.pod import Pod
 from controller.api.revision import Revision
@@ -96,7 +96,7 @@ def promised(world: World, node: str) -> Revision:
     known = {one.hash: one for one in (*reversed(older), current)}.get(last_hash(world, node) or "unknown")
     if known or not older:
         return known or current
-    if len(updated(world)) > quota(world):
+    if len(updated(world)) > partition_quota(world):
         return current
     alive = [one.hash for one in ours(world) if not one.terminating and not one.ended and one.node]
     most = max(alive.count(one.hash) for one in older)
@@ -122,7 +122,25 @@ def unfit(world: World) -> set[str]:
 
 
 def quota(world: World) -> int:
+    return min(partition_quota(world), step_limit(world))
+
+
+def partition_quota(world: World) -> int:
     return max(len(eligible(world)) - limit(world, rolling(world).partition, round_up=False), 0)
+
+
+def step_limit(world: World) -> int:
+    """The nodes that may hold the current revision at the step of the status; all where steps do not apply."""
+    current, stored = current_revision(world)
+    status, steps = world.daemonset.status, rolling(world).steps
+    record = rollout_of(status)
+    skipped = world.daemonset.annotations.get("kruise-ds/skip-steps") == current.hash
+    if not steps or not have_run(world, stored) or skipped or record.stable_revision == current.hash:
+        return len(eligible(world))
+    begun = status is not None and status.update_revision == current.hash
+    step = min((record.step or 1) if begun else 1, len(steps))
+    chosen = [one for one in world.nodes if one.name in eligible(world) and world.rules.selects(one)]
+    return max(scaled(one.nodes, len(chosen), round_up=True) for one in steps[:step])
 
 
 def is_progressive(world: World) -> bool:

@@ -36,6 +36,7 @@ from tests.properties.planner_facts import (
     of_current,
     ours,
     outgoing,
+    partition_quota,
     promised,
     quota,
     released,
@@ -236,7 +237,7 @@ def the_partition_is_kept(world: World, plan: Plan) -> None:
     new = {one.node for one in creates(plan) if one.revision.hash == current.hash} if older else set()
     back = {node for node in new - update_moves(world, plan) if last_hash(world, node) == current.hash}
     moved = update_moves(world, plan) | (new - back)
-    if len(updated(world)) > quota(world):  # the current one is the stable one then
+    if len(updated(world)) > partition_quota(world):  # the current one is the stable one then
         moved -= {node for node in new if promised(world, node).hash == current.hash}
     assert not moved or len(moved | back | updated(world)) <= quota(world)
 

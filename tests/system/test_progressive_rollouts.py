@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
+
+from tests.beds.api import DAEMONSETS
 from tests.beds.controller.bed import Bed
-from tests.beds.controller.waves import UNREADY, all_ready, both, layout, wave
-from tests.beds.objects import V2, condition, daemonset
+from tests.beds.controller.waves import UNREADY, all_ready, both, layout, lose, wave
+from tests.beds.objects import V1, V2, condition, daemonset
 from tests.system.both import both_beds
 
 ZONES = ("a", "b", "a", "b", "a", "b")
@@ -66,3 +69,88 @@ async def test_a_rollout_waits_while_more_nodes_are_unreachable_than_may_be_left
     assert condition(await bed.daemonset(), "Stalled")["status"] == "False"
     await bed.nodes.regain("node-4")
     await wave(bed, both(4, 3, 2, 1, 0))
+
+
+SOAK = 600
+STEPS = [{"nodes": 1, "soak": "10m"}, {"nodes": "50%", "soak": "30m", "approval": "Required"}, {"nodes": "100%"}]
+
+
+async def stepped(bed: Bed, **rolling: Any) -> None:
+    """v1 is stable, and v2 soaks on the one node of the first step."""
+    bed.patience = 86_400.0
+    await deployed(bed, maxUnavailable=6, steps=STEPS, **rolling)
+    await bed.idle(60)
+    await bed.set_image(V2)
+    await wave(bed, both(5))
+    assert (await bed.phase("Soaking"))["step"] == 1
+
+
+async def say(bed: Bed, **annotations: str) -> None:
+    said = {f"kruise-ds/{key.replace('_', '-')}": value for key, value in annotations.items()}
+    await bed.api.patch(DAEMONSETS, "agent", {"metadata": {"annotations": said}})
+
+
+async def test_a_rollout_walks_through_its_steps_and_waits_for_time_and_approval(bed: Bed) -> None:
+    await stepped(bed)
+    began = asyncio.get_running_loop().time()
+    assert (await bed.daemonset())["status"]["columns"]["step"] == "1/3"
+    await wave(bed, both(4, 3))
+    assert SOAK - 5 <= asyncio.get_running_loop().time() - began < SOAK + 30
+    await bed.phase("AwaitingApproval")
+    assert asyncio.get_running_loop().time() - began >= SOAK + 1800 - 5
+    revision = (await bed.daemonset())["status"]["updateRevision"]
+    assert f"kruise-ds/approve={revision}/2" in condition(await bed.daemonset(), "Ready")["message"]
+    await bed.event("AwaitingApproval")
+    await say(bed, approve=f"{revision}/1")
+    await wave(bed, "")
+    await say(bed, approve=f"{revision}/2")
+    await wave(bed, both(2, 1, 0))
+    assert (await bed.phase("Healthy"))["step"] == 3
+
+
+@pytest.mark.parametrize("what", ["nothing", "restart", "clock", "unready", "status", "restart unready", "new node"])
+async def test_no_soak_is_shorter_than_the_spec_says(bed: Bed, what: str) -> None:
+    """Whatever happens in its middle. What takes its reason away begins it anew."""
+    await stepped(bed)
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    await bed.idle(300)
+    if "restart" in what:
+        await bed.controller.stop()
+    if what == "clock":
+        bed.controller.ahead = 7200.0
+    if "unready" in what:
+        (pod,) = [pod for node, pod in (await bed.pods()).items() if node == "node-5"]
+        await bed.nodes.ready(pod, value=False)  # its kubelet makes it ready again
+    if what == "status":
+        await bed.api.patch(DAEMONSETS, "agent", [{"op": "remove", "path": "/status"}], sub="status")
+    if what == "new node":
+        await bed.nodes.add("node-6")
+        await wave(bed, "+6")
+        assert (await layout(bed)).split()[6] == "v1"
+    if "restart" in what:
+        bed.controller.start()
+    begun = began if what in ("nothing", "restart", "clock", "new node") else loop.time()
+    while not bed.journal.deleted:
+        await bed.journal.news(bed.patience)
+    assert SOAK - 1 <= loop.time() - begun < SOAK + 60
+
+
+async def test_a_lost_pod_comes_back_as_it_was_and_skipped_steps_hold_nothing_back(bed: Bed) -> None:
+    await stepped(bed)
+    await lose(bed, 0)
+    await wave(bed, "+0")
+    assert await layout(bed) == "v1 v1 v1 v1 v1 v2"
+    await say(bed, skip_steps=(await bed.daemonset())["status"]["updateRevision"])
+    await wave(bed, both(4, 3, 2, 1, 0))
+    await bed.phase("Healthy")
+
+
+async def test_the_way_back_to_the_stable_revision_has_no_steps(bed: Bed) -> None:
+    await stepped(bed)
+    await bed.idle(SOAK + 10)
+    assert await layout(bed) == "v1 v1 v1 v2 v2 v2"
+    bed.journal.clear()
+    await bed.set_image(V1)
+    await wave(bed, both(5, 4, 3))
+    await bed.phase("Healthy")

@@ -24,6 +24,8 @@ OBJECT = "cluster, namespace, daemonset"
 COLOURS = {
     Phase.PENDING: "text",
     Phase.PROGRESSING: "blue",
+    Phase.SOAKING: "light-green",
+    Phase.AWAITING_APPROVAL: "light-purple",
     Phase.HELD: "purple",
     Phase.PAUSED: "yellow",
     Phase.STALLED: "red",

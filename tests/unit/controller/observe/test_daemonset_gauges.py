@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 from prometheus_client import Metric
 
-from controller.api.daemonset import DaemonSet, DaemonSetStatus, LifecycleHook, Phase, UnreachableNodes
+from controller.api.daemonset import DaemonSet, DaemonSetStatus, LifecycleHook, Phase, RolloutStep, UnreachableNodes
 from controller.observe.daemonset_gauges import DaemonSetSample, paused_since, sample_daemonsets
 from controller.observe.metrics import Metrics
 from controller.planner.plan import Plan, plan
@@ -50,12 +50,12 @@ STATUS = msgspec.convert(
 )
 
 
-LEAVING_OUT = {"unreachable_nodes": UnreachableNodes(leave_out=1)}
+PROGRESSIVE = {"unreachable_nodes": UnreachableNodes(leave_out=1), "steps": (RolloutStep(nodes=5, soak="1m"),)}
 
 
 def shown(daemonset: DaemonSet | None = None, **fields: Any) -> DaemonSetSample:
     """As after a pass over five nodes in which the new pod of one crashes."""
-    made = ds("v2", partition="60%", hook=HOOK, rolling=LEAVING_OUT)
+    made = ds("v2", partition="60%", hook=HOOK, rolling=PROGRESSIVE)
     daemonset = daemonset or replace(made, status=STATUS, created=30.0, generation=3)
     nodes = [node(f"node-{number}", labels={"topology.kubernetes.io/zone": "east"}) for number in range(5)]
     pods = [*everywhere(4), pod("node-4", "v2", ready=None, created=ago(9))]
@@ -126,7 +126,7 @@ def test_what_only_a_pass_knows() -> None:
 
 
 def test_before_the_first_pass_only_the_status_is_exposed() -> None:
-    found = exposed(DaemonSetSample(daemonset=ds(rolling=LEAVING_OUT)))
+    found = exposed(DaemonSetSample(daemonset=ds(rolling=PROGRESSIVE)))
     assert {name for name, family in found.items() if not family.samples} == ONLY_BY_A_PASS
     assert nonzero(found, "rollout_phase", "phase") == {"Pending": 1}
     assert value(found, "rollout_started_timestamp_seconds") == 0

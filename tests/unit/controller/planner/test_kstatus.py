@@ -65,6 +65,15 @@ def test_all_three_are_there_and_at_most_one_is_true(phase: Phase) -> None:
             Phase.HELD,
             "0 of 3 nodes have an available pod of revision v2; partition 3 keeps the others on the old revision",
         ),
+        (
+            Phase.SOAKING,
+            "1 of 3 nodes has an available pod of revision v2; step 1 of 2 soaks until 2027-01-16T08:00:00Z",
+        ),
+        (
+            Phase.AWAITING_APPROVAL,
+            "1 of 3 nodes has an available pod of revision v2; "
+            "step 1 of 2 has to be approved: annotation kruise-ds/approve=v2/1",
+        ),
         (Phase.PAUSED, "paused with 3 nodes left to update"),
         (
             Phase.STALLED,
@@ -144,7 +153,7 @@ def test_an_edited_template_is_not_ready_before_the_controller_saw_it() -> None:
     assert not waited_for(shown(taken_in.daemonset), "Ready")
 
 
-@pytest.mark.parametrize("phase", [one for one in Phase if one is not Phase.TERMINATING])
+@pytest.mark.parametrize("phase", [one for one in Phase if one not in (Phase.TERMINATING, Phase.SOAKING)])
 def test_time_alone_writes_none_of_them(phase: Phase) -> None:
     found = IN_PHASE[phase]
     later = replace(found, now=found.now + (599 if phase is Phase.PROGRESSING else 30 * 86400))

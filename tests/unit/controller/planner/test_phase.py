@@ -1,4 +1,4 @@
-"""The nine phases, where nodes stand, the progress deadline, and the events of a rollout."""
+"""The phases, where nodes stand, the progress deadline, and the events of a rollout."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from controller.api.daemonset import Columns, Counts, LifecycleHook
+from controller.api.daemonset import Columns, Counts, LifecycleHook, Rollout
 from controller.api.names import LIFECYCLE_STATE_LABEL, PREPARING_DELETE
 from controller.api.objects import rfc3339
 from controller.planner.plan import Plan, plan
@@ -226,7 +226,7 @@ def test_columns() -> None:
     )
     plain = ds()
     none = Columns(node_selector="<none>", containers="<none>", images="<none>", selector="app=demo")
-    assert columns_of(replace(plain, spec=replace(plain.spec, template={"spec": []}))) == none
+    assert columns_of(replace(plain, spec=replace(plain.spec, template={"spec": []})), Rollout()) == none
 
 
 def test_a_failed_pass_prints_world_and_plan_readably() -> None:

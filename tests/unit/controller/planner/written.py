@@ -1,4 +1,4 @@
-"""Worlds in each of the nine phases once the controller has written its status there, and what that says."""
+"""Worlds in each of the phases once the controller has written its status there, and what that says."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 import msgspec
 from msgspec.structs import replace
 
-from controller.api.daemonset import DaemonSet, Phase
+from controller.api.daemonset import DaemonSet, Phase, RolloutStep
 from controller.api.objects import rfc3339
 from controller.planner.plan import plan
 from controller.planner.world import World
@@ -51,10 +51,18 @@ TOLD = {
 }
 (SCRIPT,) = re.findall(r"_DaemonSet: \|\n(.*?)```", SECTION, re.DOTALL)
 
+
+def walking(**step: str) -> World:
+    """The first of two steps is reached."""
+    return looked_at(at("v1 v1 v2", rolling={"steps": (RolloutStep(nodes=1, **step), RolloutStep())}))
+
+
 HEALTHY = looked_at(at("v1 v1 v1", "v1"))
 IN_PHASE = {
     Phase.PENDING: looked_at(at("- - -", "v1", generation=2)),
     Phase.PROGRESSING: looked_at(at("v1 v1 v2!")),
+    Phase.SOAKING: walking(soak="24h"),
+    Phase.AWAITING_APPROVAL: walking(approval="Required"),
     Phase.HELD: looked_at(at("v1 v1 v1", partition=3)),
     Phase.PAUSED: looked_at(at("v1 v1 v1", paused=True)),
     Phase.STALLED: late(at("v1 v1 v2!")),

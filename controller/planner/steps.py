@@ -1,0 +1,119 @@
+"""Where a rollout stands in its steps (`rollingUpdate.steps`): how many nodes may hold the current revision, and
+whether the next step may begin.
+
+The step is the one that the status says, so that it is recorded before any node is taken for it: a restart, a
+fail-over or a lost answer repeats a step and never skips one. Without a status the walk begins again.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+
+from msgspec.structs import replace
+
+from controller.api import formats
+from controller.api.daemonset import DaemonSet, Rollout, RolloutStep
+from controller.api.names import APPROVE_ANNOTATION, SKIP_STEPS_ANNOTATION
+from controller.api.objects import Value, epoch, rfc3339
+
+
+class Walk(Value):
+    """The walk through the steps, at one moment. Times are in seconds since 1970."""
+
+    step: int
+    """From 1."""
+    count: int
+    allowed: int
+    """Nodes that may hold the current revision at this step."""
+    soak: float
+    """Seconds."""
+    unapproved: bool
+    """Whether the step needs an approval that is not given."""
+    now: float
+    needed: int = 0
+    """Nodes that must have an available pod of the current revision: `allowed`, or as many as there are."""
+    finished: bool = False
+    """Whether the rollout was complete at the last step, and is not incomplete again."""
+    reached_time: str | None = None
+    """`Rollout.step_reached_time`; None: the step is not reached."""
+    since: float | None = None
+    """The same by a clock that does not jump."""
+
+    @property
+    def due(self) -> float:
+        """When the soak ends."""
+        return (self.since or self.now) + self.soak
+
+    @property
+    def is_reached(self) -> bool:
+        return self.reached_time is not None
+
+    @property
+    def is_soaking(self) -> bool:
+        return self.is_reached and not self.finished and self.now < self.due
+
+    @property
+    def awaits_approval(self) -> bool:
+        return self.is_reached and not self.finished and not self.is_soaking and self.unapproved
+
+    @property
+    def is_over(self) -> bool:
+        return self.finished or (self.is_reached and not self.is_soaking and not self.unapproved)
+
+    @property
+    def is_complete(self) -> bool:
+        return self.is_over and self.step == self.count
+
+    def judged(self, *, done: int, reachable: int, unavailable: bool, latest: float) -> Walk:
+        """The walk with the step reached or not. `done`: nodes with an available pod of the current revision and no
+        other; `reachable`: nodes that could be; `unavailable`: whether one has such a pod that is not available;
+        `latest`: when the last of them became ready, which begins the soak anew also where no pass saw it."""
+        if self.finished:
+            return self
+        needed, recorded = min(self.allowed, reachable), epoch(self.reached_time)
+        if unavailable or not 0 < needed <= done:
+            return replace(self, needed=needed, reached_time=None, since=None)
+        if recorded is None or self.since is None or latest > recorded:
+            begun = ceil(latest if recorded is not None else max(latest, self.now))
+            return replace(self, needed=needed, reached_time=rfc3339(begun), since=float(begun))
+        return replace(self, needed=needed)
+
+
+def walk_of(
+    daemonset: DaemonSet, record: Rollout, revision: str, *, nodes: int, now: float, reached: float | None
+) -> Walk:
+    """The walk of the rollout of this revision, of which `record` is the record; see `applies`. `nodes`: those that
+    the selector allows; `reached`: the time of `record` by a clock that does not jump; None: as recorded. While it
+    soaks, a step allows no more nodes than when it was reached: a cluster that grows begins no soak anew."""
+    steps = _steps(daemonset)
+    number = min(max(record.step or 1, 1), len(steps))
+    step = steps[number - 1]
+    allowed = max(formats.scaled(one.nodes, nodes, round_up=True) for one in steps[:number])
+    finished = number == len(steps) and record.completion_time is not None
+    stamp = record.step_reached_time if number == record.step else None
+    if stamp is not None and not finished and allowed < nodes:
+        allowed = min(allowed, max(record.target, 1))
+    approved = daemonset.annotations.get(APPROVE_ANNOTATION) == f"{revision}/{number}"
+    return Walk(
+        step=number,
+        count=len(steps),
+        allowed=allowed,
+        soak=formats.seconds(step.soak) if step.soak else 0.0,
+        unapproved=step.approval == "Required" and not approved,
+        now=now,
+        finished=finished,
+        reached_time=stamp,
+        since=epoch(stamp) if stamp is None or reached is None else reached,
+    )
+
+
+def applies(daemonset: DaemonSet, record: Rollout, revision: str, *, first: bool) -> bool:
+    """Whether a rollout of this revision goes by steps: not the `first` deployment, not back to the stable revision,
+    and not if a person skips them."""
+    skipped = daemonset.annotations.get(SKIP_STEPS_ANNOTATION) == revision
+    return bool(_steps(daemonset)) and not (first or skipped or record.stable_revision == revision)
+
+
+def _steps(daemonset: DaemonSet) -> tuple[RolloutStep, ...]:
+    rolling = daemonset.rolling_update
+    return rolling.steps if rolling is not None else ()

@@ -1,0 +1,279 @@
+"""How many nodes may hold the current revision, and when the next step begins: `rollingUpdate.steps`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from controller.api.daemonset import DaemonSet, DaemonSetStatus, Rollout, RolloutStep, UnreachableNodes
+from controller.api.objects import rfc3339
+from controller.planner.blocker_texts import Blocker
+from controller.planner.explanation import Explainer
+from controller.planner.rollout_state import rollout_state
+from tests.beds.toy_cluster import ToyCluster
+from tests.beds.worlds import ago, ds, everywhere, node, served, taint, world
+from tests.unit.controller.planner.test_topology import said
+
+ONE_HALF_ALL = (
+    RolloutStep(nodes=1, soak="1m"),
+    RolloutStep(nodes="50%", soak="30s", approval="Required"),
+    RolloutStep(),
+)
+STABLE = DaemonSetStatus(update_revision="v1", rollout=Rollout(stable_revision="v1", start_time=rfc3339(ago(9999))))
+
+
+def stepped(
+    rev: str = "v2", steps: tuple[RolloutStep, ...] = ONE_HALF_ALL, said: Mapping[str, str] | None = None, **how: Any
+) -> DaemonSet:
+    limits = {"max_unavailable": "100%", **how}
+    more = limits.pop("rolling", {})
+    return replace(ds(rev, rolling={"steps": steps, **more}, annotations=said, **limits), status=STABLE)
+
+
+def begun(daemonset: DaemonSet | None = None, **fields: Any) -> ToyCluster:
+    """v1 is stable on four nodes, and v2 is wanted."""
+    return ToyCluster(world(daemonset or stepped(), **{"nodes": 4, "pods": everywhere(4), **fields}))
+
+
+def at(cluster: ToyCluster) -> tuple[str, int | None, int | None]:
+    status = cluster.plan.status
+    assert status is not None
+    return status.rollout.phase, status.rollout.step, status.rollout.steps
+
+
+def one_step_on(cluster: ToyCluster, *moves: str) -> None:
+    cluster.expect(*moves, "")
+    cluster.ready()
+    cluster.expect("")
+
+
+def test_a_rollout_walks_through_its_steps() -> None:
+    cluster = begun()
+    one_step_on(cluster, "-node-3 v1", "+node-3 v2")
+    assert at(cluster) == ("Soaking", 1, 3)
+    cluster.pass_time(59)
+    cluster.expect("")
+    cluster.pass_time(2)
+    cluster.expect("")
+    assert at(cluster) == ("Progressing", 2, 3)
+    one_step_on(cluster, "-node-2 v1", "+node-2 v2")
+    cluster.pass_time(31)
+    cluster.expect("")
+    assert at(cluster) == ("AwaitingApproval", 2, 3)
+    cluster.edit(stepped(said={"kruise-ds/approve": "v2/2"}))
+    cluster.expect("", "-node-1 v1, -node-0 v1", "+node-0 v2, +node-1 v2", "")
+    cluster.ready()
+    cluster.expect("")
+    status = cluster.plan.status
+    assert status is not None
+    assert at(cluster) == ("Healthy", 3, 3)
+    assert status.columns.step == "3/3"
+    assert status.rollout.stable_revision == "v1"
+    cluster.pass_time(31)
+    cluster.expect("", "")
+    assert cluster.plan.status is not None
+    assert cluster.plan.status.rollout.stable_revision == "v2"
+    assert at(cluster) == ("Healthy", 3, 3)
+
+
+@pytest.mark.parametrize("value", ["v1/2", "v2/1", "v2/3", "v2", "", "x"])
+def test_only_an_approval_of_this_step_of_this_revision_counts(value: str) -> None:
+    steps = (RolloutStep(nodes=1), RolloutStep(nodes=2, approval="Required"), RolloutStep())
+    cluster = begun(stepped(steps=steps, said={"kruise-ds/approve": value}))
+    for _ in range(3):
+        cluster.settle()
+        cluster.ready()
+    cluster.expect("")
+    assert at(cluster) == ("AwaitingApproval", 2, 3)
+    assert "kruise-ds/approve=v2/2" in said(cluster.plan, "Ready")[2]
+    assert said(cluster.plan, "Progressing")[:2] == ("Unknown", "AwaitingApproval")
+
+
+def soaking() -> ToyCluster:
+    cluster = begun(stepped(steps=(RolloutStep(nodes=2, soak="1m"), RolloutStep())))
+    one_step_on(cluster, "-node-3 v1, -node-2 v1", "+node-2 v2, +node-3 v2")
+    assert at(cluster)[0] == "Soaking"
+    cluster.pass_time(40)
+    return cluster
+
+
+def test_a_pod_that_becomes_unavailable_begins_the_soak_anew() -> None:
+    cluster = soaking()
+    cluster.change_where(lambda one: one.node == "node-2", ready=False, ready_since=None)
+    cluster.expect("")
+    assert at(cluster)[0] == "Progressing"
+    cluster.ready()
+    cluster.expect("")
+    cluster.pass_time(30)
+    cluster.expect("")
+    assert at(cluster) == ("Soaking", 1, 2)
+    cluster.pass_time(32)
+    cluster.expect("")
+    assert at(cluster) == ("Progressing", 2, 2)
+
+
+def test_so_does_one_that_no_pass_has_seen_unavailable() -> None:
+    """It was so while no controller was running, or between two passes."""
+    cluster = soaking()
+    cluster.change_where(lambda one: one.node == "node-2", ready_since=cluster.world.now - 5)
+    cluster.pass_time(30)
+    cluster.expect("")
+    assert at(cluster) == ("Soaking", 1, 2)
+    cluster.pass_time(30)
+    cluster.expect("")
+    assert at(cluster) == ("Progressing", 2, 2)
+
+
+def test_a_clock_that_jumps_makes_no_soak_shorter() -> None:
+    cluster = soaking()
+    cluster.world = replace(cluster.world, now=cluster.world.now + 3600, step_reached=cluster.world.now + 3560)
+    cluster.expect("")
+    assert at(cluster)[0] == "Soaking"
+
+
+def test_without_its_status_the_walk_begins_again_and_moves_no_node_back() -> None:
+    cluster = soaking()
+    daemonset = replace(cluster.world.daemonset, status=None)
+    cluster.world = replace(cluster.world, daemonset=daemonset)
+    cluster.expect("")
+    assert at(cluster) == ("Soaking", 1, 2)
+    cluster.pass_time(59)
+    cluster.expect("")
+    assert at(cluster) == ("Soaking", 1, 2)
+
+
+@pytest.mark.parametrize(
+    "cluster",
+    [
+        ToyCluster(world(stepped("v1"), nodes=4)),
+        begun(stepped("v1"), pods=served(*(f"node-{n}" for n in range(4)), rev="v2")),
+        begun(stepped(said={"kruise-ds/skip-steps": "v2"})),
+        begun(replace(stepped(), spec=stepped(on_delete=True).spec)),
+        begun(stepped(steps=())),
+    ],
+    ids=["a first deployment", "back to the stable revision", "they are skipped", "OnDelete", "without steps"],
+)
+def test_steps_do_not_apply(cluster: ToyCluster) -> None:
+    assert rollout_state(cluster.world).walk is None
+    cluster.step()
+    assert at(cluster)[1:] == (None, None)
+
+
+def test_a_later_step_never_allows_less() -> None:
+    walk = rollout_state(begun(stepped(steps=(RolloutStep(nodes=3), RolloutStep(nodes=1)))).world).walk
+    assert walk is not None
+    assert walk.allowed == 3
+
+
+def test_a_percentage_is_of_the_nodes_that_the_selector_allows() -> None:
+    nodes = [node(f"node-{n}", labels={"pool": "a"} if n else {}) for n in range(4)]
+    cluster = begun(stepped(steps=(RolloutStep(nodes="50%"),), selector={"pool": "a"}), nodes=nodes)
+    cluster.expect("-node-3 v1, -node-2 v1")
+
+
+def test_partition_and_step_hold_together_and_a_step_that_is_not_reached_is_not_over() -> None:
+    cluster = begun(stepped(steps=(RolloutStep(nodes=1), RolloutStep(nodes=3), RolloutStep()), partition=2))
+    for _ in range(4):
+        cluster.settle()
+        cluster.ready()
+    assert at(cluster) == ("Held", 2, 3)
+    assert said(cluster.plan, "Progressing")[1] == "PartitionReached"
+    assert [one.count("v2") for one in cluster.revisions().values()] == [0, 0, 1, 1]
+
+
+def test_after_the_last_step_that_allows_not_all_the_rollout_is_held() -> None:
+    cluster = begun(stepped(steps=(RolloutStep(nodes=2),)))
+    cluster.settle()
+    cluster.ready()
+    cluster.expect("")
+    assert at(cluster) == ("Held", 1, 1)
+    assert said(cluster.plan, "Progressing")[1] == "StepReached"
+    explainer = Explainer(rollout_state(cluster.world))
+    assert {explainer.blocker(one) for one in explainer.rollout.nodes if one.only_old} == {Blocker.STEP}
+    cluster.change_where(lambda one: one.node == "node-3", ready=False, ready_since=None)
+    cluster.expect("")
+    assert at(cluster)[0] == "Degraded"
+
+
+def test_a_pause_stops_the_walk_and_not_the_soak() -> None:
+    cluster = soaking()
+    paused = stepped(steps=(RolloutStep(nodes=2, soak="1m"), RolloutStep()), paused=True)
+    cluster.edit(paused)
+    cluster.pass_time(60)
+    cluster.expect("", "")
+    assert at(cluster) == ("Paused", 1, 2)
+    cluster.edit(stepped(steps=(RolloutStep(nodes=2, soak="1m"), RolloutStep())))
+    cluster.expect("", "-node-1 v1, -node-0 v1")
+
+
+def test_a_lost_pod_and_a_new_node_beyond_the_step_get_the_older_revision() -> None:
+    cluster = soaking()
+    cluster.lose("node-0-v1")
+    cluster.set_nodes(node("node-4"))
+    cluster.expect("+node-0 v1, +node-4 v1")
+
+
+def test_a_cluster_that_grows_begins_no_soak_anew() -> None:
+    steps = (RolloutStep(nodes="50%", soak="1m"), RolloutStep())
+    cluster = begun(stepped(steps=steps))
+    one_step_on(cluster, "-node-3 v1, -node-2 v1", "+node-2 v2, +node-3 v2")
+    cluster.set_nodes(node("node-4"))
+    cluster.expect("+node-4 v1", "")
+    assert at(cluster) == ("Soaking", 1, 2)
+
+
+def test_a_canary_that_leaves_the_cluster_is_replaced_before_the_soak_goes_on() -> None:
+    cluster = begun()
+    one_step_on(cluster, "-node-3 v1", "+node-3 v2")
+    cluster.world = replace(
+        cluster.world,
+        nodes=cluster.world.nodes[:3],
+        pods=tuple(one for one in cluster.world.pods if one.node != "node-3"),
+    )
+    cluster.expect("-node-2 v1")
+    assert at(cluster)[0] == "Progressing"
+
+
+def test_an_unreachable_node_that_is_left_out_is_no_canary() -> None:
+    lost = taint("node.kubernetes.io/unreachable", "NoExecute")
+    leaving = {"unreachable_nodes": UnreachableNodes(leave_out=1)}
+    nodes = [*(node(f"node-{n}") for n in range(3)), node("node-3", lost)]
+    cluster = begun(stepped(rolling=leaving), nodes=nodes)
+    cluster.expect("-node-2 v1")
+
+
+def test_the_status_does_not_change_merely_because_time_passes() -> None:
+    cluster = soaking()
+    cluster.expect("")
+    before = cluster.plan.status
+    cluster.pass_time(5)
+    cluster.expect("")
+    assert cluster.plan.status is not None
+    assert before is not None
+    assert replace(cluster.plan.status, soaks_until=None) == replace(before, soaks_until=None)
+
+
+def test_another_template_begins_at_the_first_step() -> None:
+    cluster = soaking()
+    cluster.pass_time(30)
+    cluster.expect("")
+    assert at(cluster) == ("Progressing", 2, 2)
+    cluster.edit(stepped("v3", steps=(RolloutStep(nodes=1, soak="1m"), RolloutStep())))
+    cluster.expect("-node-3 v2")
+    assert at(cluster) == ("Progressing", 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("step", "says"),
+    [
+        (RolloutStep(nodes="x"), "steps[0].nodes: 'x' is neither"),
+        (RolloutStep(soak="1 minute"), "steps[0].soak: '1 minute' is not a duration"),
+        (RolloutStep(soak="721h"), "steps[0].soak: '721h' is longer than 30 days"),
+    ],
+)
+def test_a_bad_step_is_named(step: RolloutStep, says: str) -> None:
+    (problem,) = world(ds(rolling={"steps": (step,)})).rules.problems
+    assert problem.startswith(f"spec.updateStrategy.rollingUpdate.{says}")
