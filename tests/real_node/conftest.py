@@ -21,8 +21,7 @@ from tests.beds.installed.workspace import built
 from tests.beds.manifests import MANIFESTS
 from tests.beds.real_node import RealCluster, real_cluster
 from tests.beds.real_node.node import LONG
-from tests.real_node.bed import Bed, Cluster, ours
-from tests.real_node.external_cluster import external_cluster
+from tests.real_node.bed import Bed, Cluster, external_cluster, ours
 from tests.tools.image.archive import NoImage, write
 
 ACCOUNT = service_account("kruise-ds-system", "kruise-ds-controller")

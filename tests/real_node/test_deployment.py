@@ -12,8 +12,7 @@ import pytest_asyncio
 from tests.beds.objects import node_of
 from tests.beds.real_node.node import LONG
 from tests.beds.real_node.workloads import Installation, installed
-from tests.real_node.bed import Bed, Cluster, ours
-from tests.real_node.rollouts import deployed, served_by, settled, update
+from tests.real_node.bed import Bed, Cluster, deployed, ours, served_by, settled, update
 
 pytestmark = [pytest.mark.real, pytest.mark.asyncio(loop_scope="session")]
 
