@@ -48,11 +48,7 @@ test-all: test test-real test-node ## `test`, and on a real control plane and re
 
 test-programs: $(READY)
 	$(BIN)/python -m tests.beds.control_plane fetch || [ -z "$(CI)" ]
-	$(BIN)/python -m tests.beds.prometheus || [ -z "$(CI)" ]
-	$(BIN)/python -m tests.beds.helm || [ -z "$(CI)" ]
-	$(BIN)/python -m tests.beds.kruise_rollouts || [ -z "$(CI)" ]
-	$(BIN)/python -m tests.beds.gitops || [ -z "$(CI)" ]
-	$(BIN)/python -m tests.beds.kube_state_metrics || [ -z "$(CI)" ]
+	$(BIN)/python -m tests.beds || [ -z "$(CI)" ]
 
 test-real: test-programs # on a real control plane, with kubectl, Helm and Prometheus
 	$(PYTEST) $(WORKERS_BY_FILE) -m real --ignore=tests/real_node

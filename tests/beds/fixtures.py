@@ -11,19 +11,21 @@ import subprocess
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 import pytest
 
 from tests.beds import prometheus
-from tests.beds.control_plane import Binaries, ControlPlane, ControlPlaneUnavailable, obtain
-from tests.beds.control_plane.golang import GoToolUnavailable
-from tests.beds.control_plane.gomodule import ModuleUnavailable
+from tests.beds.control_plane import Binaries, ControlPlane, obtain
+from tests.beds.control_plane.sources import Unavailable
 from tests.beds.gitops import GitOps, obtain_gitops
 from tests.beds.helm import obtain_helm, run_helm
 from tests.beds.kruise_rollouts import Rollouts, obtain_rollouts
 from tests.beds.kube_state_metrics import obtain_kube_state_metrics
-from tests.beds.real_node.binaries import NodeBinaries, NodeUnavailable, missing, obtain_node
+from tests.beds.real_node.binaries import NodeBinaries, missing, obtain_node
+
+
+T = TypeVar("T")
 
 
 def not_to_be_had(reason: Exception) -> NoReturn:
@@ -33,13 +35,18 @@ def not_to_be_had(reason: Exception) -> NoReturn:
     pytest.skip(str(reason))
 
 
+def had(obtain: Callable[[], T]) -> T:
+    """What that gives, or `not_to_be_had`."""
+    try:
+        return obtain()
+    except Unavailable as reason:
+        not_to_be_had(reason)
+
+
 @pytest.fixture(scope="session")
 def control_plane_binaries() -> Binaries:
     """The binaries, perhaps without controllers; `python -m tests.beds.control_plane fetch` gets them beforehand."""
-    try:
-        return obtain()
-    except ControlPlaneUnavailable as reason:
-        not_to_be_had(reason)
+    return had(obtain)
 
 
 @pytest.fixture(scope="session")
@@ -68,47 +75,31 @@ Helm = Callable[..., subprocess.CompletedProcess[str]]
 @pytest.fixture(scope="session")
 def helm(tmp_path_factory: pytest.TempPathFactory) -> Helm:
     """`run_helm` with a home of its own; where helm cannot be had, the test is skipped (under `CI=true` it fails)."""
-    try:
-        program = obtain_helm()
-    except GoToolUnavailable as reason:
-        not_to_be_had(reason)
-    return partial(run_helm, program, home=tmp_path_factory.mktemp("helm"))
+    return partial(run_helm, had(obtain_helm), home=tmp_path_factory.mktemp("helm"))
 
 
 @pytest.fixture(scope="session")
 def gitops() -> GitOps:
-    """What Flux and Argo CD make of objects; `python -m tests.beds.gitops` gets it beforehand."""
-    try:
-        return obtain_gitops()
-    except (GoToolUnavailable, ModuleUnavailable) as reason:
-        not_to_be_had(reason)
+    """What Flux and Argo CD make of objects; `python -m tests.beds` gets it beforehand."""
+    return had(obtain_gitops)
 
 
 @pytest.fixture(scope="session")
 def kruise_rollouts() -> Rollouts:
-    """Its manager, manifests and examples; `python -m tests.beds.kruise_rollouts` gets them beforehand."""
-    try:
-        return obtain_rollouts()
-    except (GoToolUnavailable, ModuleUnavailable) as reason:
-        not_to_be_had(reason)
+    """Its manager, manifests and examples; `python -m tests.beds` gets them beforehand."""
+    return had(obtain_rollouts)
 
 
 @pytest.fixture(scope="session")
 def kube_state_metrics() -> Path:
-    """The program; `python -m tests.beds.kube_state_metrics` gets it beforehand."""
-    try:
-        return obtain_kube_state_metrics()
-    except GoToolUnavailable as reason:
-        not_to_be_had(reason)
+    """The program; `python -m tests.beds` gets it beforehand."""
+    return had(obtain_kube_state_metrics)
 
 
 @pytest.fixture(scope="session")
 def prometheus_binaries() -> prometheus.Binaries:
-    """prometheus and promtool; `python -m tests.beds.prometheus` gets them beforehand."""
-    try:
-        return prometheus.obtain()
-    except prometheus.PrometheusUnavailable as reason:
-        not_to_be_had(reason)
+    """prometheus and promtool; `python -m tests.beds` gets them beforehand."""
+    return had(prometheus.obtain)
 
 
 @pytest.fixture(scope="session")
@@ -116,7 +107,4 @@ def node_binaries() -> NodeBinaries:
     """What a node runs; `python -m tests.beds.real_node fetch` gets it beforehand."""
     if reasons := missing():
         pytest.skip(f"this machine can have no real nodes: {'; '.join(reasons)}")
-    try:
-        return obtain_node()
-    except NodeUnavailable as reason:
-        not_to_be_had(reason)
+    return had(obtain_node)

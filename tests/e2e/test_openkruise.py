@@ -11,7 +11,7 @@ import pytest
 
 from tests.beds.api import CRDS, DAEMONSETS_ALPHA, NAMESPACES, PODS, REVISIONS, Api, Object
 from tests.beds.control_plane import ControlPlane
-from tests.beds.control_plane.gomodule import ModuleUnavailable
+from tests.beds.control_plane.sources import Unavailable
 from tests.beds.fixtures import not_to_be_had
 from tests.beds.installed.workspace import Workspace
 from tests.beds.objects import is_ready
@@ -239,7 +239,7 @@ def theirs(request: pytest.FixtureRequest, site_plane: ControlPlane) -> Object:
         return crd(site_plane.ca_path.read_bytes())
     try:
         return published_crd()
-    except ModuleUnavailable as reason:
+    except Unavailable as reason:
         not_to_be_had(reason)
 
 

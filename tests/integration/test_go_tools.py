@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.beds.control_plane.golang import GoToolUnavailable, obtain_go_tool
-from tests.beds.control_plane.gomodule import GoModule, ModuleUnavailable
+from tests.beds.control_plane.golang import obtain_go_tool
+from tests.beds.control_plane.gomodule import GoModule
+from tests.beds.control_plane.sources import Unavailable
 
 GO_MOD = """\
 module example.test/one
@@ -49,7 +50,7 @@ def test_another_version_in_the_cache_and_a_failed_build_are_reported(module: Pa
     )
     said: list[str] = []
     environ = {"HOME": str(module), "PATH": f"{module / 'bin'}:/usr/bin:/bin"}
-    with pytest.raises(GoToolUnavailable) as refused:
+    with pytest.raises(Unavailable) as refused:
         obtain_go_tool(module, "it", environ=environ, progress=said.append)
     told = str(refused.value)
     assert told.startswith(
@@ -95,5 +96,5 @@ def test_files_of_a_module_are_fetched_once(tmp_path: Path) -> None:
     ids=["another checksum", "an error"],
 )
 def test_a_module_that_is_not_to_be_had_is_reported(tmp_path: Path, told: dict[str, str], reason: str) -> None:
-    with pytest.raises(ModuleUnavailable, match=reason):
+    with pytest.raises(Unavailable, match=reason):
         MODULE.obtain(environ=with_go(tmp_path, **told), progress=lambda line: None)

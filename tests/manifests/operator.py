@@ -18,5 +18,5 @@ MODULE: Final = GoModule(
 
 
 def obtain_operator_crds() -> Path:
-    """The folder with one file for each of `KINDS`, and no other; raises ModuleUnavailable."""
+    """The folder with one file for each of `KINDS`, and no other; raises Unavailable."""
     return MODULE.obtain() / FOLDER

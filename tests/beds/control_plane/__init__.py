@@ -8,7 +8,7 @@ Nothing here runs a node: pods get a node's life from the kubelet stand-in, or f
 from __future__ import annotations
 
 from tests.beds.control_plane.access import KubectlResult, User, service_account
-from tests.beds.control_plane.binaries import Binaries, ControlPlaneUnavailable, obtain
+from tests.beds.control_plane.binaries import Binaries, obtain
 from tests.beds.control_plane.cluster import DEFAULT_CONTROLLERS, ControlPlane
 from tests.beds.control_plane.processes import Process, ProcessError
 
@@ -16,7 +16,6 @@ __all__ = [
     "DEFAULT_CONTROLLERS",
     "Binaries",
     "ControlPlane",
-    "ControlPlaneUnavailable",
     "KubectlResult",
     "Process",
     "ProcessError",

@@ -8,10 +8,10 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from tests.beds.control_plane.binaries import Binaries, ControlPlaneUnavailable, obtain
+from tests.beds.control_plane.binaries import Binaries, obtain
 from tests.beds.control_plane.cluster import DEFAULT_CONTROLLERS, ControlPlane
 from tests.beds.control_plane.processes import ProcessError
-from tests.beds.control_plane.sources import say
+from tests.beds.control_plane.sources import Unavailable, say
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(binaries.folder)
         else:
             asyncio.run(run_until_interrupted(binaries, scheduler=not options.no_scheduler))
-    except (ControlPlaneUnavailable, ProcessError) as error:
+    except (Unavailable, ProcessError) as error:
         print(error, file=sys.stderr)
         return 1
     except KeyboardInterrupt:

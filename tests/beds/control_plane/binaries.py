@@ -14,6 +14,7 @@ from tests.beds.control_plane.sources import (
     Progress,
     Source,
     SourceError,
+    Unavailable,
     cache_home,
     filled_whole,
     first_of,
@@ -29,15 +30,6 @@ REQUIRED = ("etcd", "kube-apiserver", "kubectl")
 CONTROLLERS = ("kube-controller-manager", "kube-scheduler")
 KUBERNETES = "k8s.io/kubernetes/cmd"
 ETCD = "go.etcd.io/etcd/server/v3"
-
-
-class ControlPlaneUnavailable(Exception):
-    """No source gave the binaries; the message has one line per source with the reason."""
-
-    def __init__(self, failures: Sequence[str]) -> None:
-        lines = "".join(f"\n  - {failure}" for failure in failures)
-        super().__init__(f"the real control plane cannot be had; tried in this order:{lines}")
-        self.failures = tuple(failures)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +95,7 @@ def obtain(
 
     `$KUBERNETES_VERSION` chooses another Kubernetes than the pinned one; see `OTHERS`.
     With `complete`, only a source that has kube-controller-manager and kube-scheduler too will do; the
-    published archives, listed at the URL `index`, do not. Raises `ControlPlaneUnavailable`.
+    published archives, listed at the URL `index`, do not. Raises `Unavailable`.
     """
     search = _Search(wanted_version(environ), complete, environ, progress, index)
     cache = Source("the cache", search.cached)
@@ -121,7 +113,7 @@ def obtain(
         )
     if found:
         return found
-    raise ControlPlaneUnavailable(failures + more[1:])
+    raise Unavailable("the real control plane", failures + more[1:])
 
 
 @dataclass(frozen=True, slots=True)

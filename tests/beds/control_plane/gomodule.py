@@ -13,13 +13,9 @@ from typing import Any, Final
 import msgspec
 
 from tests.beds.control_plane.golang import find_go
-from tests.beds.control_plane.sources import Progress, SourceError, cache_home, filled_whole, locked, say
+from tests.beds.control_plane.sources import Progress, SourceError, Unavailable, cache_home, filled_whole, locked, say
 
 SECONDS: Final = 300.0
-
-
-class ModuleUnavailable(Exception):
-    """The module is neither in the cache nor can it be fetched; the message says why, in one line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +28,7 @@ class GoModule:
     wanted: tuple[str, ...]
 
     def obtain(self, *, environ: Mapping[str, str] = os.environ, progress: Progress = say) -> Path:
-        """A folder that has what is wanted, by the same paths; raises ModuleUnavailable."""
+        """A folder that has what is wanted, by the same paths; raises Unavailable."""
         folder = cache_home(environ) / "modules" / f"{self.path.replace('/', '-')}@{self.version}"
         with locked(folder, progress):
             if all((folder / one).exists() for one in self.wanted):
@@ -40,7 +36,7 @@ class GoModule:
             try:
                 there = self._downloaded(folder.parent, environ, progress)
             except SourceError as reason:
-                raise ModuleUnavailable(f"{self.path} {self.version} cannot be had: {reason}") from reason
+                raise Unavailable(f"{self.path} {self.version} cannot be had: {reason}") from reason
             with filled_whole(folder) as partial:
                 for one in self.wanted:
                     _copy(there / one, partial / one)

@@ -24,6 +24,14 @@ class SourceError(Exception):
     """A source cannot give what is asked; the message is one short reason for people."""
 
 
+class Unavailable(Exception):
+    """A program or a file of somebody else cannot be had; the message says why, with a line for each source tried."""
+
+    def __init__(self, what: str, failures: Sequence[str] = ()) -> None:
+        lines = "".join(f"\n  - {failure}" for failure in failures)
+        super().__init__(f"{what} cannot be had; tried in this order:{lines}" if failures else what)
+
+
 @dataclass(frozen=True, slots=True)
 class Source(Generic[Found]):
     """One place to get something from; `fetch` raises `SourceError` when it has nothing."""

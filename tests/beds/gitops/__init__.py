@@ -56,5 +56,5 @@ class GitOps:
 
 
 def obtain_gitops() -> GitOps:
-    """Built and fetched when the cache has none; raises GoToolUnavailable or ModuleUnavailable."""
+    """Built and fetched when the cache has none; raises Unavailable."""
     return GitOps(obtain_go_tool(Path(__file__).parent, "gitops"), ARGO_CD.obtain() / SCRIPT)

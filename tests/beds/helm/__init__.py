@@ -10,7 +10,7 @@ from tests.beds.control_plane.golang import obtain_go_tool
 
 
 def obtain_helm() -> Path:
-    """The path of helm, built when the cache has none; raises `GoToolUnavailable`."""
+    """The path of helm, built when the cache has none; raises `Unavailable`."""
     return obtain_go_tool(Path(__file__).parent, "helm")
 
 

@@ -49,7 +49,7 @@ class Rollouts:
 
 
 def obtain_rollouts() -> Rollouts:
-    """Both, built or fetched when the cache has none; raises GoToolUnavailable or ModuleUnavailable."""
+    """Both, built or fetched when the cache has none; raises Unavailable."""
     return Rollouts(obtain_go_tool(Path(__file__).parent, "rollouts"), MODULE.obtain())
 
 

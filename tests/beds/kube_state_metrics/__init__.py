@@ -19,7 +19,7 @@ PATIENCE = 60.0
 
 
 def obtain_kube_state_metrics() -> Path:
-    """The path of the program, built when the cache has none; raises `GoToolUnavailable`."""
+    """The path of the program, built when the cache has none; raises `Unavailable`."""
     return obtain_go_tool(Path(__file__).parent, "kube-state-metrics")
 
 

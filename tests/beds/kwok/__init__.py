@@ -11,5 +11,5 @@ __all__ = ["kwok_nodes", "obtain_kwok"]
 
 
 def obtain_kwok() -> Path:
-    """The path of kwok, built when the cache has none; raises `GoToolUnavailable`."""
+    """The path of kwok, built when the cache has none; raises `Unavailable`."""
     return obtain_go_tool(Path(__file__).parent, "kwok")

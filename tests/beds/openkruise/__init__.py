@@ -16,6 +16,6 @@ MODULE: Final = GoModule(
 
 
 def published_crd() -> Object:
-    """It has v1alpha1 only, and no conversion. Raises ModuleUnavailable where it cannot be had."""
+    """It has v1alpha1 only, and no conversion. Raises Unavailable where it cannot be had."""
     document: Object = yaml.safe_load((MODULE.obtain() / FILE).read_text(encoding="utf-8"))
     return document

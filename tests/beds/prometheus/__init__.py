@@ -5,6 +5,6 @@
 
 from __future__ import annotations
 
-from tests.beds.prometheus.binaries import Binaries, PrometheusUnavailable, obtain
+from tests.beds.prometheus.binaries import Binaries, obtain
 
-__all__ = ["Binaries", "PrometheusUnavailable", "obtain"]
+__all__ = ["Binaries", "obtain"]

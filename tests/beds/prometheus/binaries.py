@@ -6,22 +6,23 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.beds.control_plane.sources import Source, SourceError, cache_home, filled_whole, first_of, locked, unpack
+from tests.beds.control_plane.sources import (
+    Source,
+    SourceError,
+    Unavailable,
+    cache_home,
+    filled_whole,
+    first_of,
+    locked,
+    unpack,
+)
 
 PACKAGE = "prometheus"
 NAMES = ("prometheus", "promtool")
-
-
-class PrometheusUnavailable(Exception):
-    """No source gave the binaries; the message has one line per source with the reason."""
-
-    def __init__(self, failures: Sequence[str]) -> None:
-        lines = "".join(f"\n  - {failure}" for failure in failures)
-        super().__init__(f"prometheus and promtool cannot be had; tried in this order:{lines}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ class Binaries:
 def obtain(*, environ: Mapping[str, str] = os.environ) -> Binaries:
     """Find both on the PATH or in the cache, else download Debian's package into the cache.
 
-    Needs no rights: the package is only unpacked. Raises `PrometheusUnavailable`.
+    Needs no rights: the package is only unpacked. Raises `Unavailable`.
     """
     home = cache_home(environ) / PACKAGE
     cache = Source("the cache", lambda: _cached(home))
@@ -46,7 +47,7 @@ def obtain(*, environ: Mapping[str, str] = os.environ) -> Binaries:
         found, more = first_of([cache, Source(f"Debian's package {PACKAGE}", lambda: _downloaded(home, environ))])
     if found:
         return found
-    raise PrometheusUnavailable(failures + more[1:])
+    raise Unavailable("prometheus and promtool", failures + more[1:])
 
 
 def _on_path(environ: Mapping[str, str]) -> Binaries:

@@ -18,7 +18,7 @@ has no network but its own: the wire listens inside on the API server's and the 
 
 from __future__ import annotations
 
-from tests.beds.real_node.binaries import NodeBinaries, NodeUnavailable, obtain_node
+from tests.beds.real_node.binaries import NodeBinaries, obtain_node
 from tests.beds.real_node.cluster import RealCluster, real_cluster
 from tests.beds.real_node.node import RealNode
 from tests.beds.real_node.registry import Manners
@@ -26,7 +26,6 @@ from tests.beds.real_node.registry import Manners
 __all__ = [
     "Manners",
     "NodeBinaries",
-    "NodeUnavailable",
     "RealCluster",
     "RealNode",
     "obtain_node",

@@ -10,10 +10,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.beds.control_plane import ControlPlaneUnavailable, ProcessError, obtain
-from tests.beds.control_plane.sources import say
+from tests.beds.control_plane import ProcessError, obtain
+from tests.beds.control_plane.sources import Unavailable, say
 from tests.beds.oci import write_archive
-from tests.beds.real_node.binaries import NodeUnavailable, missing, obtain_agent, obtain_node
+from tests.beds.real_node.binaries import missing, obtain_agent, obtain_node
 from tests.beds.real_node.cluster import real_cluster
 from tests.beds.real_node.registry import HOST, Images
 
@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(write_archive(options.archive, {f"{HOST}/{name}": image for name, image in made.items()}))
         else:
             asyncio.run(run_until_interrupted(options.nodes, options.load))
-    except (ControlPlaneUnavailable, NodeUnavailable, ProcessError) as error:
+    except (Unavailable, ProcessError) as error:
         print(error, file=sys.stderr)
         return 1
     return 0

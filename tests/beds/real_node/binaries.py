@@ -20,7 +20,16 @@ from pathlib import Path
 
 from tests.beds.control_plane import golang
 from tests.beds.control_plane.binaries import KUBERNETES, build_kubernetes, wanted_version
-from tests.beds.control_plane.sources import Progress, SourceError, cache_home, filled_whole, locked, say, unpack
+from tests.beds.control_plane.sources import (
+    Progress,
+    SourceError,
+    Unavailable,
+    cache_home,
+    filled_whole,
+    locked,
+    say,
+    unpack,
+)
 from tests.beds.real_node.cgroups import FREEZER
 
 PROGRAMS = ("unshare", "nsenter", "mount", "ip", "sleep")
@@ -54,10 +63,6 @@ PACKED = {"runc": ("usr/sbin/runc",), "containernetworking-plugins": ("usr/lib/c
 """Debian's packages, and what we want of each. Its containerd is too old for the kubelet."""
 
 
-class NodeUnavailable(Exception):
-    """There can be no real node here; the message says why."""
-
-
 @dataclass(frozen=True, slots=True)
 class NodeBinaries:
     """The folder with all that runs on a node, and the program that is in the tests' images."""
@@ -75,23 +80,20 @@ def containerd_version() -> str:
 
 
 def obtain_node(*, environ: Mapping[str, str] = os.environ, progress: Progress = say) -> NodeBinaries:
-    """Find or build what a node runs; minutes where it must be built. Raises `NodeUnavailable` with the reasons."""
+    """Find or build what a node runs; minutes where it must be built. Raises `Unavailable` with the reasons."""
     folder = _home(environ) / f"kubelet-{wanted_version(environ)}-containerd-{containerd_version()}"
     try:
         with _missing(folder, progress) as into:
             if into:
                 _fill(into, environ, progress)
     except SourceError as error:
-        raise NodeUnavailable(f"the programs of a node cannot be had: {error}") from error
+        raise Unavailable(f"the programs of a node cannot be had: {error}") from error
     return NodeBinaries(folder, obtain_agent(environ=environ, progress=progress))
 
 
 def obtain_agent(*, environ: Mapping[str, str] = os.environ, progress: Progress = say) -> Path:
-    """The program that is in the tests' images, built where need be: seconds. Raises `NodeUnavailable`."""
-    try:
-        return golang.obtain_go_tool(AGENT, "agent", environ=environ, progress=progress)
-    except golang.GoToolUnavailable as error:
-        raise NodeUnavailable(str(error)) from error
+    """The program that is in the tests' images, built where need be: seconds. Raises `Unavailable`."""
+    return golang.obtain_go_tool(AGENT, "agent", environ=environ, progress=progress)
 
 
 def _home(environ: Mapping[str, str]) -> Path:

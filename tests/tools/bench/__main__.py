@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
-from tests.beds.control_plane import Binaries, ControlPlaneUnavailable, obtain
-from tests.beds.control_plane.golang import GoToolUnavailable
+from tests.beds.control_plane import Binaries, obtain
+from tests.beds.control_plane.sources import Unavailable
 from tests.beds.kwok import obtain_kwok
-from tests.beds.real_node import NodeUnavailable, obtain_node
+from tests.beds.real_node import obtain_node
 from tests.beds.real_node.binaries import missing
 from tests.tools.bench import figures
 from tests.tools.bench.bed import bed
@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None, alone: Mapping[str, Part] = ALO
     missed = _missed({name: part for name, part in alone.items() if name in parts})
     try:
         _on_control_planes(options, parts)
-    except (ControlPlaneUnavailable, GoToolUnavailable, NodeUnavailable) as error:
+    except Unavailable as error:
         print(error, file=sys.stderr)
         return 1
     return 1 if missed else 0

@@ -11,14 +11,15 @@ import sys
 from collections.abc import Coroutine, Sequence
 
 from controller.kube.errors import ConfigError
-from tests.beds.control_plane import ControlPlaneUnavailable, ProcessError, obtain
+from tests.beds.control_plane import ProcessError, obtain
+from tests.beds.control_plane.sources import Unavailable
 from tests.tools.demo.playground import play
 from tests.tools.demo.real import SetUpFailed, real_bed
 from tests.tools.demo.show import show
 from tests.tools.demo.simulated import simulated_bed
 from tests.tools.demo.witness import Overdue
 
-KNOWN = (Overdue, ProcessError, SetUpFailed, ControlPlaneUnavailable, ConfigError, OSError)
+KNOWN = (Overdue, ProcessError, SetUpFailed, Unavailable, ConfigError, OSError)
 """What is told in its own words, without a traceback."""
 STDOUT_CLOSED = 128 + signal.SIGPIPE
 

@@ -11,11 +11,11 @@ from pathlib import Path
 import msgspec
 
 from tests.beds.api import PODS, Api, Object
-from tests.beds.control_plane import Binaries, ControlPlaneUnavailable, obtain
-from tests.beds.control_plane.sources import SourceError
+from tests.beds.control_plane import Binaries, obtain
+from tests.beds.control_plane.sources import SourceError, Unavailable
 from tests.beds.installed.plugin import Plugin
 from tests.beds.objects import image_of, node_of, serves
-from tests.beds.real_node import NodeBinaries, NodeUnavailable, RealCluster, obtain_node, real_cluster
+from tests.beds.real_node import NodeBinaries, RealCluster, obtain_node, real_cluster
 from tests.beds.real_node.binaries import missing
 from tests.beds.real_node.clients import Clients, asking
 from tests.beds.real_node.node import LONG
@@ -109,7 +109,7 @@ def main() -> int:
         with tempfile.TemporaryDirectory() as folder:
             image = Path(sys.argv[1]) if sys.argv[1:] else write(Path(folder, "image.tar"), _tell)
             asyncio.run(demonstrate(control, programs, image))
-    except (ControlPlaneUnavailable, NodeUnavailable, NoImage, SourceError) as error:
+    except (Unavailable, NoImage, SourceError) as error:
         print(error, file=sys.stderr)
         return 1
     return 0

@@ -7,7 +7,8 @@ import asyncio
 import random
 import sys
 
-from tests.beds.control_plane import DEFAULT_CONTROLLERS, ControlPlaneUnavailable, obtain
+from tests.beds.control_plane import DEFAULT_CONTROLLERS, obtain
+from tests.beds.control_plane.sources import Unavailable
 from tests.e2e.conftest import bare_plane, installed, same_rights
 from tests.tools.failover.pair import LEADER, STANDBY, played_nodes
 from tests.tools.failover.rounds import Outcome, play
@@ -24,7 +25,7 @@ def main() -> int:
     options = parser.parse_args()
     try:
         outcomes, broken = asyncio.run(_all(options.rounds, options.at_once, random.Random(options.seed)))
-    except ControlPlaneUnavailable as error:
+    except Unavailable as error:
         print(error, file=sys.stderr)
         return 1
     print(f"\n{table(outcomes, WAYS)}\n")

@@ -8,7 +8,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tests.beds.control_plane.golang import GoToolUnavailable, obtain_go_tool
+from tests.beds.control_plane.golang import obtain_go_tool
+from tests.beds.control_plane.sources import Unavailable
 from tests.tools.workflows.rules import ROOT, WORKFLOWS, broken_rules
 
 
@@ -18,7 +19,7 @@ def main(workflows: Sequence[Path] = WORKFLOWS, *, root: Path = ROOT, environ: M
     print("".join(f"{line}\n" for line in broken), end="", file=sys.stderr)
     try:
         program = obtain_go_tool(Path(__file__).parent, "actionlint", environ=environ)
-    except GoToolUnavailable as error:
+    except Unavailable as error:
         print(f"NOT CHECKED: .github/workflows, since {error}", file=sys.stderr)
         return int(bool(broken or environ.get("CI")))
     # Without shellcheck and pyflakes, which some machines have and others have not.

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.beds.prometheus.binaries import Binaries, PrometheusUnavailable, obtain
+from tests.beds.control_plane.sources import Unavailable
+from tests.beds.prometheus.binaries import Binaries, obtain
 
 
 def executable(path: Path) -> Path:
@@ -32,7 +33,7 @@ def test_of_what_is_cached_the_newest_that_is_whole_is_taken(tmp_path: Path) -> 
 
 def test_where_nothing_gives_them_every_source_says_why(tmp_path: Path) -> None:
     executable(tmp_path / "promtool")
-    with pytest.raises(PrometheusUnavailable) as refused:  # no apt-get either
+    with pytest.raises(Unavailable) as refused:  # no apt-get either
         obtain(environ={"PATH": str(tmp_path), "HOME": str(tmp_path)})
     reasons = str(refused.value).splitlines()[1:]
     assert [reason.partition(":")[0] for reason in reasons] == [
