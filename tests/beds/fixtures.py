@@ -24,7 +24,6 @@ from tests.beds.kruise_rollouts import Rollouts, obtain_rollouts
 from tests.beds.kube_state_metrics import obtain_kube_state_metrics
 from tests.beds.real_node.binaries import NodeBinaries, missing, obtain_node
 
-
 T = TypeVar("T")
 
 

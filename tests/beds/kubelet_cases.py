@@ -388,7 +388,7 @@ SIDECAR = {
     ]
 }
 GATED = {"readinessGates": [{"conditionType": "gate"}]}
-COLOUR = {"name": "COLOUR", "valueFrom": {"fieldRef": {"fieldPath": "labels['colour']"}}}
+COLOUR = {"name": "COLOUR", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['colour']"}}}
 RESTARTS = [{"resourceName": "memory", "restartPolicy": "RestartContainer"}]
 
 CASES = {
