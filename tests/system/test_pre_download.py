@@ -54,6 +54,21 @@ async def test_a_new_image_is_pulled_ahead_where_old_pods_are(pulls: Bed) -> Non
     await pulls.runs_on(*nodes, image=V2)
 
 
+async def test_nodes_that_are_updated_meanwhile_drop_out(pulls: Bed) -> None:
+    """Nothing is pulled ahead here, so that only the rollout itself changes who is left."""
+    await pulls.deploy(daemonset(rolling={"partition": 2}), nodes=5)
+    none = {"apps.kruise.io/image-predownload-parallelism": "0"}
+    await pulls.api.patch(DAEMONSETS, "agent", {"metadata": {"annotations": none}})
+    await pulls.set_image(V2)
+
+    def missing(found: list[Object]) -> str:
+        counts = [(one.get("status") or {}).get("desired") for one in found]
+        return "" if counts == [2] else f"nodes that shall have the image: {counts}"
+
+    await pulls.until(IMAGE_PULL_JOBS, missing, "two old pods are left")
+    assert all(pod["metadata"]["name"].startswith("agent-") for pod in await pulls.api.list(PODS))
+
+
 async def test_progress_never_runs_backwards_while_nodes_are_updated(pulls: Bed) -> None:
     await pulls.deploy(daemonset(rolling={"rollingUpdateType": "InPlaceIfPossible"}), nodes=4)
     pulls.nodes.behave("*", SLOW)
