@@ -1,7 +1,8 @@
 """`kubectl kruise-ds`. The packages, in the order in which a command passes through them:
 
 `main`, `cli`, `runner`  the process, its verbs, and what all verbs share: flags, errors, exit codes
-`commands`   one module for each verb: what it reads, what it writes, what it prints
+`commands`   one module for each verb: what it reads, what it writes, what it prints; `change_flow` is what verbs that
+             write have in common, and `screens` what those that wait keep up to date
 `cluster`    requests to the API server: reads, watches, guarded writes
 `rollout`    what is known of a rollout: nodes, reasons, status, history, differences; pure
 `changes`    the edits of a DaemonSet that the verbs make, and their effects; pure

@@ -6,7 +6,7 @@ import asyncio
 import difflib
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -15,7 +15,7 @@ from controller.api import containers, pod, revision, selector
 from controller.api import daemonset as api
 from controller.api.in_place import state_of
 from controller.api.node import Node
-from controller.api.objects import JSONObject, Key, ObjectMeta, View, epoch
+from controller.api.objects import JSONObject, Key, ObjectMeta, Value, View, epoch
 from controller.kube import requests
 from controller.kube.errors import ApiError, Forbidden, NotFound, Unreadable
 from controller.kube.requests import DAEMONSETS, NODES, Query, Resource, T, W
@@ -34,6 +34,29 @@ HURRY: Final = 1.0
 """Seconds for optional reads before an urgent write."""
 PREVIEW: Final = 5.0
 """Seconds for optional reads before the user confirms a change."""
+
+
+class _InvolvedView(View):
+    uid: str = ""
+
+
+class EventView(View):
+    metadata: ObjectMeta
+    involved_object: _InvolvedView = _InvolvedView()
+    message: str = ""
+
+
+class EventMessage(NamedTuple):
+    uid: str
+    """UID of the involved object."""
+    message: str
+
+
+EVENTS: Final[Resource[EventView, EventMessage]] = Resource(
+    plural="events",
+    wire=EventView,
+    project=lambda view: EventMessage(view.involved_object.uid, view.message),
+)
 
 
 class MetaView(View):
@@ -146,26 +169,31 @@ def key_of(invocation: Invocation, name: str) -> Key:
     return Key(invocation.session.namespace, name_of(name))
 
 
+class Parts(Value):
+    """What to read of a DaemonSet besides its document. `Snapshot.unread` lists what the user may not list."""
+
+    nodes: bool = True
+    pods: bool = True
+    revisions: bool = True
+    within: float | None = None
+    """Seconds after which a part is `unread`, as is one that fails; None for no limit, and failures are raised."""
+
+
+ALL, NO_NODES, REVISIONS_ONLY = Parts(), Parts(nodes=False), Parts(nodes=False, pods=False)
+DOCUMENT_ONLY = Parts(nodes=False, pods=False, revisions=False)
+
+
 async def snapshot(
-    invocation: Invocation,
-    name: str,
-    *,
-    namespace: str | None = None,
-    nodes: bool = True,
-    pods: bool = True,
-    within: float | None = None,
+    invocation: Invocation, name: str, parts: Parts = ALL, *, namespace: str | None = None
 ) -> Snapshot:
-    """One DaemonSet with its revisions and, on request, its pods and the nodes. `Snapshot.unread` lists what the user
-    may not list and, if `within` (seconds) is set, what took longer or failed. Raises CommandError, with similar
-    names, if it does not exist; ApiError."""
+    """Raises CommandError, with similar names, if it does not exist; ApiError."""
     key = Key(namespace or invocation.session.namespace, name_of(name))
-    found = [await _document(invocation, key)]
-    (whole,) = await completed(invocation, found, nodes=nodes, pods=pods, within=within)
+    (whole,) = await completed(invocation, [await _document(invocation, key)], parts)
     return whole
 
 
 async def existing_snapshots(
-    invocation: Invocation, keys: Iterable[Key], *, nodes: bool = True, pods: bool = True
+    invocation: Invocation, keys: Iterable[Key], parts: Parts = ALL
 ) -> tuple[tuple[Snapshot, ...], tuple[CommandError, ...]]:
     """A snapshot of each DaemonSet in `keys` that exists, and an error for each other one. Raises ApiError."""
     found: list[JSONObject] = []
@@ -175,37 +203,23 @@ async def existing_snapshots(
             found.append(await _document(invocation, key))
         except CommandError as error:
             absent.setdefault(error.message, error)
-    return await completed(invocation, found, nodes=nodes, pods=pods), tuple(absent.values())
+    return await completed(invocation, found, parts), tuple(absent.values())
 
 
 async def snapshots(
-    invocation: Invocation,
-    names: tuple[str, ...],
-    many: SelectorOptions,
-    *,
-    everything: bool = True,
-    nodes: bool = True,
-    pods: bool = True,
-    revisions: bool = True,
-    within: float | None = None,
+    invocation: Invocation, names: tuple[str, ...], many: SelectorOptions, parts: Parts = ALL
 ) -> tuple[Snapshot, ...]:
-    """The DaemonSets with `names`, in that order and each once. Without names, those selected by `-l` and `-A`;
-    without these, the whole namespace if `everything`. `within` is as in `snapshot`. Raises UsageError for names with
-    `-l` or `-A`, or for neither unless `everything`; CommandError for an unknown name; ApiError."""
+    """The DaemonSets with `names`, in that order and each once; without names, those selected by `-l` and `-A`.
+    Raises UsageError for both; CommandError for an unknown name; ApiError."""
     if names and (many.selector or many.all_namespaces):
         raise UsageError("give names, or -l and -A, not both")
-    if not names and not (many.selector or many.all_namespaces or everything):
-        raise UsageError("which one? give a name, -l LABELS or --all")
     if names:
         keys = dict.fromkeys(key_of(invocation, name) for name in names)
         found = [await _document(invocation, key) for key in keys]
     else:
         listed = await readable_items(invocation, DAEMONSETS, *selection_of(invocation, many))
         found = [listed[key] for key in sorted(listed)]
-    everywhere = not names and many.all_namespaces
-    return await completed(
-        invocation, found, nodes=nodes, pods=pods, revisions=revisions, everywhere=everywhere, within=within
-    )
+    return await completed(invocation, found, parts, everywhere=not names and many.all_namespaces)
 
 
 def selection_of(invocation: Invocation, many: SelectorOptions) -> tuple[str, Query]:
@@ -232,23 +246,17 @@ async def readable_items(
 
 
 async def completed(
-    invocation: Invocation,
-    found: Sequence[JSONObject],
-    *,
-    nodes: bool = True,
-    pods: bool = True,
-    revisions: bool = True,
-    everywhere: bool = False,
-    within: float | None = None,
+    invocation: Invocation, found: Sequence[JSONObject], parts: Parts, *, everywhere: bool = False
 ) -> tuple[Snapshot, ...]:
     """A snapshot of each document. `everywhere`: list revisions once for all namespaces. Raises ApiError."""
     views = [_view(document) for document in found]
     daemonsets = [api.project(view) for view in views]
+    within = parts.within
     fleet, histories, owned = await side_by_side(
-        _or_unread("nodes", nodes_of(invocation) if nodes and found else _none(), within),
-        _histories(invocation, daemonsets if revisions else (), within, everywhere),
+        _or_unread("nodes", nodes_of(invocation) if parts.nodes and found else _none(), within),
+        _histories(invocation, daemonsets if parts.revisions else (), within, everywhere),
         side_by_side(
-            *(_or_unread("pods", pods_of(invocation, one) if pods else _none(), within) for one in daemonsets)
+            *(_or_unread("pods", pods_of(invocation, one) if parts.pods else _none(), within) for one in daemonsets)
         ),
     )
     now = invocation.terminal.now()
@@ -259,7 +267,7 @@ async def completed(
             owners=view.metadata.owner_references or (),
             revisions=_unless_unread(history) or (),
             pods=_unless_unread(its_pods) or (),
-            nodes=_unless_unread(fleet) if nodes else None,
+            nodes=_unless_unread(fleet) if parts.nodes else None,
             now=now,
             unread=tuple(one for one in (fleet, history, its_pods) if isinstance(one, Unread)),
         )

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from controller.api import patch
 from controller.api.daemonset import DaemonSetStatus
+from controller.api.names import API_VERSION, KIND
 from controller.api.objects import JSONObject, Key, ObjectMeta, fields_of, value_at
 from controller.kube.errors import ApiError, Conflict
 from controller.kube.requests import DAEMONSETS
@@ -21,7 +22,7 @@ from kubectl_plugin.changes import apply
 from kubectl_plugin.changes.apply import NOTE, beside, note_of, with_notes
 from kubectl_plugin.changes.edit import Application, Edit, action_operations, number_of, with_operations
 from kubectl_plugin.cluster import documents, reads
-from kubectl_plugin.cluster.session import Invocation
+from kubectl_plugin.cluster.session import PROGRAM, Invocation, Session
 from kubectl_plugin.errors import CommandError, ExitCode
 from kubectl_plugin.rollout.gitops import LastAction
 from kubectl_plugin.rollout.images import images_of, short_image
@@ -35,6 +36,18 @@ Judge: TypeAlias = Callable[[], Awaitable[None]]
 ATTEMPTS: Final = 30
 """Attempts per write. Each status update by the controller makes the version stale: at ten per second and a round
 trip of 250 ms, one attempt in twelve succeeds."""
+REASONS: Final = {
+    "pause": "Paused",
+    "resume": "Resumed",
+    "set-partition": "PartitionSet",
+    "promote": "Promoted",
+    "rollback": "RolledBack",
+    "restart": "Restarted",
+    "set-image": "ImageSet",
+    "apply": "Applied",
+}
+_MESSAGE_LENGTH: Final = 1024
+"""The API's limit for an Event's message, in characters."""
 _NOT_THERE: Final = {"resourceVersion": "1"}
 """Matches no object: server-side apply with this resourceVersion creates, or is a conflict if the object exists."""
 
@@ -168,7 +181,7 @@ async def _what_is_new(invocation: Invocation, before: Snapshot, document: JSONO
     if _identity(document)[0] != _identity(before.document)[0]:
         return "another object of that name"
     key = before.key
-    after = await reads.snapshot(invocation, key.name, namespace=key.namespace, nodes=False, pods=False)
+    after = await reads.snapshot(invocation, key.name, reads.REVISIONS_ONLY, namespace=key.namespace)
     if after.daemonset.identity != before.daemonset.identity:
         return _revision_words(after)
     old, new = before.daemonset.rolling_update, after.daemonset.rolling_update
@@ -187,3 +200,37 @@ def _revision_words(after: Snapshot) -> str:
     number = number_of(current, older)
     image = next(iter(images_of(after.daemonset.spec.template).values()), "")
     return f"revision {number}, image {short_image(image)}" if image else f"revision {number}"
+
+
+async def record_event(session: Session, snapshot: Snapshot, result: str, done: LastAction) -> None:
+    """Best effort: most users may not create Events, and their change has been made anyway."""
+    try:
+        await session.client.create(reads.EVENTS, snapshot.key.namespace, _event(snapshot, result, done))
+    except ApiError:
+        return
+
+
+def _event(snapshot: Snapshot, result: str, done: LastAction) -> JSONObject:
+    daemonset = snapshot.daemonset
+    by, why = f" by {done.by}" if done.by else "", f": {done.reason}" if done.reason else ""
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"generateName": f"{daemonset.name}.", "namespace": daemonset.namespace},
+        "involvedObject": {
+            "apiVersion": API_VERSION,
+            "kind": KIND,
+            "namespace": daemonset.namespace,
+            "name": daemonset.name,
+            "uid": daemonset.uid,
+        },
+        "type": "Normal",
+        "reason": REASONS[done.verb],
+        "message": f"{result}{by}{why}"[:_MESSAGE_LENGTH],
+        "source": {"component": PROGRAM},
+        "reportingComponent": PROGRAM,
+        "reportingInstance": done.client,
+        "firstTimestamp": done.at,
+        "lastTimestamp": done.at,
+        "count": 1,
+    }

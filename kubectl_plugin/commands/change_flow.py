@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import shlex
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from dataclasses import replace as with_fields
 from typing import Final, TypeAlias
 
@@ -25,7 +25,7 @@ from kubectl_plugin.changes.edit import (
     path_segments,
     with_operations,
 )
-from kubectl_plugin.cluster import events, installation, reads, writes
+from kubectl_plugin.cluster import installation, reads, writes
 from kubectl_plugin.cluster.api_errors import explained_error
 from kubectl_plugin.cluster.documents import side_by_side
 from kubectl_plugin.cluster.session import Deadline, Invocation, TimedOut
@@ -68,35 +68,29 @@ def question_text(headline: str, lines: Iterable[str]) -> str:
     return "\n".join((headline, *(f"  {one_line(line)}" for line in lines), "Continue?"))
 
 
+@dataclass
 class ChangeWriter:
     """Writes changes one by one. `several`: JSON is one List, as in kubectl, and YAML one document per object."""
 
-    def __init__(
-        self,
-        invocation: Invocation,
-        acting: ActingOptions,
-        verb: str,
-        deadline: Deadline,
-        *,
-        several: bool,
-        by: str | None = None,
-        told_later: ToldLater | None = None,
-    ) -> None:
-        self._invocation, self._acting, self._verb, self._several = invocation, acting, verb, several
-        self._deadline = deadline
-        self._by, self._told_later = by, told_later
-        self._untold: list[tuple[EditOfOne, JSONObject, str]] = []
-        self._documents: list[JSONObject] = []
-        self.changed: list[Snapshot] = []
-        """Snapshots after the change, including those that needed none."""
+    invocation: Invocation
+    acting: ActingOptions
+    verb: str
+    deadline: Deadline
+    several: bool
+    by: str | None = None
+    told_later: ToldLater | None = None
+    changed: list[Snapshot] = field(default_factory=list)
+    """Snapshots after the change, including those that needed none."""
+    _untold: list[tuple[EditOfOne, JSONObject, str]] = field(default_factory=list)
+    _documents: list[JSONObject] = field(default_factory=list)
 
     async def carry_out(self, change: EditOfOne) -> None:
         """Raises CommandError and ApiError only if the change was not made."""
-        snapshot, edit, acting = change.snapshot, change.edit, self._acting
+        snapshot, edit, acting = change.snapshot, change.edit, self.acting
         if not edit.operations:
             self._tell_of_nothing(change)
         elif acting.print_patch:
-            terminal = self._invocation.terminal
+            terminal = self.invocation.terminal
             terminal.say(
                 _kubectl_patch(change, acting.reason or "", terminal.cluster_flags, only_ascii=terminal.ascii)
             )
@@ -108,9 +102,9 @@ class ChangeWriter:
 
     async def tell(self) -> None:
         """Adds the lines of `told_later` to the results that `finish` prints."""
-        printed = self._invocation.output is None and not self._invocation.terminal.quiet
+        printed = self.invocation.output is None and not self.invocation.terminal.quiet
         made = [document for change, document, _ in self._untold if change.edit.operations]
-        lines = iter(await self._told_later(made) if self._told_later is not None and made and printed else ())
+        lines = iter(await self.told_later(made) if self.told_later is not None and made and printed else ())
         for index, (change, document, ending) in enumerate(self._untold):
             if change.edit.operations:
                 change = with_fields(change, edit=replace(change.edit, details=next(lines, ())))
@@ -118,29 +112,29 @@ class ChangeWriter:
 
     def finish(self) -> int:
         """Prints what waits for all changes; must be called after errors too. Returns the exit code."""
-        terminal = self._invocation.terminal
+        terminal = self.invocation.terminal
         for one in self._untold:
             self._print_result(*one)
-        if self._several and self._invocation.output is Output.JSON:
+        if self.several and self.invocation.output is Output.JSON:
             whole: JSONObject = {"apiVersion": "v1", "kind": "List", "items": [*self._documents]}
             terminal.say_document(whole, Output.JSON)
         terminal.flush()
         if terminal.lost:
-            done = "done, but " if does_write(self._acting) else ""
+            done = "done, but " if does_write(self.acting) else ""
             terminal.fail(CommandError(f"{done}it could not be printed: {terminal.lost}"))
             return ExitCode.FAILED
         return ExitCode.DONE
 
     async def _write(self, change: EditOfOne, *, dry_run: bool) -> None:
-        invocation, done = self._invocation, await self._action()
-        async with self._deadline.enforced():
+        invocation, done = self.invocation, await self._action()
+        async with self.deadline.enforced():
             document = await writes.write(
                 invocation,
                 change.snapshot,
                 change.edit,
                 done,
                 dry_run=dry_run,
-                field_manager=self._acting.field_manager,
+                field_manager=self.acting.field_manager,
                 judge=change.judge,
             )
         self._print(change, document)
@@ -150,7 +144,7 @@ class ChangeWriter:
         try:
             async with asyncio.timeout(reads.HURRY):
                 _, absence = await side_by_side(
-                    events.record_event(invocation.session, self.changed[-1], change.edit.result, done),
+                    writes.record_event(invocation.session, self.changed[-1], change.edit.result, done),
                     installation.why_no_controller(invocation.session, invocation.terminal.now()),
                 )
         except TimeoutError:
@@ -159,36 +153,36 @@ class ChangeWriter:
             invocation.terminal.warn(f"patched, but {absence}")
 
     async def _action(self) -> LastAction:
-        session = self._invocation.session
-        if self._by is None:
-            self._by = await installation.who_am_i(session)
+        session = self.invocation.session
+        if self.by is None:
+            self.by = await installation.who_am_i(session)
         return action(
-            self._verb,
-            by=self._by,
-            now=self._invocation.terminal.now(),
-            reason=self._acting.reason,
+            self.verb,
+            by=self.by,
+            now=self.invocation.terminal.now(),
+            reason=self.acting.reason,
             client=session.user_agent,
         )
 
     def _tell_of_nothing(self, change: EditOfOne) -> None:
         self.changed.append(change.snapshot)
-        if self._acting.print_patch:  # stdout is read by a shell
-            self._invocation.terminal.note(f"{_printed_name(change)} {change.edit.result}: no patch")
+        if self.acting.print_patch:  # stdout is read by a shell
+            self.invocation.terminal.note(f"{_printed_name(change)} {change.edit.result}: no patch")
         else:
             self._print(change, change.snapshot.document, suffix="")
 
     def _print(self, change: EditOfOne, document: JSONObject, suffix: str | None = None) -> None:
-        ending = DRY_RUN_SUFFIX[self._acting.dry_run] if suffix is None else suffix
-        if self._told_later is None:
+        ending = DRY_RUN_SUFFIX[self.acting.dry_run] if suffix is None else suffix
+        if self.told_later is None:
             self._print_result(change, document, ending)
         else:
             self._untold.append((change, document, ending))
 
     def _print_result(self, change: EditOfOne, document: JSONObject, ending: str) -> None:
-        terminal, output = self._invocation.terminal, self._invocation.output
+        terminal, output = self.invocation.terminal, self.invocation.output
         if output is Output.NAME:
             terminal.say(_printed_name(change))
-        elif output is Output.JSON and self._several:
+        elif output is Output.JSON and self.several:
             self._documents.append(document)
         elif output is not None:
             terminal.say(*(["---"] if self._documents else []))
@@ -298,27 +292,12 @@ HINT = "add --yes if that is what you want"
 
 
 async def choose(
-    invocation: Invocation,
-    asked: ChangeOptions,
-    names: tuple[str, ...],
-    *,
-    within: float | None = None,
-    alone: bool = False,
+    invocation: Invocation, asked: ChangeOptions, names: tuple[str, ...], parts: reads.Parts = reads.ALL
 ) -> tuple[Snapshot, ...]:
-    """Returns at least one object. `within`: seconds after which other reads are skipped; `alone`: skips them all.
-    Raises CommandError if none is found, and with exit code 6 for -A without --yes."""
+    """Returns at least one object. Raises CommandError if none is found, and (exit code 6) for -A without --yes."""
     asked.check_with(names)
     async with deadline_of(invocation, asked).enforced():
-        found = await reads.snapshots(
-            invocation,
-            names,
-            asked,
-            everything=asked.everything,
-            nodes=not alone,
-            pods=not alone,
-            revisions=not alone,
-            within=within,
-        )
+        found = await reads.snapshots(invocation, names, asked, parts)
     note_failed_reads(invocation, found)
     if not found:
         where = "" if asked.all_namespaces else f" in namespace {invocation.session.namespace}"

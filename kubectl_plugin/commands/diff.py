@@ -31,7 +31,7 @@ async def diff(invocation: Invocation, asked: Asked) -> int:
         instead = "one revision and a file" if asked.file else "two revisions"
         raise UsageError(f"no more than {instead} can be compared")
     objects = objects_in(await text_of(asked.file, invocation.host), called(asked.file)) if asked.file else []
-    snapshot = await reads.snapshot(invocation, asked.name, nodes=False)
+    snapshot = await reads.snapshot(invocation, asked.name, reads.NO_NODES)
     old, new = _sides(snapshot, asked, objects)
     if asked.file:
         wanted = history.daemonset_among(objects, snapshot.key, called(asked.file))

@@ -15,7 +15,7 @@ from kubectl_plugin.rollout.snapshot import Snapshot
 
 async def history(invocation: Invocation, asked: HistoryOptions) -> int:
     revision, show_values = asked.revision, asked.show_values
-    snapshot = await reads.snapshot(invocation, asked.name, nodes=False)
+    snapshot = await reads.snapshot(invocation, asked.name, reads.NO_NODES)
     need_revisions(snapshot)
     rows = rows_of(snapshot, show_values=show_values)
     if revision is None:

@@ -95,7 +95,7 @@ class _Table(WatchSet):
 
 
 async def _look(invocation: Invocation, many: SelectorOptions, wanted: frozenset[str]) -> _Found:
-    found = await reads.snapshots(invocation, (), many, nodes=False, pods=False)
+    found = await reads.snapshots(invocation, (), many, reads.REVISIONS_ONLY)
     whole = await for_each(found, lambda one: _with_pods(invocation, one))
     return _Found(
         lines=tuple(RolloutStatus(survey=survey_of_status(one)).overview for one in whole),

@@ -39,7 +39,7 @@ async def nodes(invocation: Invocation, asked: Asked) -> int:
     wanted = choice_of(asked.only, excluded=asked.excluded, group=asked.zone, sort=asked.sort)
     if asked.watch and invocation.output in (Output.YAML, Output.NAME):
         raise UsageError(f"-w has no output format {invocation.output}: use json or wide")
-    snapshot = await reads.snapshot(invocation, asked.name, nodes=not asked.watch, pods=not asked.watch)
+    snapshot = await reads.snapshot(invocation, asked.name, reads.REVISIONS_ONLY if asked.watch else reads.ALL)
     if asked.watch:
         return await _watch(invocation, snapshot, wanted, asked.by)
     (snapshot,) = await with_pulls(invocation, [snapshot])

@@ -10,7 +10,7 @@ from controller.api.objects import JSONObject
 from kubectl_plugin.changes import pausing
 from kubectl_plugin.cluster.documents import side_by_side
 from kubectl_plugin.cluster.installation import who_am_i
-from kubectl_plugin.cluster.reads import HURRY, completed
+from kubectl_plugin.cluster.reads import DOCUMENT_ONLY, HURRY, Parts, completed
 from kubectl_plugin.cluster.session import Invocation
 from kubectl_plugin.commands.change_flow import EditOfOne, carry_out, choose, note_failed_reads, will_ask
 from kubectl_plugin.options import PauseOptions, ResumeOptions
@@ -21,7 +21,7 @@ async def pause(invocation: Invocation, asked: PauseOptions) -> int:
     """Writes one object without a prompt and before other reads: pausing is urgent, and `resume` undoes it."""
 
     async def whole(documents: Sequence[JSONObject]) -> tuple[Snapshot, ...]:
-        found = await completed(invocation, documents, within=HURRY)
+        found = await completed(invocation, documents, Parts(within=HURRY))
         note_failed_reads(invocation, found)
         return found
 
@@ -33,7 +33,9 @@ async def pause(invocation: Invocation, asked: PauseOptions) -> int:
         told = pausing.what_stops(snapshot, edit.operations) if shown and edit.operations else ()
         return EditOfOne(snapshot, replace(edit, details=told))
 
-    by, found = await side_by_side(who_am_i(invocation.session), choose(invocation, asked, asked.names, alone=True))
+    by, found = await side_by_side(
+        who_am_i(invocation.session), choose(invocation, asked, asked.names, DOCUMENT_ONLY)
+    )
     shown = len(found) > 1 and will_ask(invocation, asked)
     if shown:
         found = await whole([one.document for one in found])
@@ -42,5 +44,5 @@ async def pause(invocation: Invocation, asked: PauseOptions) -> int:
 
 
 async def resume(invocation: Invocation, asked: ResumeOptions) -> int:
-    found = await choose(invocation, asked, asked.names, within=HURRY)
+    found = await choose(invocation, asked, asked.names, Parts(within=HURRY))
     return await carry_out(invocation, found, lambda one: EditOfOne(one, pausing.resume(one)), asked, verb="resume")

@@ -130,7 +130,7 @@ async def promote(invocation: Invocation, asked: Asked) -> int:
     soak, deadline = seconds_of(asked.soak, "--soak"), Deadline(invocation, asked.timeout)
     async with deadline.enforced():
         within = _seconds_for_reading(invocation, asked)
-        snapshot = await reads.snapshot(invocation, asked.name, within=within)
+        snapshot = await reads.snapshot(invocation, asked.name, reads.Parts(within=within))
         if within is None:
             (snapshot,) = await with_pulls(invocation, [snapshot])
     seen = survey(snapshot)

@@ -13,7 +13,7 @@ from kubectl_plugin.changes.rollback import (
     preview,
     roll_back,
 )
-from kubectl_plugin.cluster.reads import HURRY, PREVIEW, revisions_of
+from kubectl_plugin.cluster.reads import HURRY, PREVIEW, Parts, revisions_of
 from kubectl_plugin.cluster.session import Invocation
 from kubectl_plugin.commands.change_flow import (
     EditOfOne,
@@ -40,7 +40,7 @@ async def rollback(invocation: Invocation, asked: Asked) -> int:
     )
     async with deadline_of(invocation, asked).enforced():
         within = PREVIEW if will_ask(invocation, asked) else HURRY
-        chosen = await choose(invocation, asked, asked.names, within=within)
+        chosen = await choose(invocation, asked, asked.names, Parts(within=within))
         if wish.to_revision is not None and len(chosen) > 1:
             words = f"--to-revision is for one DaemonSet, not for {len(chosen)}: each counts its revisions by itself"
             raise UsageError(words)

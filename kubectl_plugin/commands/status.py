@@ -14,8 +14,7 @@ from rich.text import Text
 from controller.api.daemonset import Phase
 from controller.api.objects import JSONObject, Key
 from kubectl_plugin.cluster import installation, reads
-from kubectl_plugin.cluster.events import LastLogLines
-from kubectl_plugin.cluster.follow import Following, following, with_pulls
+from kubectl_plugin.cluster.follow import Following, LastLogLines, following, with_pulls
 from kubectl_plugin.cluster.session import Deadline, Invocation
 from kubectl_plugin.cluster.watches import MIN_INTERVAL, is_from_proxy, read_with_patience
 from kubectl_plugin.commands.screens import Screen, status_screen
@@ -101,10 +100,10 @@ def wanted_of(asked: Asked) -> Awaited:
 
 
 async def choose_objects(
-    invocation: Invocation, asked: Asked, *, complete: bool = True
+    invocation: Invocation, asked: Asked, parts: reads.Parts = reads.ALL
 ) -> tuple[tuple[Snapshot, ...], tuple[CommandError, ...]]:
     """Returns the objects of the command line, or all of the namespace, and an error per name that does not exist.
-    `complete`: with pods and nodes. Raises UsageError for several objects and a flag, such as --revision, for one."""
+    Raises UsageError for several objects and a flag, such as --revision, for one."""
     keys: list[Key] | None = None
     if asked.given:
         if asked.names or asked.selector or asked.all_namespaces:
@@ -117,9 +116,9 @@ async def choose_objects(
         keys = [reads.key_of(invocation, name) for name in asked.names]
     absent: tuple[CommandError, ...] = ()
     if keys is None:
-        found = await reads.snapshots(invocation, asked.names, asked, nodes=complete, pods=complete)
+        found = await reads.snapshots(invocation, asked.names, asked, parts)
     else:
-        found, absent = await reads.existing_snapshots(invocation, keys, nodes=complete, pods=complete)
+        found, absent = await reads.existing_snapshots(invocation, keys, parts)
     numbers = {"--revision": asked.revision, "--generation": asked.generation}
     several = len(found) + len(absent)
     for flag in (flag for flag, number in numbers.items() if number is not None and several > 1):
@@ -160,7 +159,7 @@ async def watch(invocation: Invocation, asked: Asked) -> int:
         raise UsageError(f"-w has no output format {invocation.output}: use json")
     deadline = Deadline(invocation, asked.timeout)
     async with deadline.enforced():
-        read = partial(choose_objects, invocation, asked, complete=False)
+        read = partial(choose_objects, invocation, asked, reads.REVISIONS_ONLY)
         found, absent = await read_with_patience(read, invocation.terminal.note, is_from_proxy)
         if absent:
             raise absent[0]

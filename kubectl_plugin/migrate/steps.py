@@ -141,7 +141,7 @@ def both_exist(observed: Observed) -> CommandError:
     )
 
 
-def deleted_by_somebody(side: MigrationSide) -> CommandError:
+def deleted_by_another(side: MigrationSide) -> CommandError:
     words = f"{side.kind}/{side.name} is being deleted by somebody else"
     return CommandError(words, exit_code=ExitCode.REFUSED)
 
@@ -231,7 +231,7 @@ def _bytes(template: JSONObject) -> bytes:
 def _hand_to_native(observed: Observed, native: MigrationSide | None, ours: MigrationSide) -> MigrationStep:
     if not ours.is_kept or ours.mark is None:
         if native is None:
-            raise deleted_by_somebody(ours)
+            raise deleted_by_another(ours)
         return wait_for_native("the Advanced DaemonSet to be gone")
     if set(ours.finalizers) != {state.FINALIZER}:
         return wait_for_removal(observed, ours, ours=(state.FINALIZER,))
@@ -299,7 +299,7 @@ def to_ours(observed: Observed) -> MigrationStep:
         return _hand_to_ours(observed)
     if ours is None:
         if native.terminating:
-            raise deleted_by_somebody(native)
+            raise deleted_by_another(native)
         if left := observed.count_owned_by(""):
             # Both sides would adopt them, and the native one creates a pod wherever it loses one.
             return wait_for_native("the native controller to take over pods and history", left)
