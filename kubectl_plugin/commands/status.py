@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
@@ -64,9 +65,9 @@ def _refuse_flags_of_watching(asked: Asked) -> None:
     for flag in (flag for flag, is_given in given.items() if is_given):
         raise UsageError(f"{flag} is for -w: without it nothing is waited for")
     wanted, anything = wanted_of(asked), Awaited()
-    for field in () if asked.exit_code else Awaited.__struct_fields__:
-        if getattr(wanted, field) != getattr(anything, field):
-            raise UsageError(f"--{field.replace('_', '-')} is for -w or --exit-code")
+    for name in () if asked.exit_code else Awaited.__struct_fields__:
+        if getattr(wanted, name) != getattr(anything, name):
+            raise UsageError(f"--{name.replace('_', '-')} is for -w or --exit-code")
 
 
 def show(invocation: Invocation, looks: Sequence[RolloutStatus], *, single: bool) -> None:
@@ -96,7 +97,7 @@ def _print(invocation: Invocation, looks: Sequence[RolloutStatus]) -> None:
 
 
 def wanted_of(asked: Asked) -> Awaited:
-    return Awaited(**{field: getattr(asked, field) for field in Awaited.__struct_fields__})
+    return Awaited(**{name: getattr(asked, name) for name in Awaited.__struct_fields__})
 
 
 async def choose_objects(
@@ -178,7 +179,8 @@ async def follow_up(
     keys = [one.daemonset.key for one in found]
     async with following(invocation, found) as follow:
         with status_screen(invocation, plain=asked.plain, several=several) as screen:
-            watch = _StatusWatch(invocation, asked, follow, screen, deadline=deadline, several=several)
+            presence, words = ControllerPresence(invocation, several=several), LastLogLines(invocation.session)
+            watch = _StatusWatch(invocation, asked, follow, screen, deadline, presence, words)
             results = await watch.run(keys, generations or {})
     return print_results(invocation, results, [key.namespace for key in keys])
 
@@ -195,64 +197,56 @@ def print_results(invocation: Invocation, results: Sequence[WaitResult], namespa
     return max((result.code for result in results), default=ExitCode.FAILED)
 
 
+@dataclass
 class _StatusWatch:
-    def __init__(
-        self,
-        invocation: Invocation,
-        asked: Asked,
-        follow: Following,
-        shown: Screen,
-        *,
-        deadline: Deadline,
-        several: bool,
-    ) -> None:
-        self._invocation, self._asked, self._follow, self._screen = invocation, asked, follow, shown
-        self._deadline = deadline
-        self._words = LastLogLines(invocation.session)
-        self._met: set[Key] = set()
-        """Objects that have had the awaited image."""
-        self._presence = ControllerPresence(invocation, several=several)
+    invocation: Invocation
+    asked: Asked
+    follow: Following
+    screen: Screen
+    deadline: Deadline
+    presence: ControllerPresence
+    words: LastLogLines
+    met: set[Key] = field(default_factory=set)
+    """Objects that have had the awaited image."""
 
     async def run(self, keys: Sequence[Key], generations: Mapping[Key, int]) -> list[WaitResult]:
         loop = asyncio.get_running_loop()
-        asked = wanted_of(self._asked)
+        asked = wanted_of(self.asked)
         wanted = [replace(asked, generation=generations.get(key, asked.generation)) for key in keys]
         while True:
             began = loop.time()
-            looks = [None if one is None else await self._look(one) for one in self._follow.snapshots()]
+            looks = [None if one is None else await self._look(one) for one in self.follow.snapshots()]
             seen = [one for one in looks if one is not None]
             if any(one.survey.counts_differ for one in seen):
-                self._follow.mark_nodes_stale()
+                self.follow.mark_nodes_stale()
             results = [self._result(key.name, one, want) for key, one, want in zip(keys, looks, wanted, strict=True)]
-            late = self._deadline.seconds_left <= 0
+            late = self.deadline.seconds_left <= 0
             stuck = any(result is not None and result.code == ExitCode.STUCK for result in results)
-            decided = all(result is not None for result in results) or (self._asked.fail_fast and stuck)
+            decided = all(result is not None for result in results) or (self.asked.fail_fast and stuck)
             over = late or decided
-            self._screen.show(seen, "" if over else self._follow.interruption, final=over)
+            self.screen.show(seen, "" if over else self.follow.interruption, final=over)
             if over:
                 return [result or self._unfinished(one, late) for result, one in zip(results, looks, strict=True)]
             took = loop.time() - began
-            pause = min(max(TICK, REST * took), self._deadline.seconds_left)
-            await self._follow.changed(pause, apart=max(MIN_INTERVAL, REST * took))
+            pause = min(max(TICK, REST * took), self.deadline.seconds_left)
+            await self.follow.changed(pause, apart=max(MIN_INTERVAL, REST * took))
 
     async def _look(self, snapshot: Snapshot) -> RolloutStatus:
-        return await look_at(
-            self._invocation, self._asked, snapshot, words=self._words, presence=self._presence.absence
-        )
+        return await look_at(self.invocation, self.asked, snapshot, words=self.words, presence=self.presence.absence)
 
     def _unfinished(self, one: RolloutStatus | None, late: bool) -> WaitResult:
         assert one is not None, "what is gone has a result"
-        return unfinished_result(one, self._asked.timeout if late else "")
+        return unfinished_result(one, self.asked.timeout if late else "")
 
     def _result(self, name: str, one: RolloutStatus | None, wanted: Awaited) -> WaitResult | None:
         if one is None:
             return deleted_result(name)
-        pending = self._presence.pending_for(one.daemonset.key, one.phase)
+        pending = self.presence.pending_for(one.daemonset.key, one.phase)
         if pending >= UNATTENDED and one.absence:
             return no_controller_result(name, one.absence)
         if has_image(one, wanted):
-            self._met.add(one.daemonset.key)
-        elif one.daemonset.key in self._met:
+            self.met.add(one.daemonset.key)
+        elif one.daemonset.key in self.met:
             return changed_spec_result(one, Awaited())
         return result_of(one, wanted)
 
