@@ -23,6 +23,10 @@ def wants(key: str, operator: str, *values: str, field: bool = False) -> dict[st
     return {kind: [{"key": key, "operator": operator, "values": list(values)}]}
 
 
+EITHER = {"affinity": required(wants("zone", "In", "test"), wants("metadata.name", "In", "node-1", field=True))}
+"""The terms of an affinity are alternatives."""
+
+
 def fit(node_: Node, **spec: Any) -> Fit:
     return Rules(template("v1", **spec)).fit(node_)
 
@@ -46,18 +50,16 @@ def fit(node_: Node, **spec: Any) -> Fit:
         ({"affinity": required(wants("metadata.name", "In", "a", field=True))}, node("a"), Fit.RUN),
         ({"affinity": required(wants("metadata.name", "In", "b", field=True))}, node("a"), Fit.LEAVE),
         ({"nodeSelector": BLUE, "affinity": required(wants("x", "Exists"))}, node("a", labels=BLUE), Fit.LEAVE),
+        ({"affinity": required()}, node("a"), Fit.LEAVE),
+        ({"affinity": {"podAffinity": {}}}, node("a"), Fit.RUN),
+        ({"affinity": {"nodeAffinity": {}}}, node("a"), Fit.RUN),
+        (EITHER, node("node-0", labels={"zone": "test"}), Fit.RUN),
+        (EITHER, node("node-1"), Fit.RUN),
+        (EITHER, node("node-2"), Fit.LEAVE),
     ],
 )
 def test_name_labels_and_affinity(spec: dict[str, Any], node_: Node, expected: Fit) -> None:
     assert fit(node_, **spec) is expected
-
-
-def test_the_terms_of_an_affinity_are_alternatives() -> None:
-    """zone=test or the node called node-1."""
-    either = required(wants("zone", "In", "test"), wants("metadata.name", "In", "node-1", field=True))
-    assert fit(node("node-0", labels={"zone": "test"}), affinity=either) is Fit.RUN
-    assert fit(node("node-1"), affinity=either) is Fit.RUN
-    assert fit(node("node-2"), affinity=either) is Fit.LEAVE
 
 
 @pytest.mark.parametrize(
@@ -72,12 +74,6 @@ def test_the_terms_of_an_affinity_are_alternatives() -> None:
 def test_a_broken_or_empty_term_matches_no_node_and_the_others_still_count(term: dict[str, Any]) -> None:
     assert fit(node("a"), affinity=required(term)) is Fit.LEAVE
     assert fit(node("a"), affinity=required(term, wants("color", "DoesNotExist"))) is Fit.RUN
-
-
-def test_an_affinity_without_terms_matches_no_node() -> None:
-    assert fit(node("a"), affinity=required()) is Fit.LEAVE
-    assert fit(node("a"), affinity={"podAffinity": {}}) is Fit.RUN
-    assert fit(node("a"), affinity={"nodeAffinity": {}}) is Fit.RUN
 
 
 @pytest.mark.parametrize(
@@ -139,18 +135,11 @@ def test_numbers_are_compared_with_the_value_of_the_taint(
 
 
 @pytest.mark.parametrize(
-    "tainted",
-    [
-        taint("node.kubernetes.io/not-ready", "NoExecute"),
-        taint("node.kubernetes.io/unreachable", "NoExecute"),
-        taint("node.kubernetes.io/disk-pressure"),
-        taint("node.kubernetes.io/memory-pressure"),
-        taint("node.kubernetes.io/pid-pressure"),
-        taint("node.kubernetes.io/unschedulable"),
-    ],
+    "key", ["disk-pressure", "memory-pressure", "pid-pressure", "unschedulable", "not-ready", "unreachable"]
 )
-def test_what_every_daemon_pod_tolerates(tainted: Taint) -> None:
-    assert fit(node("a", tainted)) is Fit.RUN
+def test_what_every_daemon_pod_tolerates(key: str) -> None:
+    effect = "NoExecute" if key in ("not-ready", "unreachable") else "NoSchedule"
+    assert fit(node("a", taint(f"node.kubernetes.io/{key}", effect))) is Fit.RUN
 
 
 def test_only_the_network_taint_counts_and_host_network_tolerates_it() -> None:

@@ -23,8 +23,7 @@ from kubectl_plugin.rollout.survey import Survey, phase_in, record_of, survey, s
 from kubectl_plugin.rollout.wait import Awaited, WaitResult, result_of, unfinished_result
 from tests.beds.snapshots import container, crashing, detail, of_world
 from tests.beds.worlds import ago, ds, pod, served, world
-from tests.unit.controller.planner.summed_up import summary
-from tests.unit.controller.planner.test_summary import TABLE
+from tests.unit.controller.planner.test_summary import TABLE, summary
 
 DEADLINE = 600.0
 
