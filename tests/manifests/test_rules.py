@@ -109,6 +109,23 @@ def test_maxsurge_with_the_nodes_own_network(warning: Server, changes: Mapping[s
     assert "Set maxSurge to 0 and maxUnavailable to 1 or more" in said
 
 
+GUIDED: dict[str, object] = {"metadata.labels": {"rollouts.kruise.io/workload-type": "daemonset"}}
+"""A Rollout of kruise-rollouts has found it."""
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({f"{ROLLING}.steps": [{"nodes": 1}]}, "steps beside a Rollout of kruise-rollouts"),
+        ({f"{ROLLING}.partition": "30%"}, "its manager cannot read it"),
+    ],
+    ids=["steps of both", "a percentage"],
+)
+def test_what_does_not_go_with_a_rollout(warning: Server, changes: dict[str, object], words: str) -> None:
+    (said,) = warning.try_out(daemonset(GUIDED | changes)).accepted().warnings
+    assert words in said
+
+
 @pytest.mark.parametrize(
     "changes",
     [
@@ -118,6 +135,9 @@ def test_maxsurge_with_the_nodes_own_network(warning: Server, changes: Mapping[s
         {f"{POD}.hostNetwork": True, f"{ROLLING}.maxSurge": "0%", f"{ROLLING}.maxUnavailable": 1},
         {f"{POD}.hostNetwork": False, f"{ROLLING}.maxSurge": 1},
         {f"{POD}.hostNetwork": True, "spec.updateStrategy.type": "OnDelete"},
+        GUIDED,
+        GUIDED | {f"{ROLLING}.partition": 3},
+        {f"{ROLLING}.partition": "30%", f"{ROLLING}.steps": [{"nodes": 1}]},
     ],
 )
 def test_nothing_is_said_where_nothing_is_shared(warning: Server, changes: Mapping[str, object]) -> None:
