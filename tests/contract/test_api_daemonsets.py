@@ -121,7 +121,7 @@ async def test_a_delete_is_final_unless_a_finalizer_holds(bed: ApiServer) -> Non
     assert await bed.api.find(DAEMONSETS, "demo") is None
 
 
-async def test_fields_beside_the_template_are_dropped_or_refused_but_those_in_it_are_kept(bed: ApiServer) -> None:
+async def test_fields_beside_the_template_are_dropped_or_refused_those_in_it_kept(bed: ApiServer) -> None:
     new = demo()
     new["spec"]["nodeSelector"] = {"a": "b"}
     made = await bed.api.create(DAEMONSETS, new, dryRun="All")

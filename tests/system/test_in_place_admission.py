@@ -127,9 +127,7 @@ async def test_an_update_in_place_does_not_undo_a_recommendation(bed: Bed, write
 
 
 @pytest.mark.parametrize("status", [403, 422], ids=["forbidden", "invalid"])
-async def test_what_the_server_refuses_of_a_changed_pod_takes_a_new_one_if_its_values_do(
-    bed: Bed, status: int
-) -> None:
+async def test_what_is_refused_of_a_changed_pod_takes_a_new_one_if_its_values_do(bed: Bed, status: int) -> None:
     """403 is about the node or a policy, which a new pod meets too."""
     reason = {403: "Forbidden", 422: "Invalid"}[status]
     refused = Rule(verb="patch", resource="pods/resize", effect=Answer(status=status, reason=reason))
