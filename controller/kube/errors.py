@@ -18,8 +18,9 @@ from controller.kube.requests import NotConnected, Response
 MAX_MESSAGE = 512
 """Characters kept of a message; too few to copy a whole object into events."""
 
-_LONG_QUOTATION = re.compile(r'"(?=(?:[^"\\]|\\.){128})[^"\\]*+(?:\\.[^"\\]*+)*+"')
-"""For a refused patch, the server quotes the whole object before it names the mistake."""
+_LONG_QUOTATION = re.compile(r'"(?=(?:[^"\\]|\\.){128})[^"\\]*+(?:\\.[^"\\]*+)*+("|\\?\Z)')
+"""For a refused patch, the server quotes the whole object before it names the mistake. A quotation that is cut off
+matches too: a search that began anew at each of its quotes would take seconds."""
 
 BUSY_WITHOUT_HINT = 1.0
 """Seconds to wait after a 429 with a Retry-After of 0 or none."""
@@ -372,5 +373,5 @@ def _read(body: bytes) -> _Status:
 def _shorten(text: str) -> str:
     line = " ".join(text.split())
     if len(line) > MAX_MESSAGE:
-        line = _LONG_QUOTATION.sub('"…"', line)
+        line = _LONG_QUOTATION.sub(lambda found: '"…"' if found[1] == '"' else found[0], line)
     return line if len(line) <= MAX_MESSAGE else line[: MAX_MESSAGE - 1] + "…"
