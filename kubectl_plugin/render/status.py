@@ -22,6 +22,7 @@ from kubectl_plugin.render.tables import clean, cut
 from kubectl_plugin.rollout.diff import differences
 from kubectl_plugin.rollout.document import Problem, RolloutDocument
 from kubectl_plugin.rollout.gate import release_of
+from kubectl_plugin.rollout.gitops import guide_of
 from kubectl_plugin.rollout.history import summary, verb_to_go_back
 from kubectl_plugin.rollout.images import images_of, short_beside, short_image
 from kubectl_plugin.rollout.nodes import NodeRow
@@ -150,6 +151,9 @@ class _Block:
             yield line("Try", self._typed(command("doctor")))
 
     def _held_lines(self) -> Iterator[Text]:
+        if guide := guide_of(self.survey.snapshot.document):
+            yield line("Next", f"by {guide}, which sets the partition")
+            return
         release = release_of(self.survey, self.document.steps)
         if release is None:
             yield line("Held by", selector_hold_words(self.survey.standing.kept))

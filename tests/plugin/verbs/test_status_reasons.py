@@ -87,6 +87,18 @@ def test_what_the_selector_holds_is_the_same_reason_everywhere() -> None:
     assert document["message"] == listed["why"] == "rollingUpdate.selector leaves out 16 old ones"
 
 
+def test_under_a_rollout_of_kruise_rollouts_no_verb_of_ours_is_advised() -> None:
+    """It sets the partition itself, and lowers a higher one again."""
+    with held() as scene:
+        hand = {"rollouts.kruise.io/in-progressing": '{"rolloutName":"agents"}'}
+        scene.do(scene.edit({"metadata": {"annotations": hand}}))
+        out = told(scene)
+        asked = scene.run("set-partition", NAME, "0", "--dry-run=server", "-n", NAMESPACE)
+    assert '  Next       by Rollout "agents" of kruise-rollouts, which sets the partition\n' in out
+    assert "promote" not in out
+    assert f'warning: {NAME} is driven by Rollout "agents" of kruise-rollouts' in asked.err
+
+
 def test_held_by_the_partition_only_selected_nodes_are_named() -> None:
     with settled() as scene:
         chosen_in_zone_a(scene, 20)

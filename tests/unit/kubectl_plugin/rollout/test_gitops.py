@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from controller.api.objects import JSONObject, OwnerReference
-from kubectl_plugin.rollout.gitops import caution_of
+from kubectl_plugin.rollout.gitops import caution_of, restorer_of
 
 ARGO_WROTE = [{"manager": "kubectl-edit"}, {"manager": "argocd-controller", "operation": "Apply"}]
 OPERATOR = OwnerReference(api_version="demo.io/v1", kind="Agent", name="edge", uid="1", controller=True)
@@ -73,10 +73,28 @@ def test_the_manager_is_named_with_the_risk_and_where_else_to_change_it(
     assert sentence == f"node-agent is managed by {manager}"
 
 
+GUIDED = {"rollouts.kruise.io/in-progressing": '{"rolloutName":"canary"}'}
+CLAIMED = {
+    "batchrelease.rollouts.kruise.io/control-info": '{"kind":"BatchRelease","name":"canary","controller":true}'
+}
+
+
+@pytest.mark.parametrize(
+    "annotations", [GUIDED, CLAIMED, GUIDED | CLAIMED, GUIDED | RELEASE], ids=["held", "claimed", "both", "with Helm"]
+)
+def test_a_rollout_of_kruise_rollouts_is_named_before_all_others(annotations: dict[str, str]) -> None:
+    told = caution_of("node-agent", written({}, annotations), ())
+    by = 'node-agent is driven by Rollout "canary" of kruise-rollouts'
+    assert told == f"{by}, which holds new templates and sets the partition itself; go on there"
+    assert restorer_of(written({}, annotations), ()) is None, "it would not make the DaemonSet anew"
+
+
 @pytest.mark.parametrize(
     ("labels", "annotations", "managed_fields"),
     [
         ({}, {}, None),
+        ({"rollouts.kruise.io/workload-type": "daemonset"}, {}, None),
+        ({}, {"rollouts.kruise.io/in-progressing": "{nonsense"}, None),
         ({"app.kubernetes.io/instance": "agents"}, {}, [{"manager": "kubectl-client-side-apply"}]),
         ({"app.kubernetes.io/managed-by": "kustomize"}, {}, ARGO_WROTE),
         ({}, {"argocd.argoproj.io/tracking-id": ""}, [{"manager": None}, "nonsense"]),
