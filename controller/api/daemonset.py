@@ -50,6 +50,16 @@ class RolloutStep(View):
     """`Required`: the next step needs the annotation `kruise-ds/approve`."""
 
 
+class OnFailure(View):
+    unavailable_nodes: IntOrPercent | None = None
+    """So many updated nodes without an available pod abort the rollout; None: no number does."""
+    after: str = ""
+    """For how long, such as `5m`; empty: the default."""
+    restarts: int | None = None
+    """So many restarts of one container abort the rollout; None: no number does."""
+    action: str = ""
+
+
 class Topology(View):
     key: str = ""
     """The node label whose values are the failure domains."""
@@ -76,6 +86,7 @@ class RollingUpdate(View):
     topology: Topology | None = None
     unreachable_nodes: UnreachableNodes | None = None
     steps: tuple[RolloutStep, ...] = ()
+    on_failure: OnFailure | None = None
 
 
 class UpdateStrategy(View):
@@ -120,6 +131,7 @@ class Phase(StrEnum):
     AWAITING_APPROVAL = "AwaitingApproval"
     HELD = "Held"
     PAUSED = "Paused"
+    ABORTED = "Aborted"
     STALLED = "Stalled"
     MANUAL = "Manual"
     DEGRADED = "Degraded"
@@ -156,6 +168,12 @@ class Rollout(Part):
     steps: int | None = None
     step_reached_time: str | None = None
     """Since when the step is reached without interruption; None: it is not."""
+    aborted_revision: str | None = None
+    """The hash of this rollout's revision, if it is aborted."""
+    aborted_message: str | None = None
+    """What failed then."""
+    retried: str | None = None
+    """The value of the annotation `kruise-ds/retry` that was last obeyed for this revision."""
     left_out: int = 0
     """Unreachable nodes that the rollout does not wait for."""
     stable_revision: str | None = None

@@ -49,6 +49,7 @@ class Node(Value):
     taints: tuple[Taint, ...]
     images: tuple[str, ...] = ()
     """Full names of the images that the kubelet reports (at most 50 by default); empty if not needed."""
+    terminating: bool = False
     created: float = 0.0
     """In seconds since 1970; 0 if images are not needed."""
 
@@ -72,7 +73,12 @@ class Node(Value):
 
     def same_placement(self, other: Node) -> bool:
         """Whether the nodes differ only in fields irrelevant to placement, as after a heartbeat."""
-        return self.labels == other.labels and self.taints == other.taints and self.uid == other.uid
+        return (
+            self.labels == other.labels
+            and self.taints == other.taints
+            and self.uid == other.uid
+            and self.terminating == other.terminating
+        )
 
 
 def project(view: NodeView) -> Node:
@@ -83,6 +89,7 @@ def project(view: NodeView) -> Node:
         version=meta.resource_version,
         labels=meta.labels or {},
         taints=view.spec.taints or (),
+        terminating=meta.deletion_timestamp is not None,
     )
 
 

@@ -94,6 +94,10 @@ class Pod(NamespacedObject):
     ready_since: float | None
     """Its Ready transition or last container start, the later one (seconds since 1970); None if not ready or
     unknown."""
+    unready_since: float | None = None
+    """Its Ready transition, or else its creation, if it is not ready (seconds since 1970)."""
+    restarts: int = 0
+    """The restarts of the container that restarted most often."""
     problem: PodProblem | None = None
     """Why it will not become ready by itself, as far as its status shows."""
     failure_message: str = ""
@@ -166,10 +170,12 @@ def project(view: PodView) -> Pod | None:
     in_progress = None if state is None else unfinished_update_of(view, state, observed=observed)
     replaced = () if state is None else state.replaced
     not_started = in_progress is not None and in_progress.not_started
-    ready, containers_ready, since = False, False, None
+    ready, containers_ready, since, lost = False, False, None, meta.creation_timestamp
     for one in conditions:
         if one.status == "True" and one.type == "Ready":
             ready, since = True, one.last_transition_time
+        elif one.type == "Ready":
+            lost = one.last_transition_time or lost
         elif one.status == "True" and one.type == "ContainersReady":
             containers_ready = True
     closed = [gate for gate in gates if not gate.open]
@@ -194,6 +200,8 @@ def project(view: PodView) -> Pod | None:
         terminating=meta.deletion_timestamp is not None,
         ready=ready,
         ready_since=_latest(since, statuses) if ready else None,
+        unready_since=None if ready else epoch(lost),
+        restarts=max((one.restart_count for one in statuses), default=0),
         problem=_problem(status, replaced, ready=ready),
         failure_message=failure_message_of(statuses, replaced) if in_progress is not None else "",
         gates=gates,

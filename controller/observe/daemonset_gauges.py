@@ -50,6 +50,11 @@ class DaemonSetSample(Value):
         return self.daemonset.status or DaemonSetStatus()
 
     @property
+    def may_abort(self) -> bool:
+        rolling = self.daemonset.rolling_update
+        return rolling is not None and rolling.on_failure is not None
+
+    @property
     def steps(self) -> tuple[RolloutStep, ...]:
         rolling = self.daemonset.rolling_update
         return rolling.steps if rolling is not None else ()
@@ -121,7 +126,7 @@ def _info(sample: DaemonSetSample) -> Samples:
 def _phases(sample: DaemonSetSample) -> Samples:
     """The phase as written, or one that no status shows: Terminating, or Pending if never handled."""
     now = Phase.TERMINATING if sample.daemonset.terminating else sample.rollout.phase or Phase.PENDING
-    absent = () if sample.steps else OF_STEPS
+    absent = (*(() if sample.steps else OF_STEPS), *(() if sample.may_abort else (Phase.ABORTED,)))
     return [((phase.value,), float(phase == now)) for phase in Phase if phase not in absent]
 
 
@@ -174,7 +179,10 @@ STATE: tuple[Family, ...] = (
         ("strategy_type", "rolling_update_type", "update_revision"),
     ),
     Family(
-        "rollout_phase", "1 for the current phase; Soaking and AwaitingApproval only with steps", _phases, ("phase",)
+        "rollout_phase",
+        "1 for the current phase; Soaking, AwaitingApproval and Aborted only where the spec asks for them",
+        _phases,
+        ("phase",),
     ),
     _gauge(
         "rollout_target_nodes",
@@ -189,6 +197,11 @@ STATE: tuple[Family, ...] = (
     _step("step", "The step that the rollout has come to, from 1", lambda sample: sample.rollout.step),
     _step("steps", "The number of its steps", lambda sample: sample.rollout.steps),
     _step("soak_seconds_left", "Seconds until the soak of the step ends, 0 outside of one", _soak_seconds_left),
+    Family(
+        "rollout_aborted",
+        "1 while the rollout is aborted",
+        lambda sample: [((), float(sample.rollout.aborted_revision is not None))] if sample.may_abort else (),
+    ),
     Family("rollout_left_out_nodes", "Unreachable nodes that the rollout does not wait for", _left_out),
     _time(
         "rollout_started_timestamp_seconds", "rollout.start_time", "Start of the current or last rollout, 0 if none"

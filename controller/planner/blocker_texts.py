@@ -5,7 +5,14 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final
 
-from controller.api.names import AWAITING_APPROVAL, FAILED_IN_PLACE, RESIZE_DEFERRED, RESIZE_REFUSED, TEMPLATE_REFUSED
+from controller.api.names import (
+    AWAITING_APPROVAL,
+    FAILED_IN_PLACE,
+    RESIZE_DEFERRED,
+    RESIZE_REFUSED,
+    ROLLOUT_ABORTED,
+    TEMPLATE_REFUSED,
+)
 from controller.api.objects import Value
 
 
@@ -18,6 +25,7 @@ class WaitReason(StrEnum):
     STEP = "StepReached"
     SOAKING = "Soaking"
     APPROVAL = AWAITING_APPROVAL
+    ABORTED = ROLLOUT_ABORTED
     ON_DELETE = "OnDelete"
     MAX_UNAVAILABLE = "MaxUnavailableInUse"
     MAX_SURGE = "MaxSurgeInUse"
@@ -119,6 +127,14 @@ class Blocker(StrEnum):
         reason=WaitReason.STEP,
         planned="the step keeps the old revision on {who}",
         edited="the step keeps {who} old",
+        shows_trouble=True,
+    )
+    ABORTED = BlockerText(
+        name="aborted",
+        why="the rollout was aborted because updated pods fail",
+        ends="another template, or the annotation kruise-ds/retry",
+        reason=WaitReason.ABORTED,
+        planned="the rollout was aborted because updated pods fail: nothing moves on {who}",
         shows_trouble=True,
     )
     PAUSED = BlockerText(

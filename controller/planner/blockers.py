@@ -25,9 +25,11 @@ NEXT_RETRIES = 1.0
 
 
 def rollout_blocker(rollout: RolloutState) -> Blocker | None:
-    """What keeps every old pod: OnDelete, a pause, or too many unreachable nodes."""
+    """What keeps every old pod: OnDelete, an abort, a pause, or too many unreachable nodes."""
     if rollout.rolling_update is None:
         return Blocker.ON_DELETE
+    if rollout.abort:
+        return Blocker.ABORTED
     if rollout.rolling_update.paused:
         return Blocker.PAUSED
     return Blocker.TOO_MANY_UNREACHABLE if rollout.too_many_unreachable else None

@@ -30,6 +30,7 @@ READ_AS: Final = {
     Phase.AWAITING_APPROVAL: READY,
     Phase.HELD: READY,
     Phase.PAUSED: READY,
+    Phase.ABORTED: STALLED,
     Phase.STALLED: STALLED,
     Phase.MANUAL: READY,
     Phase.DEGRADED: "",
@@ -71,7 +72,7 @@ def conditions_of(explainer: Explainer, counts: Counts, standing: Standing, phas
         *_readiness(
             phase,
             sentence,
-            why=progressing.reason if phase is Phase.STALLED else why,
+            why=progressing.reason if phase in (Phase.STALLED, Phase.ABORTED) else why,
             deadline=unreadable_deadline(rollout.world.daemonset),
         ),
         *_unmatched_hook(rollout),
@@ -113,6 +114,8 @@ def _sentence(explainer: Explainer, counts: Counts, standing: Standing, phase: P
             return joined(have, _left_out(rollout), holding(explainer))
         case Phase.HELD:
             parts = [have, _held_by(explainer, counts, standing)[1], lacking if unavailable else ""]
+        case Phase.ABORTED:
+            parts = [_aborted(rollout), have, lacking if unavailable else ""]
         case Phase.SOAKING | Phase.AWAITING_APPROVAL:
             parts = [have, walking(rollout, standing), lacking if unavailable else ""]
         case Phase.PAUSED:
@@ -138,6 +141,10 @@ def _sentence(explainer: Explainer, counts: Counts, standing: Standing, phase: P
             parts += [walking(rollout, standing)]
             parts += [wait.text] if wait is not None else []
     return joined(*parts, _left_out(rollout), _unadopted(rollout), staying_empty(rollout), holding(explainer))
+
+
+def _aborted(rollout: RolloutState) -> str:
+    return f"revision {rollout.revision.hash} was aborted: {rollout.abort}"
 
 
 def walking(rollout: RolloutState, standing: Standing) -> str:
@@ -213,6 +220,8 @@ def _how_it_stands(
             return "True", WaitReason.ON_DELETE, "delete pods to update"
         case Phase.PAUSED:
             return "Unknown", WaitReason.PAUSED, "paused"
+        case Phase.ABORTED:
+            return "False", WaitReason.ABORTED, _aborted(explainer.rollout)
         case Phase.SOAKING:
             return "True", WaitReason.SOAKING, walking(explainer.rollout, standing)
         case Phase.AWAITING_APPROVAL:

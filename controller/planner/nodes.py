@@ -55,6 +55,11 @@ class NodeInfo(Value):
         )
 
     @property
+    def is_going(self) -> bool:
+        """Whether the node itself is being deleted."""
+        return self.object is None or self.object.terminating
+
+    @property
     def is_ill(self) -> bool:
         """Whether the node has only an old pod, which is not Ready although nothing is done to it."""
         old = self.old

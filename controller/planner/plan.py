@@ -5,6 +5,7 @@ change are settled in the same pass; the status comes last."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from math import inf
 from typing import TypeAlias
 
 from msgspec.structs import replace
@@ -90,6 +91,10 @@ def plan(world: World) -> Plan:
         wakes.append(status.stable_at + _CLOCK_GRAIN)
     if status.soaks_until is not None:
         wakes.append(max(status.soaks_until, world.now) + _CLOCK_GRAIN)
+    if status.fails_at < inf:
+        wakes.append(max(status.fails_at, world.now) + _CLOCK_GRAIN)
+    if rollout.retries:
+        wakes.append(world.now + _CLOCK_GRAIN)
     due = due_at(status.rollout, daemonset.progress_deadline)
     if status.rollout.phase == Phase.PROGRESSING and due > world.now:  # else it waits for unreachable nodes
         wakes.append(due + _CLOCK_GRAIN)

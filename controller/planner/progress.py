@@ -10,9 +10,11 @@ from math import inf
 from msgspec.structs import replace
 
 from controller.api.daemonset import DaemonSetStatus, Phase, Rollout, rollout_of
+from controller.api.formats import truncated
 from controller.api.objects import Value, epoch, rfc3339
 from controller.api.template_identity import without_restart
 from controller.planner.blockers import update_blocker
+from controller.planner.failure import retry_of
 from controller.planner.node_fit import Fit
 from controller.planner.nodes import NodeInfo
 from controller.planner.revisions import of_template
@@ -43,6 +45,12 @@ class Standing(Value):
     """Nodes of the target with an available pod of the current revision and no old pod beside it."""
     left_out: int = 0
     """Unreachable nodes of the target that are not done and not waited for."""
+    aborted: str = ""
+    """Why the rollout is aborted; empty: it is not."""
+    retries: bool = False
+    """Whether a person tries the aborted revision again."""
+    retry_asked: str | None = None
+    """The annotation for that, obeyed or not; None: there is none for this revision."""
     walk: Walk | None = None
     """The walk through the steps, with the step judged; None without steps."""
     available: int = 0
@@ -69,6 +77,8 @@ def phase_of(standing: Standing) -> Phase:
         return Phase.PENDING
     if standing.outdated and standing.on_delete:
         return Phase.MANUAL
+    if standing.aborted:
+        return Phase.ABORTED
     walk = standing.walk
     if standing.paused and (standing.outdated or standing.leaving or (walk is not None and not walk.is_complete)):
         return Phase.PAUSED
@@ -124,6 +134,9 @@ def standing_of(rollout: RolloutState, *, observed: bool) -> Standing:
         updated=rollout.budget.desired - without,
         done=done,
         left_out=left,
+        aborted=rollout.abort,
+        retries=rollout.retries,
+        retry_asked=retry_of(daemonset, rollout.revision.hash),
         walk=rollout.walk and _judged(rollout, rollout.walk),
         available=available,
         outdated=outdated,
@@ -191,14 +204,21 @@ def advance(
     from another phase. The deadline does not count while only unreachable nodes are awaited."""
     last = rollout_of(before)
     stamp = rfc3339(now)
-    if before is None or before.update_revision != revision_hash or not last.start_time:
+    begins = before is None or before.update_revision != revision_hash or not last.start_time
+    if begins or standing.retries:
         last = Rollout(
             phase=last.phase,
             last_transition_time=last.last_transition_time,
             start_time=stamp,
             stable_revision=last.stable_revision,
             previous_stable_revision=last.previous_stable_revision,
+            retried=standing.retry_asked,
         )
+        standing = replace(standing, aborted="")
+    elif standing.aborted:
+        last = replace(last, aborted_revision=revision_hash, aborted_message=truncated(standing.aborted))
+    else:
+        last = replace(last, aborted_revision=None, aborted_message=None)
     awaits = bool(standing.awaited)
     done = standing.done + standing.left_out >= standing.target and not standing.leaving
     walk = standing.walk
@@ -283,7 +303,7 @@ def with_stable(rollout: RolloutState, record: Rollout, *, observed: bool) -> tu
         current.hash if one in twins else one for one in (record.stable_revision, record.previous_stable_revision)
     )
     record = replace(record, stable_revision=known, previous_stable_revision=former)
-    if known == current.hash or rollout.world.unreadable:
+    if known == current.hash or rollout.world.unreadable or rollout.abort:
         return record, None
     ready = tuple(_ready_since(rollout))
     if known is not None and any(one != known for one in _on_most_nodes(rollout, ready)):

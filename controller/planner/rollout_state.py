@@ -17,6 +17,7 @@ from controller.api.objects import Value
 from controller.api.pod import Pod
 from controller.api.revision import Revision
 from controller.planner.blocker_texts import Blocker
+from controller.planner.failure import Failure, failure_of, is_overridden, retry_of
 from controller.planner.node_fit import Fit
 from controller.planner.nodes import NodeInfo, NodeReader
 from controller.planner.revisions import Fallback, current_revision, rolled_out
@@ -101,11 +102,52 @@ class RolloutState(Value, dict=True, gc=True):
         status, record = daemonset.status, rollout_of(daemonset.status)
         if not applies(daemonset, record, current, first=not self.older):
             return None
-        if status is None or status.update_revision != current:
+        if status is None or status.update_revision != current or self.retries:
             record = Rollout()
         nodes = sum(node.selected for node in self.eligible)
         reached = self.world.step_reached
         return walk_of(daemonset, record, current, nodes=nodes, now=self.world.now, reached=reached)
+
+    @cached_property
+    def failure(self) -> Failure:
+        """What aborts the rollout now, if it is not aborted already."""
+        daemonset, current, rolling = self.world.daemonset, self.revision.hash, self.rolling_update
+        status, record = daemonset.status, rollout_of(daemonset.status)
+        begun = status is not None and status.update_revision == current
+        if rolling is None or rolling.on_failure is None or not (begun and self.older):
+            return Failure()
+        if record.stable_revision == current or is_overridden(daemonset, current):
+            return Failure()
+        return failure_of(
+            rolling.on_failure,
+            self.in_update_order(self.eligible),
+            record,
+            now=self.world.now,
+            desired=self.budget.desired,
+            excused=self.unavailable_before,
+            seen=self.world.unready_seen,
+        )
+
+    @cached_property
+    def abort(self) -> str:
+        """Why the rollout is aborted; empty: it is not."""
+        daemonset, current, record = self.world.daemonset, self.revision.hash, rollout_of(self.world.daemonset.status)
+        if self.rolling_update is None or is_overridden(daemonset, current):
+            return ""
+        return (record.aborted_message or "") if record.aborted_revision == current else self.failure.why
+
+    @property
+    def retries(self) -> bool:
+        """Whether a person tries the aborted revision again, which holds from the next pass on."""
+        daemonset, record = self.world.daemonset, rollout_of(self.world.daemonset.status)
+        if record.aborted_revision != self.revision.hash:
+            return False
+        return retry_of(daemonset, self.revision.hash) not in (None, record.retried)
+
+    @property
+    def stopped(self) -> bool:
+        """Whether no node newly gets the current revision: paused, or aborted."""
+        return bool((self.rolling_update is not None and self.rolling_update.paused) or self.abort)
 
     @property
     def is_limited_by_step(self) -> bool:
@@ -125,7 +167,7 @@ class RolloutState(Value, dict=True, gc=True):
         if rolling is None or not self.older:
             return False
         kept = self.budget.partition or rolling.selector is not None or rolling.paused
-        return bool(kept) or self.walk is not None
+        return bool(kept) or self.walk is not None or bool(self.abort)
 
     @property
     def fills_with_current(self) -> bool:
@@ -167,7 +209,7 @@ class RolloutState(Value, dict=True, gc=True):
         """The nodes of `Rollout.unavailable_before`: they are short for another reason than the update. A node joins
         while its old pod, of the stable revision, is not Ready and nothing is done to it."""
         rolling, record = self.rolling_update, rollout_of(self.world.daemonset.status)
-        if rolling is None or rolling.topology is None:
+        if rolling is None or (rolling.topology is None and rolling.on_failure is None):
             return frozenset()
         known, stable = frozenset(record.unavailable_before or ()), record.stable_revision
         return frozenset(
@@ -325,9 +367,8 @@ class RolloutState(Value, dict=True, gc=True):
 
     @property
     def frozen(self) -> bool:
-        """Whether the rollout is paused while some node has only an old pod, or had one last."""
-        paused = self.rolling_update is not None and self.rolling_update.paused
-        return paused and any(node.current is None and node.had_old for node in self.eligible)
+        """Whether the rollout is stopped while some node has only an old pod, or had one last."""
+        return self.stopped and any(node.current is None and node.had_old for node in self.eligible)
 
     @cached_property
     def mid_surge(self) -> list[str]:
@@ -350,12 +391,11 @@ class RolloutState(Value, dict=True, gc=True):
     def may_hold_current(self) -> tuple[NodeInfo, ...]:
         """The nodes that may hold the current revision, at most `quota`, in update order. First come nodes that have
         it or may have it, then those whose last pod had it, so that a lost pod comes back and moves no other node;
-        then selected nodes, unless an incomplete rollout is paused. With OnDelete all eligible nodes may hold it.
+        then selected nodes, unless an incomplete rollout is stopped. With OnDelete all eligible nodes may hold it.
         See docs/design/decisions.md#rollouts."""
-        rolling = self.rolling_update
-        return self._for_current(paused=rolling is not None and rolling.paused)
+        return self._for_current(stopped=self.stopped)
 
-    def _for_current(self, *, paused: bool) -> tuple[NodeInfo, ...]:
+    def _for_current(self, *, stopped: bool) -> tuple[NodeInfo, ...]:
         in_order = tuple(self.in_update_order(self.eligible))
         if self.rolling_update is None:
             return in_order
@@ -364,7 +404,7 @@ class RolloutState(Value, dict=True, gc=True):
         lacking = [node for node in in_order if node.current is None and node.name not in coming]
         had = [node for node in lacking if node.had_current and node.old is None]
         rest = [node for node in lacking if node.selected and not (node.had_current and node.old is None)]
-        if paused and any(node.had_old for node in lacking):
+        if stopped and any(node.had_old for node in lacking):
             rest = []
         if self.left_out:  # they take the place of no node that can be updated
             rest.sort(key=lambda node: node.name in self.left_out)
@@ -378,9 +418,7 @@ class RolloutState(Value, dict=True, gc=True):
     def target(self) -> tuple[NodeInfo, ...]:
         """The nodes by which the rollout is measured: those that may hold the current revision, or could if it were
         not paused. In a first deployment only partitionedScaling leaves nodes out."""
-        rolling, chosen = self.rolling_update, self.may_hold_current
-        if rolling is not None and rolling.paused:
-            chosen = self._for_current(paused=False)
+        chosen = self._for_current(stopped=False) if self.stopped else self.may_hold_current
         if self.older or len(chosen) == self.budget.desired:
             return chosen
         names = {node.name for node in chosen}

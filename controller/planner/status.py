@@ -4,6 +4,7 @@ of the status and are sent once it is written, so that a restart of the controll
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import inf
 from typing import Final
 
 from msgspec.structs import replace
@@ -42,6 +43,8 @@ class Status(Value):
     conditions: tuple[Condition, ...]
     soaks_until: float | None = None
     """When the soak of the step ends (seconds since 1970), or now if the next step begins; None: neither."""
+    fails_at: float = inf
+    """When the rollout is aborted, if nothing happens (seconds since 1970)."""
     stable_at: float | None = None
     """When another revision becomes stable, if nothing happens (seconds since 1970); None: not by waiting."""
 
@@ -92,6 +95,7 @@ def status_of(explainer: Explainer, *, observed: bool) -> Status:
         conditions=_bounded(conditions_of(explainer, counts, known, Phase(record.phase))),
         stable_at=stable_at,
         soaks_until=_soaks_until(standing, recorded),
+        fails_at=rollout.failure.due if recorded.aborted_revision is None else inf,
     )
 
 
@@ -199,6 +203,8 @@ def rollout_events(daemonset: DaemonSet, status: Status) -> tuple[Note, ...]:
     found = []
     if now == Phase.STALLED != was and said[STALLED].reason == PROGRESS_DEADLINE_EXCEEDED:
         found.append(_note(PROGRESS_DEADLINE_EXCEEDED, f"Rollout stalled: {message}", warning=True))
+    if now == Phase.ABORTED != was:
+        found.append(_note(names.ROLLOUT_ABORTED, f"Rollout aborted: {message}", warning=True))
     if now == Phase.AWAITING_APPROVAL != was:
         found.append(_note(names.AWAITING_APPROVAL, f"Rollout waits: {message}"))
     if was in UNDER_WAY and now == Phase.HEALTHY:

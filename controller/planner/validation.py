@@ -55,25 +55,13 @@ def problems(daemonset: DaemonSet) -> tuple[str, ...]:
             f"{base}.maxSurge": rolling.max_surge,
             f"{base}.partition": rolling.partition,
         }
-        if rolling.unreachable_nodes is not None:
-            limits[f"{base}.unreachableNodes.leaveOut"] = rolling.unreachable_nodes.leave_out
-        for index, step in enumerate(rolling.steps):
-            limits[f"{base}.steps[{index}].nodes"] = step.nodes
-            if problem := _soak_problem(step.soak):
-                found.append(f"{base}.steps[{index}].soak: {problem}")
-        if (topology := rolling.topology) is not None:
-            limits[f"{base}.topology.maxUnavailable"] = topology.max_unavailable
-            if not is_label_key(topology.key):
-                found.append(f"{base}.topology.key: {topology.key!r} is not a label key")
+        limits |= _progressive_limits(rolling, base)
+        found += _progressive_problems(rolling, base)
         if rolling.selector is not None:
             try:
                 selector.parse(rolling.selector)
             except ValueError as error:
                 found.append(f"{base}.selector: {error}")
-        try:
-            UpdateOrder(rolling.order)
-        except ValueError as error:
-            found.append(f"{base}.{error}")
     found += [
         f"{field}: {value!r} is neither a whole number nor a percentage such as 30%"
         for field, value in limits.items()
@@ -82,11 +70,35 @@ def problems(daemonset: DaemonSet) -> tuple[str, ...]:
     return (*found, *_placement(spec.template))
 
 
-def _soak_problem(soak: str) -> str:
+def _progressive_limits(rolling: RollingUpdate, base: str) -> dict[str, formats.IntOrPercent | None]:
+    found: dict[str, formats.IntOrPercent | None] = {
+        f"{base}.steps[{index}].nodes": step.nodes for index, step in enumerate(rolling.steps)
+    }
+    if rolling.unreachable_nodes is not None:
+        found[f"{base}.unreachableNodes.leaveOut"] = rolling.unreachable_nodes.leave_out
+    if rolling.on_failure is not None:
+        found[f"{base}.onFailure.unavailableNodes"] = rolling.on_failure.unavailable_nodes
+    if rolling.topology is not None:
+        found[f"{base}.topology.maxUnavailable"] = rolling.topology.max_unavailable
+    return found
+
+
+def _progressive_problems(rolling: RollingUpdate, base: str) -> Iterator[str]:
+    durations = {f"{base}.steps[{index}].soak": step.soak for index, step in enumerate(rolling.steps)}
+    if rolling.on_failure is not None:
+        durations[f"{base}.onFailure.after"] = rolling.on_failure.after
+    for field, duration in durations.items():
+        try:
+            if duration and formats.seconds(duration) > LONGEST_SOAK:
+                yield f"{field}: {duration!r} is longer than 30 days"
+        except ValueError as error:
+            yield f"{field}: {error}"
+    if (topology := rolling.topology) is not None and not is_label_key(topology.key):
+        yield f"{base}.topology.key: {topology.key!r} is not a label key"
     try:
-        return f"{soak!r} is longer than 30 days" if soak and formats.seconds(soak) > LONGEST_SOAK else ""
+        UpdateOrder(rolling.order)
     except ValueError as error:
-        return str(error)
+        yield f"{base}.{error}"
 
 
 def _selector_problems(daemonset: DaemonSet) -> list[str]:

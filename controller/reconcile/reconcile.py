@@ -118,6 +118,8 @@ class Reconciler:
         current = {one.hash for one in of_template(daemonset, cached.revisions)}
         state.ready_seen.look(cached.pods, current, this.now, this.moment)
         state.restarts_seen.look(cached.pods, this.moment)
+        if daemonset.rolling_update is not None and daemonset.rolling_update.on_failure is not None:
+            state.unready_seen.look(cached.pods, this.moment)
         _, status = state.status_writer.own.latest(daemonset)
         state.soak.look(status, this.now, this.moment)
         world = world_of(
@@ -255,6 +257,7 @@ def world_of(
         ready_seen=state.ready_seen.since(now, moment),
         step_reached=state.soak.since(now, moment),
         restarts_seen=state.restarts_seen.since(now, moment),
+        unready_seen=state.unready_seen.since(now, moment),
         verdicts=state.verdicts.known(moment),
         asked=state.verdicts.asked,
         ask_at=now + state.verdicts.ask_at - moment,

@@ -4,9 +4,10 @@ else except the revision of a missing pod (`predecessors`), and no limit of a ro
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from math import inf
+from operator import attrgetter
 
 import msgspec
 
@@ -123,25 +124,25 @@ class SoakClock(msgspec.Struct):
         return before != self.reached
 
 
-class RestartTimes(msgspec.Struct):
-    """When restarts of containers were seen; by a clock that is behind, they would seem to have run for long."""
+class SeenTimes(msgspec.Struct):
+    """When times that the clock of a node says were first seen: when a container restarted, which by a clock that is
+    behind would seem to have run for long, or since when a pod is not ready."""
 
+    read: Callable[[Pod], float | None]
     known: dict[str, NodeTimestamp] | None = None
 
     def look(self, pods: Iterable[Pod], moment: float) -> None:
-        """Records all pods of a pass, or an old restart would look new at the pod's first update in place."""
+        """Records all pods of a pass, or an old time would look new later."""
         seen = None if self.known is None else moment
         known, self.known = self.known or {}, {}
         for pod in pods:
-            if pod.restarted_at is not None:
+            if (said := self.read(pod)) is not None:
                 before = known.get(pod.uid)
-                same = before is not None and before.reported == pod.restarted_at
-                self.known[pod.uid] = (
-                    before if before and same else NodeTimestamp(reported=pod.restarted_at, seen=seen)
-                )
+                same = before is not None and before.reported == said
+                self.known[pod.uid] = before if before and same else NodeTimestamp(reported=said, seen=seen)
 
     def since(self, now: float, moment: float) -> dict[str, float]:
-        """When restarts of each pod were seen (seconds since 1970), by uid."""
+        """When they were seen of each pod (seconds since 1970), by uid."""
         return _since(self.known, now, moment)
 
 
@@ -172,7 +173,8 @@ class DaemonSetState(msgspec.Struct):
     """uids of pods that the selector does not match since a write, because a webhook changed their labels."""
     ready_seen: ReadyTimes = msgspec.field(default_factory=ReadyTimes)
     soak: SoakClock = msgspec.field(default_factory=SoakClock)
-    restarts_seen: RestartTimes = msgspec.field(default_factory=RestartTimes)
+    restarts_seen: SeenTimes = msgspec.field(default_factory=lambda: SeenTimes(attrgetter("restarted_at")))
+    unready_seen: SeenTimes = msgspec.field(default_factory=lambda: SeenTimes(attrgetter("unready_since")))
     verdicts: TemplateVerdicts = msgspec.field(default_factory=TemplateVerdicts)
     write_backoff: WriteBackoff[BackoffKey] = msgspec.field(default_factory=WriteBackoff)
     reverted_writes: RevertedWrites = msgspec.field(default_factory=RevertedWrites)

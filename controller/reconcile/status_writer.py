@@ -241,7 +241,8 @@ def _has_transition(before: DaemonSetStatus, after: DaemonSetStatus) -> bool:
     if (before.observed_generation, before.update_revision) != (after.observed_generation, after.update_revision):
         return True
 
-    if rollout_of(before).step != rollout_of(after).step:
+    was, now = rollout_of(before), rollout_of(after)
+    if (was.step, was.aborted_revision) != (now.step, now.aborted_revision):
         return True
 
     def words(status: DaemonSetStatus) -> list[tuple[JSON, JSON, JSON]]:
@@ -263,6 +264,7 @@ def _content(status: Status) -> tuple[object, ...]:
         record.previous_stable_revision,
         record.step,
         record.step_reached_time,
+        record.aborted_revision,
     )
     rest = (status.observed_generation, status.revision_hash, status.collision_count, status.columns)
     return rollout, rest, status.counts, status.conditions

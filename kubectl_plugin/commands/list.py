@@ -144,7 +144,15 @@ def _print(invocation: Invocation, many: SelectorOptions, found: _Found) -> None
 def tally(lines: Sequence[OverviewLine]) -> str:
     """Such as `3 objects: 1 progressing, 1 held, 1 healthy`, worst phase first."""
     phases = Counter(line.phase for line in lines)
-    order = (Phase.STALLED, Phase.DEGRADED, Phase.PROGRESSING, Phase.PENDING, Phase.TERMINATING, Phase.PAUSED)
+    order = (
+        Phase.ABORTED,
+        Phase.STALLED,
+        Phase.DEGRADED,
+        Phase.PROGRESSING,
+        Phase.PENDING,
+        Phase.TERMINATING,
+        Phase.PAUSED,
+    )
     ordered = (*order, Phase.AWAITING_APPROVAL, Phase.SOAKING, Phase.MANUAL, Phase.HELD, Phase.HEALTHY)
     parts = [f"{phases[phase]} {phase.lower()}" for phase in ordered if phases[phase]]
     return f"{counted(len(lines), 'object')}: {', '.join(parts)}"

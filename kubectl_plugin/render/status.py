@@ -130,7 +130,7 @@ class _Block:
                 return f"{counted(len(survey.snapshot.pods), 'pod')} left"
             case Phase.PENDING:
                 return ""
-            case Phase.PAUSED | Phase.MANUAL | Phase.SOAKING | Phase.AWAITING_APPROVAL:
+            case Phase.PAUSED | Phase.MANUAL | Phase.SOAKING | Phase.AWAITING_APPROVAL | Phase.ABORTED:
                 return on_it
 
     def _holds(self) -> Iterator[Text]:

@@ -73,6 +73,8 @@ def reason_of(survey: Survey) -> PhaseReason:
             elif keeper_of(rollout) is Blocker.STEP:
                 word, held = WaitReason.STEP, Blocker.STEP.text.of_edited.format(who=counted(kept, "node"))
             return PhaseReason(word=word, text="; ".join(filter(None, (held, staying_empty(rollout)))))
+        case Phase.ABORTED:
+            return PhaseReason(word=WaitReason.ABORTED, text=survey.rollout.abort)
         case Phase.SOAKING | Phase.AWAITING_APPROVAL as phase:
             return PhaseReason(word=phase, text=walking(survey.rollout, standing))
         case Phase.DEGRADED:

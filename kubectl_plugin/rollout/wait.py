@@ -103,8 +103,9 @@ def _result_by_phase(status: RolloutStatus, wanted: Awaited) -> WaitResult | Non
             return _waiting(status, words, "nodes" if status.survey.by_nodes else "", "--only", "next")
         case Phase.STALLED if status.refused:
             return _stuck(status, f"is refused: {status.refused}")
-        case Phase.STALLED if status.survey.certain:
-            return _stuck(status, f"stalled at {done}{_refused_writes_words(status)}")
+        case Phase.STALLED | Phase.ABORTED if status.survey.certain:
+            what = "stalled" if status.phase is Phase.STALLED else "was aborted"
+            return _stuck(status, f"{what} at {done}{_refused_writes_words(status)}")
         case Phase.TERMINATING:
             return deleted_result(status.daemonset.name)
         case _ if wanted.fail_fast and status.failing:

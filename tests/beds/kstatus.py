@@ -26,6 +26,7 @@ READ_AS = {
     "AwaitingApproval": CURRENT,
     "Held": CURRENT,
     "Paused": CURRENT,
+    "Aborted": FAILED,
     "Stalled": FAILED,
     "Manual": CURRENT,
     "Degraded": IN_PROGRESS,

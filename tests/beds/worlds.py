@@ -200,6 +200,7 @@ def pod(
         terminating=terminating,
         ready=ready is not None,
         ready_since=ready,
+        unready_since=created if ready is None else None,
     )
 
 

@@ -197,6 +197,29 @@ _OF_STEPS: Final = (
     Refusal("a step without nodes", {f"{ROLLING}.steps": [{"soak": "1m"}]}, f"{_STEP}.nodes", "Required value"),
 )
 
+_FAILURE: Final = f"{ROLLING}.onFailure"
+
+
+def _failure(**fields: JSON) -> dict[str, object]:
+    return {_FAILURE: {"restarts": 3, **fields}}
+
+
+_OF_FAILURE: Final = (
+    _there("onFailure without a limit", _FAILURE, {"after": "5m"}, "onFailure must have unavailableNodes, restarts"),
+    *(
+        Refusal(
+            f"onFailure.unavailableNodes {value!r}",
+            _failure(unavailableNodes=value),
+            f"{_FAILURE}.unavailableNodes",
+            "must be a whole number of 1 or more",
+        )
+        for value in (0, "0%", "2")
+    ),
+    Refusal("onFailure.after a day", _failure(after="1d"), f"{_FAILURE}.after", "must be a duration such as 90s"),
+    Refusal("no restarts", _failure(restarts=0), f"{_FAILURE}.restarts", "greater than or equal to 1"),
+    Refusal("an unknown action", _failure(action="Stop"), f"{_FAILURE}.action", 'Unsupported value: "Stop"'),
+)
+
 _OF_NUMBERS: Final = tuple(
     _there(f"{field.rpartition('.')[2]} {value!r}", field, value, says)
     for fields, values, says in (
@@ -309,6 +332,7 @@ REFUSALS: Final = (
     *_OF_TOPOLOGY,
     *_OF_LEFT_OUT,
     *_OF_STEPS,
+    *_OF_FAILURE,
     *_OF_NUMBERS,
     *_OF_STRATEGY,
     *_OF_TEMPLATE,

@@ -71,6 +71,7 @@ ACCEPTED: tuple[Mapping[str, object], ...] = (
     {f"{ROLLING}.topology": {"key": "topology.kubernetes.io/zone", "maxUnavailable": "10%", "maxDomains": 1}},
     {f"{ROLLING}.topology": {"key": "zone", "maxUnavailable": 2}},
     {f"{ROLLING}.unreachableNodes": {"leaveOut": "5%"}},
+    {f"{ROLLING}.onFailure": {"unavailableNodes": "5%", "after": "5m", "restarts": 3, "action": "Pause"}},
     {
         f"{ROLLING}.steps": [
             {"nodes": 1, "soak": "1h30m"},

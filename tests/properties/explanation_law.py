@@ -200,6 +200,7 @@ REMOVALS: Final[Mapping[Blocker, Callable[[World, str], World]]] = {
     Blocker.PARTITION: lambda world, node: rolling(world, partition=0),
     Blocker.SELECTOR: lambda world, node: rolling(world, selector=None),
     Blocker.STEP: lambda world, node: rolling(world, steps=()),
+    Blocker.ABORTED: lambda world, node: rolling(world, on_failure=None),
     Blocker.PAUSED: lambda world, node: rolling(world, paused=False),
     Blocker.ON_DELETE: lambda world, node: rolling(world),
     Blocker.SCALING: lambda world, node: rolling(world, partition=0),

@@ -185,6 +185,16 @@ def paused_or_on_delete_nothing_is_updated(world: World, plan: Plan) -> None:
         assert not deletes(plan, actions.DeleteReason.SURPLUS)
 
 
+def no_node_newly_gets_an_aborted_revision(world: World, plan: Plan) -> None:
+    """Not even in the pass before a person's wish to retry is recorded."""
+    current, _ = current_revision(world)
+    aborted = rollout_of(world.daemonset.status).aborted_revision == current.hash
+    if aborted and world.daemonset.annotations.get("kruise-ds/skip-steps") != current.hash:
+        assert not update_moves(world, plan)
+        again = {one.node for one in creates(plan) if one.revision.hash == current.hash}
+        assert all(last_hash(world, node) == current.hash for node in again)
+
+
 def with_too_many_unreachable_nodes_nothing_is_updated(world: World, plan: Plan) -> None:
     assert not too_many_unreachable(world) or not update_moves(world, plan)
 
@@ -384,6 +394,7 @@ LAWS: tuple[Law, ...] = (
     the_limits_of_failure_domains_are_kept,
     surging_keeps_its_limit,
     paused_or_on_delete_nothing_is_updated,
+    no_node_newly_gets_an_aborted_revision,
     with_too_many_unreachable_nodes_nothing_is_updated,
     what_may_only_stay_goes_when_others_serve,
     with_partitioned_scaling_a_new_node_waits_for_room,

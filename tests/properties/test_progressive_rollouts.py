@@ -8,7 +8,15 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from msgspec.structs import replace
 
-from controller.api.daemonset import DaemonSet, DaemonSetStatus, Rollout, RolloutStep, Topology, UnreachableNodes
+from controller.api.daemonset import (
+    DaemonSet,
+    DaemonSetStatus,
+    OnFailure,
+    Rollout,
+    RolloutStep,
+    Topology,
+    UnreachableNodes,
+)
 from controller.api.objects import rfc3339
 from controller.planner.revisions import current_revision
 from controller.reconcile.state import SoakClock
@@ -54,6 +62,7 @@ class Walks(RuleBasedStateMachine):
     def begin(self, steps: tuple[RolloutStep, ...], surge: bool, domains: int | None, leave_out: int) -> None:
         self.rev, self.steps, self.said = 1, steps, dict[str, str]()
         self.more: dict[str, Any] = {"unreachable_nodes": UnreachableNodes(leave_out=leave_out)}
+        self.more["on_failure"] = OnFailure(unavailable_nodes=2, after="30s", restarts=3)
         if domains is not None:
             self.more["topology"] = Topology(key="zone", max_domains=domains, max_unavailable=2)
         self.limit: dict[str, Any] = {"max_surge": 3} if surge else {"max_unavailable": 3}
@@ -175,6 +184,16 @@ class Walks(RuleBasedStateMachine):
     @rule(name=NAMES)
     def a_pod_gets_sick(self, name: str) -> None:
         self.cluster.change_where(lambda one: one.node == name, ready=False, ready_since=None)
+
+    @rule(name=NAMES)
+    def a_pod_crashes_again_and_again(self, name: str) -> None:
+        self.cluster.change_where(lambda one: one.node == name, ready=False, ready_since=None, restarts=3)
+
+    @rule(suffix=st.sampled_from(["", "/1", "/2"]))
+    def an_aborted_revision_is_tried_again(self, suffix: str) -> None:
+        self.said = {"kruise-ds/retry": current_revision(self.cluster.world)[0].hash + suffix}
+        self.edit()
+        self.reached = None
 
     @rule(name=NAMES)
     def a_pod_restarts(self, name: str) -> None:

@@ -10,6 +10,7 @@ import pytest
 from tests.beds.api import DAEMONSETS
 from tests.beds.controller.bed import Bed
 from tests.beds.controller.waves import UNREADY, all_ready, both, layout, lose, wave
+from tests.beds.nodes import INSTANT
 from tests.beds.objects import V1, V2, condition, daemonset
 from tests.system.both import both_beds
 
@@ -154,3 +155,47 @@ async def test_the_way_back_to_the_stable_revision_has_no_steps(bed: Bed) -> Non
     await bed.set_image(V1)
     await wave(bed, both(5, 4, 3))
     await bed.phase("Healthy")
+
+
+async def test_updated_pods_that_fail_abort_the_rollout_until_somebody_tries_again(bed: Bed) -> None:
+    bed.patience = 86_400.0
+    await deployed(bed, maxUnavailable=2, onFailure={"unavailableNodes": 2, "after": "5m"})
+    bed.nodes.behave("*", UNREADY)
+    await bed.set_image(V2)
+    await wave(bed, both(5, 4))
+    began = asyncio.get_running_loop().time()
+    record = await bed.phase("Aborted")
+    assert 299 <= asyncio.get_running_loop().time() - began < 330
+    revision = (await bed.daemonset())["status"]["updateRevision"]
+    assert record["abortedRevision"] == revision
+    stalled = condition(await bed.daemonset(), "Stalled")
+    assert (stalled["status"], stalled["reason"]) == ("True", "RolloutAborted")
+    assert "on node-5" in stalled["message"]
+    await bed.event("RolloutAborted", "2 updated nodes have no available pod for longer than 5m")
+    await all_ready(bed)
+    await bed.controller.stop()
+    bed.controller.start()
+    await bed.idle(60)
+    bed.journal.clear()
+    await lose(bed, 0)
+    await wave(bed, "+0")
+    await bed.phase("Aborted")
+    assert await layout(bed) == "v1 v1 v1 v1 v2 v2"
+    bed.nodes.behave("*", INSTANT)
+    await all_ready(bed)
+    await say(bed, retry=revision)
+    await wave(bed, both(3, 2, 1, 0))
+    await bed.phase("Healthy")
+
+
+async def test_another_template_ends_the_abort(bed: Bed) -> None:
+    bed.patience = 86_400.0
+    await deployed(bed, maxUnavailable=2, onFailure={"unavailableNodes": 1, "after": "1m"})
+    bed.nodes.behave("*", UNREADY)
+    await bed.set_image(V2)
+    await bed.phase("Aborted")
+    bed.journal.clear()
+    bed.nodes.behave("*", INSTANT)
+    await bed.set_image(V1)
+    await wave(bed, both(5, 4))
+    assert "abortedRevision" not in await bed.phase("Healthy")

@@ -28,6 +28,7 @@ COLOURS = {
     Phase.AWAITING_APPROVAL: "light-purple",
     Phase.HELD: "purple",
     Phase.PAUSED: "yellow",
+    Phase.ABORTED: "dark-orange",
     Phase.STALLED: "red",
     Phase.MANUAL: "light-blue",
     Phase.DEGRADED: "orange",

@@ -9,7 +9,15 @@ import msgspec
 from msgspec.structs import replace
 from prometheus_client import Metric
 
-from controller.api.daemonset import DaemonSet, DaemonSetStatus, LifecycleHook, Phase, RolloutStep, UnreachableNodes
+from controller.api.daemonset import (
+    DaemonSet,
+    DaemonSetStatus,
+    LifecycleHook,
+    OnFailure,
+    Phase,
+    RolloutStep,
+    UnreachableNodes,
+)
 from controller.observe.daemonset_gauges import DaemonSetSample, paused_since, sample_daemonsets
 from controller.observe.metrics import Metrics
 from controller.planner.plan import Plan, plan
@@ -50,7 +58,11 @@ STATUS = msgspec.convert(
 )
 
 
-PROGRESSIVE = {"unreachable_nodes": UnreachableNodes(leave_out=1), "steps": (RolloutStep(nodes=5, soak="1m"),)}
+PROGRESSIVE = {
+    "unreachable_nodes": UnreachableNodes(leave_out=1),
+    "steps": (RolloutStep(nodes=5, soak="1m"),),
+    "on_failure": OnFailure(restarts=3),
+}
 
 
 def shown(daemonset: DaemonSet | None = None, **fields: Any) -> DaemonSetSample:

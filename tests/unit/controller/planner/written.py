@@ -7,7 +7,7 @@ import re
 import msgspec
 from msgspec.structs import replace
 
-from controller.api.daemonset import DaemonSet, Phase, RolloutStep
+from controller.api.daemonset import DaemonSet, OnFailure, Phase, RolloutStep
 from controller.api.objects import rfc3339
 from controller.planner.plan import plan
 from controller.planner.world import World
@@ -65,6 +65,9 @@ IN_PHASE = {
     Phase.AWAITING_APPROVAL: walking(approval="Required"),
     Phase.HELD: looked_at(at("v1 v1 v1", partition=3)),
     Phase.PAUSED: looked_at(at("v1 v1 v1", paused=True)),
+    Phase.ABORTED: looked_at(
+        replace(looked_at(at("v1 v1 v2!", rolling={"on_failure": OnFailure(unavailable_nodes=1)})), now=NOW + 301)
+    ),
     Phase.STALLED: late(at("v1 v1 v2!")),
     Phase.MANUAL: looked_at(at("v1 v1 v1", on_delete=True)),
     Phase.DEGRADED: looked_at(replace(HEALTHY, pods=(*HEALTHY.pods[:-1], replace(HEALTHY.pods[-1], ready=False)))),

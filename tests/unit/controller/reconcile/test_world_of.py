@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from math import inf
+from operator import attrgetter
 
 import msgspec
 import pytest
@@ -17,7 +18,7 @@ from controller.planner.actions import Action, DeletePod, DeleteReason, PrepareD
 from controller.planner.world import BackoffKey, World
 from controller.reconcile.caches import Caches
 from controller.reconcile.reconcile import ImagePulls, world_of
-from controller.reconcile.state import DaemonSetState, ReadyTimes, RestartTimes, UnknownOutcome
+from controller.reconcile.state import DaemonSetState, ReadyTimes, SeenTimes, UnknownOutcome
 from tests.beds.stores import caches_of
 from tests.beds.worlds import NOW, ds, pod
 
@@ -157,7 +158,7 @@ def test_a_pod_that_becomes_ready_again_or_goes_is_seen_anew() -> None:
     assert state.known == {}, "nothing is kept of a pod that is not ready any more"
 
 
-def restarts(state: RestartTimes, *pods: Pod, at: float = NOW) -> dict[str, float]:
+def restarts(state: SeenTimes, *pods: Pod, at: float = NOW) -> dict[str, float]:
     state.look(pods, at - BEGAN)
     return state.since(at, at - BEGAN)
 
@@ -167,19 +168,19 @@ def restarted(said: float, **fields: bool) -> Pod:
 
 
 def test_a_restart_counts_from_when_it_was_first_seen() -> None:
-    state, never = RestartTimes(), pod("node-0")
+    state, never = SeenTimes(attrgetter("restarted_at")), pod("node-0")
     assert restarts(state, never, at=NOW - 1) == {}
     once = restarted(NOW - 90)
     assert restarts(state, once) == {once.uid: NOW}
     assert restarts(state, once, at=NOW + 5) == {once.uid: NOW}
     assert restarts(state, restarted(NOW - 80), at=NOW + 9) == {once.uid: NOW + 9}, "and the next one"
-    state = RestartTimes()
+    state = SeenTimes(attrgetter("restarted_at"))
     for at in (NOW, NOW + 5):
         assert restarts(state, once, at=at) == {}, "one from before this process counts by its node's word"
 
 
 def test_a_first_update_in_place_is_not_taken_for_a_restart() -> None:
-    state, crashed = RestartTimes(), restarted(NOW - 9)
+    state, crashed = SeenTimes(attrgetter("restarted_at")), restarted(NOW - 9)
     restarts(state, at=NOW - 99)
     assert restarts(state, crashed) == {crashed.uid: NOW}
     assert restarts(state, restarted(NOW - 9, updated_in_place=True), at=NOW + 60) == {crashed.uid: NOW}

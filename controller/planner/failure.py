@@ -1,0 +1,84 @@
+"""When a rollout is aborted (`rollingUpdate.onFailure`): too many updated nodes stay without an available pod, or a
+container of an updated pod keeps restarting.
+
+The abort is recorded in the status, and lasts until there is another template or a person asks for another try.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from math import inf
+
+from controller.api import formats
+from controller.api.daemonset import DaemonSet, OnFailure, Rollout
+from controller.api.formats import counted, listed
+from controller.api.names import RETRY_ANNOTATION, SKIP_STEPS_ANNOTATION
+from controller.api.objects import Value, epoch
+from controller.planner.nodes import NodeInfo
+
+DEFAULT_AFTER = 300.0
+"""Seconds that an updated node may be without an available pod."""
+_LONGEST_SUFFIX = 32
+
+
+class Failure(Value):
+    why: str = ""
+    """What failed, naming node, pod and cause; empty: nothing."""
+    due: float = inf
+    """When something fails if nothing happens (seconds since 1970)."""
+
+
+def failure_of(
+    asked: OnFailure,
+    nodes: Iterable[NodeInfo],
+    record: Rollout,
+    *,
+    now: float,
+    desired: int,
+    excused: Collection[str],
+    seen: Mapping[str, float],
+) -> Failure:
+    """What fails among `nodes`, in update order. `excused`: nodes that were unavailable before their update. `seen`:
+    since when pods are not ready at the earliest, by uid, by a clock that does not jump. Nothing counts from before
+    the rollout began, which a retry begins anew."""
+    began = epoch(record.start_time) or 0.0
+    after = formats.seconds(asked.after) if asked.after else DEFAULT_AFTER
+    late, due = list[str](), list[float]()
+    for node in nodes:
+        pod = node.current
+        if pod is None or node.unreachable or node.name in excused or node.is_going:
+            continue
+        restarts = 0 if pod.updated_in_place or pod.created < began else pod.restarts
+        if asked.restarts is not None and restarts >= asked.restarts:
+            return Failure(why=f"a container of {_named(node)} restarted {counted(restarts, 'time')}")
+        if asked.unavailable_nodes is None or pod.ready or pod.unready_since is None:
+            continue
+        moment = max(pod.unready_since, seen.get(pod.uid, began), began) + after
+        late += [_named(node)] if moment < now else []
+        due += [moment] if moment >= now else []
+    if asked.unavailable_nodes is None:
+        return Failure()
+    most = max(formats.scaled(asked.unavailable_nodes, desired, round_up=True), 1)
+    if len(late) < most:
+        needed = sorted(due)[most - len(late) - 1 :]
+        return Failure(due=needed[0] if needed else inf)
+    has, text = counted(len(late), "updated node", "has"), asked.after or f"{DEFAULT_AFTER:.0f}s"
+    return Failure(why=f"{has} no available pod for longer than {text}: {listed(late, separator=', ')}")
+
+
+def _named(node: NodeInfo) -> str:
+    pod = node.current
+    if pod is None:
+        return node.name
+    return f"pod {pod.name} on {node.name}" + (f" ({pod.problem})" if pod.problem is not None else "")
+
+
+def retry_of(daemonset: DaemonSet, revision: str) -> str | None:
+    """The annotation that asks for another try of this revision, once for each value; None: there is none."""
+    asked = daemonset.annotations.get(RETRY_ANNOTATION, "")[: len(revision) + _LONGEST_SUFFIX]
+    return asked if asked.partition("/")[0] == revision else None
+
+
+def is_overridden(daemonset: DaemonSet, revision: str) -> bool:
+    """Whether a person rolls this revision out in spite of failures."""
+    return daemonset.annotations.get(SKIP_STEPS_ANNOTATION) == revision

@@ -1,0 +1,162 @@
+"""When a rollout is aborted, and how it goes on: `rollingUpdate.onFailure`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from controller.api.daemonset import DaemonSet, OnFailure, RolloutStep
+from controller.planner.rollout_state import rollout_state
+from tests.beds.toy_cluster import ToyCluster
+from tests.beds.worlds import ds, everywhere, node, pod, taint, world
+from tests.unit.controller.planner.test_steps import STABLE, at
+from tests.unit.controller.planner.test_topology import said
+
+TWO = OnFailure(unavailable_nodes=2, after="5m")
+UNREACHABLE = taint("node.kubernetes.io/unreachable", "NoExecute")
+
+
+def careful(on_failure: OnFailure = TWO, rev: str = "v2", **how: Any) -> DaemonSet:
+    said = how.pop("said", {})
+    rolling = {"on_failure": on_failure, **how.pop("rolling", {})}
+    daemonset = ds(rev, rolling=rolling, annotations=said, **{"max_unavailable": 2, **how})
+    return replace(daemonset, status=STABLE)
+
+
+def begun(daemonset: DaemonSet | None = None, *, ill: tuple[int, ...] = ()) -> ToyCluster:
+    """v1 is stable on five nodes, v2 is on its way to the last two, and does not get ready there."""
+    pods = [pod(f"node-{n}", ready=None) if n in ill else pod(f"node-{n}") for n in range(5)]
+    cluster = ToyCluster(world(daemonset or careful(), nodes=5, pods=pods))
+    cluster.settle()
+    fail(cluster, *(one.node for one in cluster.world.pods if one.hash == "v2"))
+    return cluster
+
+
+def fail(cluster: ToyCluster, *nodes: str, **fields: Any) -> None:
+    now = cluster.world.now
+    cluster.change_where(lambda one: one.node in nodes, unready_since=now, bound=True, phase="Running", **fields)
+
+
+def after(cluster: ToyCluster, seconds: float, *moves: str) -> str:
+    """The phase then."""
+    cluster.pass_time(seconds)
+    cluster.expect(*(moves or ("",)))
+    return at(cluster)[0]
+
+
+def test_enough_updated_nodes_without_an_available_pod_for_long_enough_abort_the_rollout() -> None:
+    cluster = begun()
+    assert after(cluster, 299) == "Progressing"
+    assert cluster.plan.wake_at is not None
+    assert cluster.plan.wake_at <= cluster.world.now + 2
+    assert after(cluster, 2) == "Aborted"
+    status = cluster.plan.status
+    assert status is not None
+    assert status.rollout.aborted_revision == "v2"
+    kind, reason, message = said(cluster.plan, "Stalled")
+    assert (kind, reason) == ("True", "RolloutAborted")
+    assert message.startswith(
+        "revision v2 was aborted: 2 updated nodes have no available pod for longer than 5m: pod "
+    )
+    assert "on node-4" in message
+    assert [one.reason for one in cluster.plan.rollout_events] == ["RolloutAborted"]
+    assert after(cluster, 60) == "Aborted"
+    assert cluster.plan.rollout_events == ()
+
+
+def test_fewer_do_not() -> None:
+    cluster = begun()
+    cluster.ready("node-4")
+    assert after(cluster, 3000, "-node-2 v1") in ("Progressing", "Stalled")
+
+
+@pytest.mark.parametrize(
+    ("restarts", "phase"), [(2, "Progressing"), (3, "Aborted")], ids=["two restarts", "three restarts"]
+)
+def test_so_do_enough_restarts_of_one_container(restarts: int, phase: str) -> None:
+    cluster = begun(careful(OnFailure(restarts=3)))
+    fail(cluster, "node-4", restarts=restarts)
+    assert after(cluster, 1) == phase
+    if phase == "Aborted":
+        assert "on node-4 restarted 3 times" in said(cluster.plan, "Stalled")[2]
+
+
+def test_pods_of_the_old_revision_abort_nothing() -> None:
+    cluster = ToyCluster(world(careful(), nodes=5, pods=everywhere(5)))
+    cluster.step()
+    fail(cluster, "node-0", "node-1", "node-2", ready=False, ready_since=None, restarts=9)
+    assert after(cluster, 400, "+node-3 v2, +node-4 v2") != "Aborted"
+
+
+@pytest.mark.parametrize("what", ["unreachable", "deleted", "ill before"])
+def test_what_is_no_failure_of_the_revision_aborts_nothing(what: str) -> None:
+    cluster = begun(ill=(3, 4) if what == "ill before" else ())
+    for name in ("node-3", "node-4"):
+        if what == "unreachable":
+            cluster.set_nodes(node(name, UNREACHABLE))
+        if what == "deleted":
+            cluster.set_nodes(replace(node(name), terminating=True))
+    assert after(cluster, 400) != "Aborted"
+
+
+def aborted(**how: Any) -> ToyCluster:
+    cluster = begun(careful(**how))
+    assert after(cluster, 301) == "Aborted"
+    return cluster
+
+
+def test_no_node_newly_gets_an_aborted_revision_and_lost_pods_come_back_as_they_were() -> None:
+    cluster = aborted()
+    cluster.ready()
+    assert after(cluster, 1) == "Aborted", "also when the pods get available after all"
+    cluster.lose("node-0-v1")
+    cluster.set_nodes(node("node-5"))
+    cluster.expect("+node-0 v1, +node-5 v1", "")
+    (new,) = [one for one in cluster.world.pods if one.node == "node-4"]
+    cluster.lose(new.name)
+    cluster.expect("+node-4 v2", "")
+
+
+def test_another_template_ends_the_abort() -> None:
+    cluster = aborted()
+    cluster.edit(careful(rev="v3"))
+    cluster.expect("-node-4 v2, -node-3 v2")
+    assert at(cluster)[0] == "Progressing"
+
+
+def test_a_retry_begins_at_the_first_step_and_counts_once() -> None:
+    steps = {"steps": (RolloutStep(nodes=2), RolloutStep())}
+    cluster = aborted(rolling=steps)
+    cluster.edit(careful(rolling=steps, said={"kruise-ds/retry": "v2"}))
+    cluster.expect("")
+    assert at(cluster) == ("Progressing", 1, 2)
+    assert after(cluster, 299) == "Progressing", "failures count from the retry"
+    assert after(cluster, 3) == "Aborted"
+    assert after(cluster, 60) == "Aborted", "the annotation is obeyed once"
+    cluster.edit(careful(rolling=steps, said={"kruise-ds/retry": "v2/again"}))
+    cluster.expect("")
+    cluster.ready()
+    cluster.expect("", "-node-2 v1, -node-1 v1")
+
+
+def test_a_person_can_go_on_in_spite_of_it() -> None:
+    cluster = aborted()
+    cluster.ready()
+    cluster.edit(careful(said={"kruise-ds/skip-steps": "v2"}))
+    cluster.expect("-node-2 v1, -node-1 v1")
+
+
+def test_a_clock_that_jumps_aborts_nothing() -> None:
+    cluster = begun()
+    seen = {one.uid: cluster.world.now + 3600 for one in cluster.world.pods}
+    cluster.world = replace(cluster.world, unready_seen=seen)
+    assert after(cluster, 3600) != "Aborted"
+    assert not rollout_state(cluster.world).abort
+
+
+@pytest.mark.parametrize("after_", ["5", "1d"])
+def test_a_bad_duration_is_named(after_: str) -> None:
+    (problem,) = world(ds(rolling={"on_failure": OnFailure(restarts=1, after=after_)})).rules.problems
+    assert problem.startswith(f"spec.updateStrategy.rollingUpdate.onFailure.after: '{after_}' is not a duration")
