@@ -23,6 +23,8 @@ POLL = 0.03
 PATIENCE = 60.0
 """Seconds for what takes one or two: the machine may be busy."""
 
+DUMPED = b"Timeout ("
+"""What follows are the stacks of a leader that was blocked for too long: the last that it says."""
 PLAIN = b"kruise-ds-controller: "
 """What a process says that cannot log any more, or not yet."""
 
@@ -49,7 +51,8 @@ class Controller:
     def lines(self) -> list[dict[str, Any]]:
         """What it has logged so far; a line that is no JSON object fails the test, but for plain last words."""
         whole = self.process.log.read_bytes().splitlines(keepends=True)
-        logged = (line for line in whole if line.endswith(b"\n") and not line.startswith(PLAIN))
+        said = itertools.takewhile(lambda line: not line.startswith(DUMPED), whole)
+        logged = (line for line in said if line.endswith(b"\n") and not line.startswith(PLAIN))
         return [msgspec.json.decode(line, type=dict[str, Any]) for line in logged]
 
     def said(self, words: str) -> list[dict[str, Any]]:
