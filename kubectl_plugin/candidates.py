@@ -33,7 +33,6 @@ contexts = _look_up_in_cluster("contexts")
 revisions = _look_up_in_cluster("revisions")
 natives = _look_up_in_cluster("natives")
 containers = _look_up_in_cluster("containers")
-steps = _look_up_in_cluster("steps")
 
 
 def files(incomplete: str) -> list[str]:

@@ -273,18 +273,21 @@ class RestartOptions(NamedOrSelectedOptions, ChangeOptions, WaitingOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class PromoteOptions(WaitingOptions):
-    """The next step of the partition (annotation kruise-ds/steps), or all.
+    """Approve the step at which a rollout waits, so that the next one begins.
 
-    With --wait it waits until this step is finished, promotes, and waits for the next one.
+    A step that needs no approval ends by itself. With --wait it waits until the rollout is over, or has to be
+    approved again.
     """
 
     name: Name
-    full: Annotated[bool, Option(help="All nodes: partition 0.")] = False
-    to: Annotated[
-        str | None, Option(help="To this partition instead of the next step.", autocompletion=candidates.steps)
-    ] = None
-    force: Annotated[bool, Option(help="Even if the step is not finished.")] = False
-    soak: Annotated[str, Option(help="Quiet time since the last update, such as 10m.")] = "0s"
+    full: Annotated[bool, Option(help="Go on to all nodes, without further steps and partition.")] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class RetryOptions(WaitingOptions):
+    """Try the revision of an aborted rollout again, from its first step."""
+
+    name: Name
 
 
 @dataclass(frozen=True, kw_only=True)

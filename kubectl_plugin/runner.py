@@ -69,6 +69,7 @@ ENTRIES = (
     _act("resume", "pause.resume", options.ResumeOptions),
     _act("set-partition", "set_partition.set_partition", options.SetPartitionOptions),
     _act("promote", "promote.promote", options.PromoteOptions),
+    _act("retry", "retry.retry", options.RetryOptions),
     _act("rollback", "rollback.rollback", options.RollbackOptions),
     _act("undo", "rollback.rollback", options.RollbackOptions, hidden=True),
     _act("restart", "restart.restart", options.RestartOptions),

@@ -1,12 +1,9 @@
-"""Sets the partition (how many pods stay old) by the nodes that may be updated; promotes to the next step."""
+"""Sets the partition (how many pods stay old), also by the number of nodes that may be updated."""
 
 from __future__ import annotations
 
-from msgspec.structs import replace
-
 from controller.api import formats
 from controller.api.formats import IntOrPercent, counted
-from controller.api.objects import Value
 from controller.planner.explanation import NodeState
 from controller.planner.rollout_state import RolloutState
 from kubectl_plugin.changes.edit import (
@@ -22,7 +19,6 @@ from kubectl_plugin.changes.edit import (
 from kubectl_plugin.errors import CommandError, ExitCode
 from kubectl_plugin.rollout.history import way_back
 from kubectl_plugin.rollout.snapshot import Snapshot
-from kubectl_plugin.rollout.steps import STEPS_ANNOTATION, Steps, steps_of
 from kubectl_plugin.rollout.survey import survey
 from kubectl_plugin.wording import between, command, new_nodes
 
@@ -35,7 +31,7 @@ def set_partition(snapshot: Snapshot, value: IntOrPercent) -> Edit:
     draft = Draft(snapshot.document)
     draft.set(value, *ROLLING, "partition")
     before, after = rollout_after(snapshot), rollout_after(snapshot, draft.operations)
-    details, warnings = _outcome(snapshot, before, after) if before and after else ((), ())
+    details, warnings = outcome(snapshot, before, after) if before and after else ((), ())
     return Edit(
         result=f"partition {present} -> {value}",
         operations=draft.operations,
@@ -116,18 +112,7 @@ def partition_words(snapshot: Snapshot, value: IntOrPercent) -> str:
     return str(value) if desired is None else f"{value} ({new_nodes(value, desired)})"
 
 
-def skipped_steps(snapshot: Snapshot, value: IntOrPercent) -> tuple[IntOrPercent, ...]:
-    """The steps between the present partition and a smaller `value`; possible ones if `desired_of` is None."""
-    present, desired = partition_of(snapshot), desired_of(snapshot)
-    try:
-        steps = steps_of(snapshot.daemonset.annotations, present, desired or 0)
-    except CommandError:
-        return ()  # `promote` reports an invalid list
-    values = steps.values if steps is not None else ()
-    return tuple(step for step in values if keeps_fewer(step, present, desired) and keeps_fewer(value, step, desired))
-
-
-def _outcome(
+def outcome(
     snapshot: Snapshot, before: RolloutState, after: RolloutState
 ) -> tuple[tuple[str, ...], tuple[Caution, ...]]:
     revision, desired, quota = revision_of(snapshot, after), after.budget.desired, after.quota
@@ -163,78 +148,3 @@ def _failing_caution(snapshot: Snapshot, revision: str) -> tuple[Caution, ...]:
         return ()
     verb = "is" if len(nodes) == 1 else "are"
     return (Caution(text=f"{between(nodes)} {verb} failing on {revision}"),)
-
-
-_FULLY = "fully"
-
-
-class Goal(Value):
-    partition: IntOrPercent
-    words: str = ""
-    """`to step 3 of 4` or `fully`; empty if the partition is not a step."""
-
-    @property
-    def is_full(self) -> bool:
-        return self.words == _FULLY
-
-
-def steps_for_promotion(snapshot: Snapshot, desired: int) -> Steps | None:
-    """None without steps. Raises CommandError (exit code 6) for OnDelete and for invalid steps."""
-    rolling = settings_of(snapshot, "promote")
-    return steps_of(snapshot.daemonset.annotations, rolling.partition, desired)
-
-
-def goal_of(snapshot: Snapshot, steps: Steps | None, desired: int, *, to: IntOrPercent | None) -> Goal | None:
-    """The next step, or partition `to`; None if the partition is already 0. Raises CommandError (exit code 6) if
-    there are neither steps nor `to`, or if `to` would raise the partition."""
-    present = settings_of(snapshot, "promote").partition or 0
-    if to is not None:
-        return _goal_of_partition(snapshot, steps, desired, to)
-    if steps is None and formats.scaled(present, desired, round_up=False):
-        raise _without_steps(snapshot, lower=formats.scaled(present, desired, round_up=False) // 2)
-    if steps is None or steps.next is None:
-        return None
-    return _step_goal(steps, steps.next, desired)
-
-
-def promote(snapshot: Snapshot, goal: Goal | None) -> Edit:
-    if goal is None:
-        return Edit(result="already promoted fully", operations=())
-    edit = set_partition(snapshot, goal.partition)
-    words = " ".join(("promoted", goal.words)).rstrip()
-    return replace(edit, result=f"{words} ({edit.result})") if edit.operations else edit
-
-
-def _goal_of_partition(snapshot: Snapshot, steps: Steps | None, desired: int, to: IntOrPercent) -> Goal | None:
-    present = settings_of(snapshot, "promote").partition or 0
-    kept, wanted = (formats.scaled(one, desired, round_up=False) for one in (present, to))
-    if wanted > kept:
-        raise CommandError(
-            f"cannot promote {snapshot.key.name} to partition {to}: partition {present} lets more nodes update",
-            hints=(command("set-partition", snapshot.key, str(to), to="to set it all the same"),),
-            exit_code=ExitCode.REFUSED,
-        )
-    if not wanted:
-        return Goal(partition=to, words=_FULLY) if kept else None
-    return _step_goal(steps, to, desired) if steps is not None else Goal(partition=to)
-
-
-def _step_goal(steps: Steps, value: IntOrPercent, desired: int) -> Goal:
-    """Of steps that keep the same number of nodes, the last one counts."""
-    passed = [formats.scaled(one, desired, round_up=False) for one in steps.values]
-    kept = formats.scaled(value, desired, round_up=False)
-    if kept not in passed:
-        return Goal(partition=value)
-    return Goal(partition=value, words=f"to step {len(passed) - passed[::-1].index(kept)} of {steps.count}")
-
-
-def _without_steps(snapshot: Snapshot, lower: int) -> CommandError:
-    steps = f"{STEPS_ANNOTATION}=90%,50%,0"
-    return CommandError(
-        f"{snapshot.key.name} has no steps: it has no annotation {STEPS_ANNOTATION}",
-        hints=(
-            command("annotate ads", snapshot.key, steps, to="to have steps", program="kubectl"),
-            command("promote", snapshot.key, "--to", str(lower), to="or without steps"),
-        ),
-        exit_code=ExitCode.REFUSED,
-    )

@@ -41,6 +41,7 @@ REASONS: Final = {
     "resume": "Resumed",
     "set-partition": "PartitionSet",
     "promote": "Promoted",
+    "retry": "Retried",
     "rollback": "RolledBack",
     "restart": "Restarted",
     "set-image": "ImageSet",

@@ -6,10 +6,8 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, TypeVar
 
-import msgspec
 import typer
 
-from controller.api.daemonset import DaemonSetView, project
 from controller.api.names import GROUP, KIND
 from controller.api.objects import JSONObject, Key, items_of, value_at
 from controller.kube.config import kubeconfigs, read_files
@@ -20,7 +18,6 @@ from kubectl_plugin.cluster.reads import NATIVE
 from kubectl_plugin.cluster.session import Session, access_of, open_session
 from kubectl_plugin.flags import GLOBAL_NAMES, GlobalFlags
 from kubectl_plugin.host import Host
-from kubectl_plugin.rollout.steps import steps_of
 from kubectl_plugin.wording import visible
 
 T = TypeVar("T")
@@ -50,21 +47,6 @@ def containers(host: Host, ctx: typer.Context, incomplete: str) -> list[str]:
     found = _read(host, ctx, lambda session: get(session, DAEMONSETS, Key(session.namespace, name)))
     places = images_by_container(found)
     return [_offer(f"{one}=", str(value_at(found, *at, "image"))) for one, at in places if one not in typed]
-
-
-def steps(host: Host, ctx: typer.Context, _: str) -> list[str]:
-    name = _first_name(ctx)
-    if not name:
-        return []
-    found = _read(host, ctx, lambda session: get(session, DAEMONSETS, Key(session.namespace, name)))
-    daemonset = project(msgspec.convert(found, DaemonSetView))
-    desired = daemonset.status.desired_number_scheduled if daemonset.status else 0
-    rolling = daemonset.rolling_update
-    known = steps_of(daemonset.annotations, rolling.partition if rolling else None, desired)
-    if known is None:
-        return []
-    left = enumerate(known.values[known.index :], known.index + 1)
-    return [_offer(str(value), f"step {number} of {known.count}") for number, value in left]
 
 
 def namespaces(host: Host, ctx: typer.Context, _: str) -> list[str]:

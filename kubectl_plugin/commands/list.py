@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -35,6 +36,8 @@ EVERY: Final = 2.0
 may be too many to watch."""
 QUIET: Final = 30.0
 """Seconds with -w between reads while no DaemonSet changes and none is in a TROUBLED phase."""
+
+_WORD: Final = re.compile(r"\B(?=[A-Z])")
 
 
 @dataclass(frozen=True)
@@ -144,17 +147,9 @@ def _print(invocation: Invocation, many: SelectorOptions, found: _Found) -> None
 def tally(lines: Sequence[OverviewLine]) -> str:
     """Such as `3 objects: 1 progressing, 1 held, 1 healthy`, worst phase first."""
     phases = Counter(line.phase for line in lines)
-    order = (
-        Phase.ABORTED,
-        Phase.STALLED,
-        Phase.DEGRADED,
-        Phase.PROGRESSING,
-        Phase.PENDING,
-        Phase.TERMINATING,
-        Phase.PAUSED,
-    )
-    ordered = (*order, Phase.AWAITING_APPROVAL, Phase.SOAKING, Phase.MANUAL, Phase.HELD, Phase.HEALTHY)
-    parts = [f"{phases[phase]} {phase.lower()}" for phase in ordered if phases[phase]]
+    order = (Phase.ABORTED, Phase.STALLED, Phase.DEGRADED, Phase.PROGRESSING, Phase.SOAKING, Phase.PENDING)
+    waiting = (Phase.TERMINATING, Phase.AWAITING_APPROVAL, Phase.PAUSED, Phase.MANUAL, Phase.HELD, Phase.HEALTHY)
+    parts = [f"{phases[phase]} {_WORD.sub(' ', phase).lower()}" for phase in (*order, *waiting) if phases[phase]]
     return f"{counted(len(lines), 'object')}: {', '.join(parts)}"
 
 

@@ -51,14 +51,7 @@ def _names_and_partition(asked: Asked) -> tuple[tuple[str, ...], PartitionOf]:
 
 
 def _change_of(snapshot: Snapshot, value: IntOrPercent, *, by_nodes: bool) -> EditOfOne:
-    """Prompts only if steps are skipped: holding nodes back moves none."""
     edit = edits.set_partition(snapshot, value)
-    if not edit.operations:
-        return EditOfOne(snapshot, edit)
-    if not by_nodes and (misread := edits.misread_caution(snapshot, value)):
+    if edit.operations and not by_nodes and (misread := edits.misread_caution(snapshot, value)):
         edit = replace(edit, warnings=(misread, *edit.warnings))
-    skipped = edits.skipped_steps(snapshot, value)
-    steps = f"step{'s' if len(skipped) > 1 else ''} {', '.join(map(str, skipped))}"
-    told = edits.partition_words(snapshot, value)
-    ask = f"This leaves out the {steps}: partition {told}.\nContinue?" if skipped else None
-    return EditOfOne(snapshot, edit, ask=ask)
+    return EditOfOne(snapshot, edit)

@@ -1,4 +1,4 @@
-"""The plan of a rollout: forecast, later steps (`kruise-ds/steps`), estimated duration and checks.
+"""The plan of a rollout: forecast, later steps, estimated duration and checks.
 
 As a document it has `apiVersion: kruise-ds/v1` and `kind: RolloutPlan`. Fields are added, never renamed.
 """
@@ -8,14 +8,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from functools import cached_property
+from functools import cached_property, partial
 from statistics import median
 from typing import Final
 
 import msgspec
 from msgspec.structs import replace
 
-from controller.api.daemonset import DaemonSet
+from controller.api.daemonset import DaemonSet, DaemonSetStatus, rollout_of
 from controller.api.formats import IntOrPercent
 from controller.api.names import DEGRADED, TEMPLATE_REFUSED, WRITES_FAIL, is_quota_exceeded
 from controller.api.objects import JSONObject, Value
@@ -24,16 +24,13 @@ from controller.planner.pod_template import pod_name
 from controller.planner.rollout_state import RolloutState, rollout_state
 from controller.planner.world import TemplateRefused, World
 from kubectl_plugin.changes.edit import number_of
-from kubectl_plugin.errors import CommandError
 from kubectl_plugin.forecast.forecast import Forecast, Tell, forecast, left_to_update
 from kubectl_plugin.forecast.simulate import How, port_waiters, world_after_waiting
 from kubectl_plugin.forecast.warnings import CheckResult, ForecastWarning, warnings_of
 from kubectl_plugin.rollout.document import document
-from kubectl_plugin.rollout.gate import with_partition
 from kubectl_plugin.rollout.in_place import Ways, ways_of
 from kubectl_plugin.rollout.nodes import NodeRow, failure_of
 from kubectl_plugin.rollout.snapshot import PodDetail, Snapshot
-from kubectl_plugin.rollout.steps import Steps, steps_of
 from kubectl_plugin.rollout.survey import Survey, condition, survey, world_of
 
 _LAST: Final = 5
@@ -64,43 +61,36 @@ def _counted_from(one: PodDetail) -> float:
 class Later(Value):
     step: int
     """Counted from 1."""
-    partition: IntOrPercent
+    nodes: IntOrPercent
+    """How many nodes it allows, as written."""
+    soak: str
+    """Of the step before, as is `approval`."""
+    approval: str
     waves: tuple[tuple[str, ...], ...]
     rest: tuple[str, ...]
     """Nodes beyond the computed waves, in update order."""
 
 
-def later_steps(found: Forecast, waves: int, tell: Tell | None = None) -> tuple[Later, ...]:
+def later_steps(found: Forecast, waves: int, tell: Tell | None = None) -> Iterator[Later]:
     """The later steps, each as if the one before had finished with all pods available. `waves` (0: all) includes
-    those of `found`. Raises CommandError for invalid steps."""
-    rollout = found.end
-    daemonset = rollout.world.daemonset
-    rolling = daemonset.rolling_update
-    if rolling is None or rolling.paused or not rollout.older:
-        return ()
-    steps = steps_of(daemonset.annotations, rolling.partition, rollout.budget.desired)
-    if steps is None or steps.next is None:
-        return ()
-    values = steps.values[steps.values.index(steps.next, steps.index) :]
-    return tuple(_worked_out(found, steps, values, waves, tell))
-
-
-def _worked_out(
-    found: Forecast, steps: Steps, values: tuple[IntOrPercent, ...], waves: int, tell: Tell | None
-) -> Iterator[Later]:
+    those of `found`."""
     left, rollout, grouping = waves - len(found.waves), found.end, not found.rest
-    counted = set(found.rest)
-    for step, partition in enumerate(values, start=steps.count - len(values) + 1):
+    rolling, walk, counted = rollout.rolling_update, rollout.walk, set(found.rest)
+    if rolling is None or rollout.stopped or walk is None:
+        return
+    for number in range(walk.step + 1, walk.count + 1):
+        before, step = rolling.steps[number - 2 : number]
+        later = partial(Later, step=number, nodes=step.nodes, soak=before.soak, approval=before.approval)
         grouping = grouping and (not waves or left > 0)
         if not grouping:
-            left_then = left_to_update(rollout_state(_with_partition(rollout.world, partition)))
+            left_then = left_to_update(rollout_state(_at_step(rollout.world, number)))
             names = tuple(node for node in left_then if node not in counted)
             counted.update(names)
-            yield Later(step=step, partition=partition, waves=(), rest=names)
+            yield later(waves=(), rest=names)
             continue
-        then = forecast(_with_partition(_when_finished(rollout), partition), waves=max(left, 0), tell=tell)
+        then = forecast(_at_step(_when_finished(rollout), number), waves=max(left, 0), tell=tell)
         grouped = tuple(tuple(move.node for move in wave.moves) for wave in then.waves)
-        yield Later(step=step, partition=partition, waves=grouped, rest=then.rest)
+        yield later(waves=grouped, rest=then.rest)
         left, rollout, grouping = left - len(grouped), then.end, not then.rest
         counted = set(then.rest)
 
@@ -112,10 +102,11 @@ def _when_finished(rollout: RolloutState) -> World:
     return replace(world, now=world.now + world.daemonset.spec.min_ready_seconds + 1.0)
 
 
-def _with_partition(world: World, partition: IntOrPercent) -> World:
-    """Keeps the compiled rules, because placement and selector do not change."""
-    changed = with_partition(world.daemonset, partition)
-    return replace(world, daemonset=replace(changed, generation=changed.generation + 1))
+def _at_step(world: World, number: int) -> World:
+    daemonset = world.daemonset
+    status = daemonset.status or DaemonSetStatus()
+    record = replace(rollout_of(status), step=number, step_reached_time=None, completion_time=None)
+    return replace(world, daemonset=replace(daemonset, status=replace(status, rollout=record)))
 
 
 _CREATING: Final = "create pods"
@@ -249,16 +240,11 @@ def rollout_plan(
     failing = frozenset((one.pod.node, one.pod.hash) for one in snapshot.pods if failure_of(one) is not None)
     hopeless, seconds = failing | port_waiters(surveyed.rollout), pace.seconds if pace else 0.0
     found = forecast(world, never_ready=hopeless, waves=waves, pace=seconds, tell=tell)
-    later: tuple[Later, ...] = ()
     checks = [*(_dry_run_checks(answer, refusal) if answer is not None else ()), *_missing_rights(snapshot)]
-    try:
-        later = () if refusal else later_steps(found, waves, tell)
-    except CommandError as error:
-        checks.append(_warning("Steps", error.message, error.hints))
     return RolloutPlan(
         survey=surveyed,
         forecast=found,
-        later=later,
+        later=() if refusal else tuple(later_steps(found, waves, tell)),
         pace=pace,
         checks=(*checks, *warnings_of(snapshot, found)),
         tried=asked,

@@ -115,8 +115,10 @@ class PlanBlock:
 
     def _later(self) -> Iterator[Text]:
         for place, step in enumerate(self._plan.later):
-            desired = self._found.start.budget.desired
-            head = f"step {step.step}  partition {step.partition} ({new_nodes(step.partition, desired)})   "
+            first = filter(None, (step.soak, "an approval" if step.approval else ""))
+            after = f", after {' and '.join(waits)}" if (waits := [*first]) else ""
+            of = "nodes" if isinstance(step.nodes, int) else "of the nodes"
+            head = f"step {step.step}  {step.nodes} {of}{after}   "
             yield self._row("later" if place == 0 else "", head + self._grouped(step, LABELS + len(head)))
 
     def _grouped(self, step: Later, used: int) -> str:

@@ -15,13 +15,13 @@ from controller.api.daemonset import Phase
 from controller.api.formats import counted
 from controller.api.names import INVALID_SPEC, WRITES_FAIL
 from controller.api.objects import Key, epoch
-from controller.planner.conditions import some
+from controller.planner.blocker_texts import Blocker
+from controller.planner.conditions import keeper_of, some
 from controller.planner.explanation import NodeState
 from kubectl_plugin.render import tables
 from kubectl_plugin.render.tables import clean, cut
 from kubectl_plugin.rollout.diff import differences
 from kubectl_plugin.rollout.document import Problem, RolloutDocument
-from kubectl_plugin.rollout.gate import release_of
 from kubectl_plugin.rollout.gitops import guide_of
 from kubectl_plugin.rollout.history import summary, verb_to_go_back
 from kubectl_plugin.rollout.images import images_of, short_beside, short_image
@@ -31,10 +31,12 @@ from kubectl_plugin.rollout.reasons import (
     nodes_without_available_pod,
     partition_hold_words,
     selector_hold_words,
+    step_hold_words,
     waits_for_words,
 )
 from kubectl_plugin.rollout.snapshot import counts_of, failure_lines
 from kubectl_plugin.rollout.status import DONE, RolloutStatus
+from kubectl_plugin.rollout.steps import release_of, step_words
 from kubectl_plugin.terminal import WIDEST, Terminal
 from kubectl_plugin.units import short_duration
 from kubectl_plugin.wording import between, command, for_cluster
@@ -88,7 +90,7 @@ class _Block:
     def lines(self, detail: Detail) -> list[Text]:
         lines = [*self._headline()]
         if detail is not Detail.HEADLINE:
-            lines += [*self._holds(), *self._facts()]
+            lines += [*self._steps(), *self._holds(), *self._facts()]
             known = self.survey.snapshot.nodes is not None  # else the grid would lack nodes, and nobody would see it
             rows = self.survey.rows if detail is Detail.ALL and known else ()
             lines += [*_apart(grid(rows, self.width, self.only_ascii)), *_apart(self._trouble())]
@@ -108,7 +110,7 @@ class _Block:
         survey, status = self.survey, self.document
         now, nodes, steps = survey.snapshot.now, status.nodes, status.steps
         on_it = f"{counted(nodes.updated, 'node', of=nodes.desired)} on revision {status.revision.shown}"
-        step = f"step {steps.index} of {steps.count}" if steps and steps.index else ""
+        step = f"step {steps.index} of {steps.count}" if steps and not steps.is_over else ""
         match survey.phase:
             case Phase.PROGRESSING:
                 started = f"started {ago_in_words(status.started_at, now)}" if status.started_at else ""
@@ -118,10 +120,12 @@ class _Block:
                 return what + ("" if survey.standing.updated else ", no pod was touched")
             case Phase.STALLED:
                 return "   ".join(filter(None, (step, f"no progress for {time_since(status.last_progress_at, now)}")))
+            case Phase.SOAKING if steps is not None:
+                return f"{step}, {short_duration(steps.soak_seconds_left)} left"
             case Phase.HELD:
-                done = f"{step} done, " if step else ""
-                time = f" for {time_since(status.completed_at, now)}" if status.completed_at else ""
-                return f"{done}{on_it}{time}"
+                return on_it + (f" for {time_since(status.completed_at, now)}" if status.completed_at else "")
+            case Phase.AWAITING_APPROVAL if steps is not None and steps.reached_at:
+                return f"{step}, {on_it} for {time_since(steps.reached_at, now)}"
             case Phase.HEALTHY:
                 return f"{on_it}{_done_words(status, now)}"
             case Phase.DEGRADED:
@@ -140,6 +144,11 @@ class _Block:
             yield from self._paused_lines()
         elif phase is Phase.HELD:
             yield from self._held_lines()
+        elif phase is Phase.AWAITING_APPROVAL:
+            yield line("Next", self._command("promote"))
+        elif phase is Phase.ABORTED:
+            yield from self._quoted("Because", self.document.message)
+            yield from labelled("Next", [self._command("rollback"), self._command("retry")])
         if phase is Phase.MANUAL:
             yield line("Waits for", waits_for_words(self.survey))
             pod = next((row.pod.pod.name for row in self.survey.rows_in(NodeState.NEXT) if row.pod), "POD")
@@ -150,18 +159,24 @@ class _Block:
             yield from self._quoted("Problem", self.absence)
             yield line("Try", self._typed(command("doctor")))
 
+    def _steps(self) -> Iterator[Text]:
+        steps, standing = self.document.steps, self.survey.standing
+        if steps is not None:
+            yield line("Steps", step_words(steps, standing.done, standing.target, only_ascii=self.only_ascii))
+
     def _held_lines(self) -> Iterator[Text]:
         if guide := guide_of(self.survey.snapshot.document):
             yield line("Next", f"by {guide}, which sets the partition")
             return
-        release = release_of(self.survey, self.document.steps)
+        release = release_of(self.survey)
         if release is None:
-            yield line("Held by", selector_hold_words(self.survey.standing.kept))
+            kept = self.survey.standing.kept
+            by_step = keeper_of(self.survey.rollout) is Blocker.STEP
+            yield line("Held by", step_hold_words(kept) if by_step else selector_hold_words(kept))
             return
-        command = self._command("promote") if release.is_step else self._command("set-partition", str(release.after))
-        after = f"{release.keeps} ({release.after})" if isinstance(release.after, str) else f"{release.keeps}"
+        command = self._command("set-partition", "0")
         more = counted(len(release.nodes), "more node")
-        change = f"partition {release.before} → {after}: {more}, {between(release.nodes)}"
+        change = f"partition {release.before} → 0: {more}, {between(release.nodes)}"
         together = line("Next", f"{command}   {change}")
         yield from [together] if together.cell_len <= self.width else labelled("Next", [command, change])
 

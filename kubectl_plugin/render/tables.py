@@ -37,7 +37,7 @@ PHASES: Final[Mapping[Phase, Icon]] = {
     Phase.AWAITING_APPROVAL: Icon("◇", "a", "yellow"),
     Phase.HELD: Icon("▪", "=", "green"),
     Phase.PAUSED: Icon("‖", "|", "yellow"),
-    Phase.ABORTED: Icon("✗", "X", "red"),
+    Phase.ABORTED: Icon("⊘", "A", "red"),
     Phase.STALLED: Icon("✗", "X", "red"),
     Phase.MANUAL: Icon("□", "o", "yellow"),
     Phase.DEGRADED: Icon("!", "!", "red"),

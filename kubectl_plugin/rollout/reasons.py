@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from controller.api import formats
-from controller.api.daemonset import DaemonSet, DaemonSetStatus, Phase
+from controller.api.daemonset import DaemonSet, DaemonSetStatus, Phase, rollout_of
 from controller.api.formats import counted, parts_of
 from controller.api.names import (
     DEGRADED,
@@ -31,10 +31,8 @@ from controller.planner.conditions import (
     walking,
 )
 from controller.planner.explanation import NodeState
-from kubectl_plugin.errors import CommandError
 from kubectl_plugin.rollout.gitops import pause_of, paused_words
 from kubectl_plugin.rollout.nodes import NodeRow
-from kubectl_plugin.rollout.steps import steps_of
 from kubectl_plugin.rollout.survey import (
     Survey,
     UnreadableSpecError,
@@ -71,7 +69,7 @@ def reason_of(survey: Survey) -> PhaseReason:
             if keeper_of(rollout) is Blocker.SELECTOR:
                 word, held = WaitReason.SELECTOR, selector_hold_words(kept)
             elif keeper_of(rollout) is Blocker.STEP:
-                word, held = WaitReason.STEP, Blocker.STEP.text.of_edited.format(who=counted(kept, "node"))
+                word, held = WaitReason.STEP, step_hold_words(kept)
             return PhaseReason(word=word, text="; ".join(filter(None, (held, staying_empty(rollout)))))
         case Phase.ABORTED:
             return PhaseReason(word=WaitReason.ABORTED, text=survey.rollout.abort)
@@ -149,6 +147,10 @@ def selector_hold_words(kept: int) -> str:
     return Blocker.SELECTOR.text.of_planned.format(who=f"{kept} old ones")
 
 
+def step_hold_words(kept: int) -> str:
+    return Blocker.STEP.text.of_planned.format(who=f"{kept} old ones")
+
+
 def partition_hold_words(partition: int, kept: int) -> str:
     return Blocker.PARTITION.text.of_edited.format(partition=partition, who=kept)
 
@@ -182,6 +184,11 @@ def _plain_reason(phase: Phase, daemonset: DaemonSet, left: int) -> PhaseReason:
             return PhaseReason(word=WaitReason.ON_DELETE, text=f"{counted(left, 'old pod', 'changes')} when deleted")
         case Phase.PAUSED:
             return PhaseReason(word=WaitReason.PAUSED, text=f"{counted(left, 'node', 'waits')} for resume")
+        case Phase.SOAKING | Phase.AWAITING_APPROVAL:
+            number = rollout_of(daemonset.status).step
+            words = "soaks" if phase is Phase.SOAKING else "waits for approval"
+            reason = WaitReason.SOAKING if phase is Phase.SOAKING else WaitReason.APPROVAL
+            return PhaseReason(word=reason, text=f"step {number} {words}")
         case _:
             return PhaseReason(word=ROLLOUT_COMPLETE, text="")
 
@@ -259,10 +266,4 @@ def _stated_hold_words(daemonset: DaemonSet, status: DaemonSetStatus) -> str:
     written, left = rolling.partition if rolling else None, desired - status.updated_number_scheduled
     if not written or condition(daemonset, PROGRESSING).reason == WaitReason.SELECTOR:
         return selector_hold_words(left)
-    try:
-        steps = steps_of(daemonset.annotations, written, desired)
-    except CommandError as error:
-        return error.message
-    if steps is not None and steps.next is not None:
-        return "waiting for promote"
     return partition_hold_words(formats.scaled(written, desired, round_up=False), left)

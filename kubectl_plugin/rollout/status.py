@@ -13,7 +13,6 @@ from controller.api.names import WRITES_FAIL
 from controller.api.objects import Key, Value, epoch, value_at
 from controller.planner.explanation import NodeState
 from controller.planner.rollout_state import Budget, budget_of
-from kubectl_plugin.errors import CommandError
 from kubectl_plugin.rollout.document import (
     API_VERSION,
     BudgetUse,
@@ -39,7 +38,7 @@ from kubectl_plugin.rollout.reasons import (
     without_pod_name,
 )
 from kubectl_plugin.rollout.snapshot import Snapshot, counts_of
-from kubectl_plugin.rollout.steps import Steps, steps_of
+from kubectl_plugin.rollout.steps import steps_of
 from kubectl_plugin.rollout.survey import Survey, UnreadableSpecError, record_of, survey, survey_of_status
 
 MOST_LOGS: Final = 3
@@ -185,7 +184,7 @@ class RolloutStatus(Value, dict=True, gc=True):
             groups=_groups(seen) if self.snapshot.nodes is not None else (),
             problems=tuple(_told(self.snapshot, one, self.logs) for one in self._problems),
             preparing=tuple([one for row in seen.in_update_order for one in row.preparing]),
-            steps=_steps(daemonset, limits.desired),
+            steps=steps_of(seen),
             started_at=recorded.start_time,
             last_progress_at=recorded.last_progress_time,
             completed_at=recorded.completion_time,
@@ -286,15 +285,6 @@ def _images(survey: Survey) -> dict[str, ImageChange]:
         for name in {**after, **before}
         if before.get(name) != after.get(name)
     }
-
-
-def _steps(daemonset: DaemonSet, desired: int) -> Steps | None:
-    """None also for invalid steps, which `promote` reports."""
-    rolling = daemonset.rolling_update
-    try:
-        return steps_of(daemonset.annotations, rolling.partition, desired) if rolling is not None else None
-    except (CommandError, ValueError):
-        return None
 
 
 def _paused(snapshot: Snapshot, rollout: Rollout) -> PauseNote | None:

@@ -1,72 +1,98 @@
-"""The steps of a rollout: the partitions it goes through, listed in an annotation that only the plugin reads."""
+"""Where a rollout stands in the steps of its spec, and which nodes a lower partition frees."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from itertools import pairwise
 from typing import Final
 
-from controller.api import formats
-from controller.api.formats import IntOrPercent
-from controller.api.objects import Value
-from kubectl_plugin.errors import CommandError, ExitCode
+from msgspec.structs import replace
 
-STEPS_ANNOTATION: Final = "kruise-ds/steps"
-"""Partitions in descending order: `22,16,8,0`, or `90%,50%,0`. The last 0 is optional."""
+from controller.api.daemonset import Phase
+from controller.api.formats import IntOrPercent, seconds
+from controller.api.objects import Value, epoch
+from controller.planner.rollout_state import rollout_state
+from kubectl_plugin.rollout.survey import Survey, world_of
+from kubectl_plugin.units import short_duration
 
-_LONGEST: Final = 9
-"""Maximum digits of a number of nodes."""
+FORMER_ANNOTATION: Final = "kruise-ds/steps"
+"""Had the steps before the spec had them."""
+
+
+class Step(Value, rename="camel"):
+    nodes: IntOrPercent
+    """As written, as is `soak`."""
+    soak: str
+    approval: str
 
 
 class Steps(Value, rename="camel"):
-    values: tuple[IntOrPercent, ...]
-    """As written, descending; the last is 0."""
     index: int
-    """Number of the present step, from 1; 0 before the first."""
+    """Number of the present step, from 1."""
     count: int
-    next: IntOrPercent | None
-    """The next partition, as written; None at the last step."""
+    values: tuple[Step, ...]
+    reached_at: str | None
+    """Since when all its nodes have an available pod without interruption, in RFC 3339; None: they do not."""
+    soak_seconds_left: float
+    """Of a step that is reached."""
+    awaits_approval: bool
+    is_over: bool
+    """Whether the last step is over."""
 
 
-def steps_of(annotations: Mapping[str, str], partition: IntOrPercent | None, desired: int) -> Steps | None:
-    """None without the annotation. Percentages are of `desired` nodes. A partition between two steps counts as the
-    earlier one; steps that keep the same number of pods are passed together. Raises CommandError (exit code 6) if the
-    list is invalid."""
-    text = annotations.get(STEPS_ANNOTATION)
-    if text is None:
+def steps_of(survey: Survey) -> Steps | None:
+    """None if the rollout does not go by steps."""
+    record, rolling = survey.record, survey.daemonset.rolling_update
+    if rolling is None or record.step is None or not 0 < record.step <= len(rolling.steps):
         return None
-    values = _parsed(text)
-    present = formats.scaled(partition, desired, round_up=False)
-    kept = [formats.scaled(value, desired, round_up=False) for value in values]
-    later = [value for value, pods in zip(values, kept, strict=True) if pods < present]
-    index = len(values) - len(later)
-    return Steps(values=values, index=index, count=len(values), next=later[0] if later else None)
-
-
-def _parsed(text: str) -> tuple[IntOrPercent, ...]:
-    values = tuple(_value(part.strip(), text) for part in text.split(","))
-    for before, after in pairwise(values):
-        alike = isinstance(before, str) == isinstance(after, str)  # else it depends on how many nodes there are
-        former, later = (int(str(one).rstrip("%")) for one in (before, after))
-        if alike and later >= former:
-            raise _malformed(text, f"{after} is not smaller than {before}")
-    return values if values[-1] in (0, "0%") else (*values, 0)
-
-
-def _value(part: str, text: str) -> IntOrPercent:
-    digits = part.removesuffix("%")
-    if not (digits.isascii() and digits.isdecimal() and len(digits) <= _LONGEST):
-        raise _malformed(text, f'"{part}" is neither a number nor a percentage')
-    if digits == part:
-        return int(part)
-    if int(digits) > 100:
-        raise _malformed(text, f"{part} is more than all")
-    return f"{int(digits)}%"
-
-
-def _malformed(text: str, why: str) -> CommandError:
-    return CommandError(
-        f'annotation {STEPS_ANNOTATION}="{text}" is not a list of steps: {why}',
-        hints=("write partitions from the largest to the smallest: 22,16,8,0 or 90%,50%,0",),
-        exit_code=ExitCode.REFUSED,
+    present, reached = rolling.steps[record.step - 1], epoch(record.step_reached_time)
+    soak = seconds(present.soak) if present.soak else 0.0
+    is_over = record.step == len(rolling.steps) and record.completion_time is not None
+    return Steps(
+        index=record.step,
+        count=len(rolling.steps),
+        values=tuple(Step(nodes=one.nodes, soak=one.soak, approval=one.approval) for one in rolling.steps),
+        reached_at=record.step_reached_time,
+        soak_seconds_left=0.0 if reached is None or is_over else max(reached + soak - survey.snapshot.now, 0.0),
+        awaits_approval=survey.phase is Phase.AWAITING_APPROVAL,
+        is_over=is_over,
     )
+
+
+def step_words(steps: Steps, done: int, target: int, *, only_ascii: bool) -> str:
+    """Such as `1 ✓ 10m · 10% ● 12m of 30m · 100%`."""
+    ok, here, dot = ("ok", "*", "|") if only_ascii else ("✓", "●", "·")
+    told = []
+    for number, step in enumerate(steps.values, start=1):
+        if number < steps.index or steps.is_over:
+            told.append(" ".join(filter(None, (str(step.nodes), ok, step.soak))))
+        elif number > steps.index:
+            told.append(str(step.nodes))
+        elif steps.reached_at is None:
+            told.append(f"{step.nodes} {here} {done} of {target} nodes")
+        elif steps.awaits_approval:
+            told.append(f"{step.nodes} {here} to be approved")
+        else:
+            passed = max(seconds(step.soak or "0s") - steps.soak_seconds_left, 0.0)
+            then = ", then approval" if step.approval else ""
+            told.append(f"{step.nodes} {here} {short_duration(passed)} of {step.soak or '0s'}{then}")
+    return f" {dot} ".join(told)
+
+
+class Release(Value):
+    """The nodes freed by a partition of 0, in update order."""
+
+    before: int
+    """The partition in nodes."""
+    nodes: tuple[str, ...]
+
+
+def release_of(survey: Survey) -> Release | None:
+    """None if a lower partition frees no node: a step or rollingUpdate.selector excludes all old ones."""
+    before, rolling = survey.rollout.budget.partition, survey.daemonset.rolling_update
+    if not before or rolling is None:
+        return None
+    spec = survey.daemonset.spec
+    strategy = replace(spec.update_strategy, rolling_update=replace(rolling, partition=0))
+    released = replace(survey.daemonset, spec=replace(spec, update_strategy=strategy))
+    rollout = rollout_state(world_of(survey.snapshot, released))
+    freed = tuple(node.name for node in rollout.target if node.current is None)
+    return Release(before=before, nodes=freed) if freed else None

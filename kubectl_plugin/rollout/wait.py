@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -15,6 +16,15 @@ from kubectl_plugin.rollout.images import images_of, short_image
 from kubectl_plugin.rollout.status import RolloutStatus, is_degraded_for_long
 from kubectl_plugin.units import short_duration
 from kubectl_plugin.wording import command
+
+_AT_REST: Final = (Phase.HEALTHY, Phase.HELD, Phase.AWAITING_APPROVAL, Phase.PAUSED, Phase.MANUAL)
+"""Phases that only a change ends."""
+
+
+_UNTIL_A_USER_ACTS: Final = {
+    Phase.AWAITING_APPROVAL: ("waits for approval", "promote"),
+    Phase.PAUSED: ("is paused", "resume"),
+}
 
 
 class Awaited(Value):
@@ -87,7 +97,7 @@ def _with_namespace(result: WaitResult, namespace: str) -> WaitResult:
 def _result_by_phase(status: RolloutStatus, wanted: Awaited) -> WaitResult | None:
     updated, done = counted(status.counts.updated, "node", of=status.counts.desired), _done_words(status)
     match status.phase:
-        case Phase.HEALTHY | Phase.HELD | Phase.PAUSED | Phase.MANUAL if not status.survey.controller_agrees:
+        case _ if status.phase in _AT_REST and not status.survey.controller_agrees:
             return None
         case Phase.HEALTHY:
             nowhere = f"no node is eligible for daemonset.apps.kruise.io/{status.daemonset.name}: it runs nowhere"
@@ -95,9 +105,11 @@ def _result_by_phase(status: RolloutStatus, wanted: Awaited) -> WaitResult | Non
         case Phase.HELD if not wanted.require_full:
             return WaitResult(code=ExitCode.DONE)
         case Phase.HELD:
-            return _waiting(status, f"is held at {updated}", "resume" if status.daemonset.paused else "promote")
-        case Phase.PAUSED:
-            return _waiting(status, f"is paused at {updated}", "resume")
+            way = ("resume",) if status.daemonset.paused else ("promote", "--full")
+            return _waiting(status, f"is held at {updated}", *way)
+        case Phase.AWAITING_APPROVAL | Phase.PAUSED as phase:
+            words, verb = _UNTIL_A_USER_ACTS[phase]
+            return _waiting(status, f"{words} at {updated}", verb)
         case Phase.MANUAL:
             words = f"waits until somebody deletes pods (updateStrategy OnDelete): {updated}"
             return _waiting(status, words, "nodes" if status.survey.by_nodes else "", "--only", "next")

@@ -59,7 +59,7 @@ async def test_an_operator_needs_no_more_than_their_role(bed: Workspace, plane: 
         for verb in ("status", "nodes", "history", "diff", "plan", "pause", "resume"):
             await plugin.ok(verb, "demo")
         await plugin.ok("set-partition", "demo", "2")
-        await plugin.ok("promote", "demo", "--to=1", "--force")
+        await plugin.ok("promote", "demo", "--full", "-y")
         await plugin.ok("rollback", "demo", "-y")
         assert (await plugin.run("status", "demo", "-w", "--timeout=60s")).code == 0
         await plugin.ok("restart", "demo", "-y")
@@ -85,7 +85,7 @@ async def test_a_viewer_reads_everything_and_is_told_what_a_write_needs(bed: Wor
         for words in (
             ("pause", "demo"),
             ("set-partition", "demo", "0"),
-            ("promote", "demo", "--full", "--force", "-y"),
+            ("promote", "demo", "--full", "-y"),
             ("rollback", "demo", "-y"),
             ("restart", "demo", "-y"),
             ("set-image", "demo", "*=registry.example.com/demo:v3"),

@@ -37,7 +37,11 @@ PACE = Behaviour(terminate=1.0, start=10.0, ready=30.0)
 STARTED = NOW - 372.0
 LAST_WORDS = "open /etc/agent/v2.yaml: no such file or directory"
 REFUSAL = 'violates PodSecurity "restricted": allowPrivilegeEscalation != false'
-STEPS = {"kruise-ds/steps": "22,16,8,0"}
+STEPS = (
+    {"nodes": 2, "soak": "10m"},
+    {"nodes": 8, "soak": "30m", "approval": "Required"},
+    {"nodes": "100%"},
+)
 Opened = Callable[[], AbstractContextManager[Scene]]
 STATUS = ("status", NAME, "-n", NAMESPACE)
 WATCH = (*STATUS, "-w")
@@ -129,12 +133,12 @@ def settled(scene: Scene) -> None:
     scene.do(_filled(scene))
 
 
-def start_canary(scene: Scene, *, at: float = STARTED, partition: int = 22) -> None:
-    """Revision 7 comes, in steps; the first is for two nodes."""
+def start_canary(scene: Scene, *, at: float = STARTED, partition: int = 22, **fields: object) -> None:
+    """Revision 7 comes, at first to two nodes."""
     scene.go_to(at)
     scene.nodes.behave("*", PACE)
-    metadata = {"annotations": {**STEPS, "kubernetes.io/change-cause": "JIRA-412"}}
-    spec = {"template": template("1.9.0"), **rolling(partition=partition)}
+    metadata = {"annotations": {"kubernetes.io/change-cause": "JIRA-412"}}
+    spec = {"template": template("1.9.0"), **rolling(partition=partition, **fields)}
     scene.do(scene.edit({"metadata": metadata, "spec": spec}))
 
 
@@ -171,6 +175,35 @@ def held(scene: Scene) -> None:
     start_canary(scene, at=NOW - HOUR)
     scene.go_to(NOW - 18 * MINUTE - 164.0)
     scene.do(scene.edit({"spec": rolling(partition=16)}))
+    scene.go_to(NOW)
+
+
+def _in_steps(scene: Scene, at: float) -> None:
+    settled.play(scene)
+    start_canary(scene, at=at, partition=0, steps=STEPS)
+    scene.go_to(NOW)
+
+
+@story
+def soaking(scene: Scene) -> None:
+    """By `STEPS`: the second is reached, since 12 minutes."""
+    _in_steps(scene, NOW - 10 * MINUTE - 12 * MINUTE - 41.0 - 3 * 41.0)
+
+
+@story
+def awaiting_approval(scene: Scene) -> None:
+    """By `STEPS`: the second is to be approved, since 20 minutes."""
+    _in_steps(scene, NOW - HOUR)
+
+
+@story
+def aborted(scene: Scene) -> None:
+    """By `STEPS`: two nodes got revision 7, and on one of them it is not ready for longer than 2 minutes."""
+    settled.play(scene)
+    start_canary(
+        scene, at=NOW - 18 * MINUTE, partition=0, steps=STEPS, onFailure={"unavailableNodes": 1, "after": "2m"}
+    )
+    scene.nodes.behave("c-07", replace(PACE, ready=None))
     scene.go_to(NOW)
 
 

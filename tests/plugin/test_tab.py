@@ -86,12 +86,11 @@ def test_migrate_offers_the_kind_that_it_takes(migrating: Scene, words: tuple[st
 
 @pytest.fixture(scope="module")
 def stepping() -> Iterator[Scene]:
-    """`node-agent` has steps, of which two are left, and an init container; `log-shipper` has no steps."""
-    with few_nodes("log-shipper") as scene:
+    """`node-agent` has an init container."""
+    with few_nodes() as scene:
         made = template("1.8.0", certs=False)
         made["spec"]["initContainers"] = [INIT]
-        metadata = {"annotations": {"kruise-ds/steps": "3,2,50%,1,0"}}
-        scene.do(scene.edit({"metadata": metadata, "spec": {"template": made, **rolling(partition=2)}}))
+        scene.do(scene.edit({"spec": {"template": made, **rolling(partition=2)}}))
         scene.pass_time(60.0)
         yield scene
 
@@ -119,21 +118,6 @@ def test_set_image_offers_containers_after_the_name(
     assert tab(stepping, *words) == lines
 
 
-@pytest.mark.parametrize(
-    ("words", "lines"),
-    [
-        (("promote", "node-agent", *HOME, "--to", ""), ["1\tstep 4 of 5", "0\tstep 5 of 5", ":4"]),
-        ((*HOME, "promote", "--force", "ads/node-agent", "--to", "1"), ["1\tstep 4 of 5", ":4"]),
-        (("promote", "log-shipper", *HOME, "--to", ""), [":4"]),
-        (("promote", *HOME, "--to", ""), [":4"]),
-        (("promote", "nobody", *HOME, "--to", ""), [":4"]),
-    ],
-    ids=lambda given: " ".join(given) if isinstance(given, tuple) else "",
-)
-def test_promote_offers_the_steps_that_are_left(stepping: Scene, words: tuple[str, ...], lines: list[str]) -> None:
-    assert tab(stepping, *words) == lines
-
-
 def test_a_text_of_the_server_makes_no_line_of_its_own() -> None:
     with few_nodes() as scene:
         made = template("1.8.0", certs=False)
@@ -143,15 +127,7 @@ def test_a_text_of_the_server_makes_no_line_of_its_own() -> None:
         assert tab(scene, "set-image", *HOME, "node-agent", "") == ["agent=\ta:1 rm x [2J", ":6"]
 
 
-@pytest.mark.parametrize("steps", ["9,x", "1,2"])
-def test_steps_that_cannot_be_read_offer_nothing(steps: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with few_nodes() as scene:
-        scene.do(scene.edit({"metadata": {"annotations": {"kruise-ds/steps": steps}}}))
-        assert tab(scene, "promote", *HOME, "node-agent", "--to", "") == [":4"]
-    assert capsys.readouterr() == ("", "")
-
-
-REFUSED = [("migrate", ""), ("set-image", "node-agent", ""), ("promote", "node-agent", "--to", "")]
+REFUSED = [("migrate", ""), ("set-image", "node-agent", "")]
 
 
 @pytest.mark.parametrize("effect", [Answer(403, "Forbidden"), Answer(500), NoConnection(), Hang()], ids=str)

@@ -45,8 +45,7 @@ def moving(scene: Scene, /) -> None:
     few_nodes.play(scene)
     scene.nodes.behave("*", PACE)
     scene.nodes.behave("a-03", replace(PACE, ready=None))
-    metadata = {"annotations": {"kruise-ds/steps": "3,2,1,0"}}
-    scene.do(scene.edit({"metadata": metadata, "spec": {"template": template("1.9.0"), **rolling(partition=2)}}))
+    scene.do(scene.edit({"spec": {"template": template("1.9.0"), **rolling(partition=2)}}))
     scene.pass_time(100.0)
 
 

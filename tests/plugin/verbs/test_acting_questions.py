@@ -46,7 +46,7 @@ def test_it_goes_ahead(scene: Scene, words: tuple[str, ...], options: dict[str, 
 
 @pytest.mark.parametrize(
     "words",
-    [("restart",), ("rollback",), ("promote", "--full", "--force"), ("set-partition", "0")],
+    [("restart",), ("rollback",), ("promote", "--full")],
     ids=lambda words: words[0],
 )
 @pytest.mark.parametrize(

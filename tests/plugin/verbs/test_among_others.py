@@ -1,4 +1,4 @@
-"""`status -w`, `promote --wait` and `--wait` while others change the rollout at random for a minute: whatever they
+"""`status -w` and `--wait` while others change the rollout at random for a minute: whatever they
 end with, the controller's own record says so at that moment.
 """
 
@@ -113,7 +113,6 @@ def ended(words: tuple[str, ...], seed: int) -> End:
     ("words", "codes"),
     [
         (("status", NAME, "-w"), {0, 3, 4, 5}),
-        (("promote", NAME, "--wait"), {0, 3, 4, 6}),
         (("set-partition", NAME, "0", "--wait"), {0, 3, 4, 6}),
     ],
     ids=lambda one: one[0] if isinstance(one, tuple) else "",

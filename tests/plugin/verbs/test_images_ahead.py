@@ -213,16 +213,6 @@ def test_where_they_cannot_be_read_all_else_is_told(verb: str, said: str, does: 
     assert ran.err == f"note: cannot tell which images are pulled ahead: {told}\n"
 
 
-def test_they_keep_no_promote_waiting() -> None:
-    """Nor do they open or shut it: the gate says what it says without."""
-    with few_nodes() as scene:
-        scene.do(scene.edit({"spec": {"template": template("1.9.0"), **rolling(partition=3)}}))
-        scene.pass_time(600.0)
-        scene.door.link.faults.add(Rule(Hang(), resource=KIND))
-        ran = scene.run("promote", NAME, *HOME, "--to", "2", "-y")
-    assert ran.code == 0, ran.err
-
-
 @pytest.mark.parametrize(
     "words", [("diff", NAME), ("history", NAME), ("set-image", NAME, "agent=registry.example.com/agent:2.0.0")]
 )

@@ -35,11 +35,8 @@ VERBS: Mapping[str, tuple[str, ...]] = {
         ("set-partition", "9"),
         ("set-partition", "--update", "3"),
         ("set-partition", "--update", "75%"),
-        ("promote", "--force"),
-        ("promote", "--force", "--to", "25%"),
-        ("promote", "--force", "--to", "75%"),
-        ("promote", "--force", "--full", "-y"),
-        ("promote", "-y"),
+        ("promote",),
+        ("promote", "--full", "-y"),
         ("rollback", "-y"),
         ("restart", "-y"),
         ("set-image", f"agent={IMAGE}"),
@@ -60,10 +57,9 @@ MISSING: tuple[tuple[str, tuple[str, ...], Effect, bool], ...] = (
 
 @story
 def by_percent(scene: Scene, /) -> None:
-    """The second of four steps is under way, all of them percentages."""
+    """The partition is a percentage."""
     moving.play(scene)
-    metadata = {"annotations": {"kruise-ds/steps": "75%,50%,25%,0"}}
-    scene.do(scene.edit({"metadata": metadata, "spec": rolling(partition="50%")}))
+    scene.do(scene.edit({"spec": rolling(partition="50%")}))
     scene.pass_time(60.0)
 
 

@@ -104,6 +104,9 @@ def test_control_c_ends_a_forecast_at_once(monkeypatch: pytest.MonkeyPatch) -> N
     [
         scenes.settled,
         scenes.held,
+        scenes.soaking,
+        scenes.awaiting_approval,
+        scenes.aborted,
         scenes.paused,
         scenes.on_delete,
         scenes.first_deployment,
@@ -250,14 +253,6 @@ def test_the_exit_code_tells_whether_anything_would_change(tmp_path: Path) -> No
         assert plan(scene, "--max-unavailable", "5", "--exit-code").code == 0
         same = written(tmp_path, manifest("1.8.4"))
         assert scene.run("plan", "-f", same, "--exit-code").code == 0
-
-
-def test_steps_that_cannot_be_read_are_a_warning() -> None:
-    with held() as scene:
-        scene.do(scene.edit({"metadata": {"annotations": {"kruise-ds/steps": "soon"}}}))
-        found = document(scene)
-        assert found["later"] == []
-        assert [one["name"] for one in found["checks"]] == ["Steps"]
 
 
 def test_while_surging_pods_that_claim_a_host_port_are_not_promised() -> None:

@@ -16,7 +16,7 @@ from tests.plugin.verbs.test_rollback import selected
 
 SECONDS = 2.5
 """Until the write at the most."""
-VERBS = (("pause",), ("resume",), ("rollback", "-y", "--to-revision=1"), ("promote", "--force"))
+VERBS = (("pause",), ("resume",), ("rollback", "-y", "--to-revision=1"), ("promote", "--full", "-y"))
 NODES_HANG = Rule(Hang(), verb="list", resource="nodes")
 
 

@@ -128,17 +128,3 @@ def test_a_bad_value(scene: Scene, value: str) -> None:
         2, "", f'error: invalid partition "{value}": use a number (0 or more) or a percentage from 0% to 100%\n'
     )
     assert patches(scene) == []
-
-
-@pytest.mark.parametrize(("value", "new"), [("0", 24), ("4%", 24), ("4", 20), ("33%", 17)])
-def test_past_a_step_it_is_asked_for(value: str, new: int) -> None:
-    with held() as scene:
-        assert acted(scene, "set-partition", value).code == 6
-        ran = acted(scene, "set-partition", value, terminal=True, typed="n\n")
-        assert ran == Ran(
-            6,
-            "",
-            f"This leaves out the step 8: partition {value} ({new} of 24 new).\n"
-            "Continue? [y/N] nothing was changed\n",
-        )
-        assert patches(scene) == []

@@ -18,7 +18,7 @@ def test_the_function_of_each_verb_is_there(function: str) -> None:
     assert callable(runner.imported_function(function))
 
 
-@pytest.mark.parametrize("what", ["names", "natives", "namespaces", "contexts", "revisions", "containers", "steps"])
+@pytest.mark.parametrize("what", ["names", "natives", "namespaces", "contexts", "revisions", "containers"])
 def test_the_function_that_looks_up_each_sort_of_candidates_is_there(what: str) -> None:
     class Context:
         @staticmethod

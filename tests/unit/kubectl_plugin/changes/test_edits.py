@@ -20,7 +20,7 @@ from kubectl_plugin.changes.edit import (
     with_operations,
 )
 from kubectl_plugin.changes.images import set_images
-from kubectl_plugin.changes.partition import Goal, promote, set_partition
+from kubectl_plugin.changes.partition import set_partition
 from kubectl_plugin.changes.pausing import pause, restart, resume
 from kubectl_plugin.changes.rollback import RollbackWish, roll_back
 from kubectl_plugin.rollout.gitops import LAST_ACTION, LastAction, action, last_action
@@ -223,7 +223,6 @@ EDITS: dict[str, Callable[[Snapshot], Edit]] = {
     "pause": pause,
     "set-partition": lambda snapshot: set_partition(snapshot, 1),
     "raised": lambda snapshot: set_partition(snapshot, 3),
-    "promote": lambda snapshot: promote(snapshot, Goal(partition=1)),
     "restart": restart,
     "set-image": lambda snapshot: set_images(snapshot, {"*": "demo:v3"}, None),
     "resume": lambda snapshot: resume(seen(_document(paused=True), pods=PODS, **_rights(snapshot))),

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from controller.api.daemonset import DaemonSet, DaemonSetStatus, Phase
+from controller.api.daemonset import DaemonSet, DaemonSetStatus, Phase, RolloutStep
 from controller.api.objects import JSONObject
 from controller.api.pod import Pod
 from controller.planner.rollout_state import rollout_state
@@ -27,7 +27,6 @@ from tests.beds.worlds import (
     pod,
     revision,
     served,
-    taint,
     template,
     world,
 )
@@ -35,19 +34,13 @@ from tests.beds.worlds import (
 # further steps
 
 
-def steps(
-    text: str,
-    *,
-    pods: Any = None,
-    waves: int = 0,
-    never_ready: frozenset[tuple[str, str]] = frozenset(),
-    **rolling: Any,
-) -> list[str]:
-    """`"2: 5 4 | 3, 2"`: the partition, waves between bars, and after a comma the nodes that were not grouped."""
-    around = world(ds("v2", annotations={"kruise-ds/steps": text}, **rolling), nodes=6, pods=pods or everywhere(6))
-    found = later_steps(forecast(around, waves=waves, never_ready=never_ready), waves)
+def steps(*nodes: int, waves: int = 0, pods: Any = None, **settings: Any) -> list[str]:
+    """`"2/3: 4 3 | 2, 1"`: the step, its nodes, waves between bars, and after a comma the nodes not grouped."""
+    strategy = tuple(RolloutStep(nodes=one, approval="Required") for one in nodes)
+    around = world(ds("v2", rolling={"steps": strategy}, **settings), nodes=6, pods=pods or everywhere(6))
+    found = later_steps(forecast(around, waves=waves), waves)
     return [
-        f"{one.step}/{one.partition}: {' | '.join(map(_numbers, one.waves))}"
+        f"{one.step}/{one.nodes}: {' | '.join(map(_numbers, one.waves))}"
         + (f", {_numbers(one.rest)}" if one.rest else "")
         for one in found
     ]
@@ -58,42 +51,19 @@ def _numbers(nodes: tuple[str, ...]) -> str:
 
 
 @pytest.mark.parametrize(
-    ("text", "rolling", "told"),
+    ("nodes", "settings", "told"),
     [
-        ("5,3,0", {"partition": 5}, ["2/3: 4 | 3", "3/0: 2 | 1 | 0"]),
-        ("5,3,0", {"partition": 3, "max_unavailable": 2}, ["3/0: 2 1 | 0"]),
-        ("5,3,0", {"partition": 6, "max_unavailable": 9}, ["1/5: 5", "2/3: 4 3", "3/0: 2 1 0"]),
-        ("50%,0", {"partition": "50%", "max_surge": 3}, ["2/0: 2 1 0"]),
-        ("5,3,0", {"partition": 0}, []),
-        ("5,3,0", {"partition": 5, "paused": True}, []),
+        ((1, 3, 6), {}, ["2/3: 4 | 3", "3/6: 2 | 1 | 0"]),
+        ((1, 3, 6), {"max_unavailable": 2}, ["2/3: 4 3", "3/6: 2 1 | 0"]),
+        ((3, 6), {"max_surge": 3}, ["2/6: 2 1 0"]),
+        ((6,), {}, []),
+        ((1, 6), {"paused": True}, []),
+        ((1, 3, 6), {"waves": 2}, ["2/3: 4, 3", "3/6: , 2 1 0"]),
+        ((1, 3, 6), {"waves": 1}, ["2/3: , 4 3", "3/6: , 2 1 0"]),
     ],
 )
-def test_each_further_step_has_its_waves(text: str, rolling: dict[str, Any], told: list[str]) -> None:
-    assert steps(text, **rolling) == told
-
-
-def test_only_so_many_waves_are_grouped_in_all() -> None:
-    assert steps("5,3,0", partition=5, waves=2) == ["2/3: 4, 3", "3/0: , 2 1 0"]
-    assert steps("5,3,0", partition=5, waves=1) == ["2/3: , 4 3", "3/0: , 2 1 0"]
-
-
-def test_what_fails_now_is_mended_before_somebody_promotes() -> None:
-    pods = (*everywhere(5), pod("node-5", "v2", ready=None))
-    fails = frozenset({("node-5", "v2")})
-    assert steps("5,3,0", pods=pods, partition=5, max_unavailable=2, never_ready=fails) == [
-        "2/3: 4 3",
-        "3/0: 2 1 | 0",
-    ]
-
-
-def test_silent_nodes_are_in_no_later_wave() -> None:
-    fleet = [node("node-0"), node("node-1"), node("node-2", taint("node.kubernetes.io/unreachable", "NoExecute"))]
-    around = world(
-        ds("v2", partition=3, max_unavailable=3, annotations={"kruise-ds/steps": "0"}),
-        nodes=fleet,
-        pods=everywhere(3),
-    )
-    assert [one.waves for one in later_steps(forecast(around), 0)] == [(("node-1", "node-0"),)]
+def test_each_further_step_has_its_waves(nodes: tuple[int, ...], settings: dict[str, Any], told: list[str]) -> None:
+    assert steps(*nodes, **settings) == told
 
 
 @pytest.mark.parametrize("limit", [{"max_unavailable": 1}, {"max_unavailable": 4}, {"max_surge": 3}])
