@@ -23,6 +23,8 @@ class ExitCode(IntEnum):
     """Refused by a check, at the prompt, or because the object was changed concurrently."""
     DIFFERENT = 7
     """With --exit-code: something differs or would change."""
+    OVERRULED = 8
+    """The server stored another partition, pause or template than was asked for."""
     INTERRUPTED = 130
     UNREAD = 141
     """The reader of stdout, such as `head`, closed it early."""

@@ -12,6 +12,7 @@ from typing import Final, TypeAlias
 from msgspec.structs import replace
 
 from controller.api import patch
+from controller.api.daemonset import RollingUpdate
 from controller.api.formats import counted
 from controller.api.objects import JSONObject, value_at
 from controller.kube.errors import ApiError
@@ -40,6 +41,7 @@ from kubectl_plugin.rollout.snapshot import Snapshot
 from kubectl_plugin.rollout.status import status_at
 from kubectl_plugin.rollout.wait import unfinished_result
 from kubectl_plugin.terminal import Terminal, as_line, one_line
+from kubectl_plugin.wording import command
 
 ToldLater: TypeAlias = Callable[[Sequence[JSONObject]], Awaitable[Sequence[tuple[str, ...]]]]
 """Called after the writes with the written objects; returns the lines to print under each result."""
@@ -137,7 +139,13 @@ class ChangeWriter:
                 field_manager=self.acting.field_manager,
                 judge=change.judge,
             )
+        overruled, asked = _overruled(change, document)
+        if asked:
+            hints = () if dry_run else (command("status", change.snapshot.key),)
+            raise CommandError(overruled, hints=hints, exit_code=ExitCode.OVERRULED)
         self._print(change, document)
+        if overruled:
+            invocation.terminal.warn(overruled)
         if dry_run:
             return
         self.changed.append(reads.with_document(change.snapshot, document))
@@ -191,6 +199,32 @@ class ChangeWriter:
         else:
             terminal.say(f"{_printed_name(change)} {change.edit.result}{ending}")
             terminal.detail(*(f"  {printable(terminal, line)}" for line in change.edit.details))
+
+
+def _overruled(change: EditOfOne, document: JSONObject) -> tuple[str, bool]:
+    """What the server stored otherwise than it would be after the edit, and whether the edit asked for any of it.
+    A manifest is not compared: what is stored of it depends on who else manages the fields."""
+    if any(one.manifest for one in change.edit.applications):
+        return "", False
+    wanted, stored = (
+        reads.with_document(change.snapshot, one).daemonset
+        for one in (with_operations(change.snapshot.document, change.edit.operations), document)
+    )
+    rolling, other = wanted.rolling_update or RollingUpdate(), stored.rolling_update or RollingUpdate()
+    found: dict[str, str] = {}
+    if (was := rolling.partition or 0) != (now := other.partition or 0):
+        found["partition"] = f"partition {now}, not {was}"
+    if rolling.paused is not other.paused:
+        found["paused"] = "paused" if other.paused else "not paused"
+    if wanted.identity != stored.identity:
+        found["template"] = "another template"
+    if not found:
+        return "", False
+    touched = {part for one in change.edit.operations for part in path_segments(one)}
+    guide = gitops.guide_of(document)
+    by = f"{guide} drives it" if guide else "admission changed it"
+    said = f"{change.snapshot.key.name}: the server stored {' and '.join(found.values())}; {by}"
+    return said, not touched.isdisjoint(found)
 
 
 def does_write(acting: ActingOptions) -> bool:
