@@ -244,6 +244,8 @@ class DaemonSet(NamespacedObject):
     status_writers: StatusWriters = StatusWriters()
     created: float = 0.0
     """In seconds since 1970."""
+    rolled_back: str = ""
+    """The hash of the aborted revision whose template is replaced here by the stable one; see `failure.in_force`."""
 
     @property
     def rolling_update(self) -> RollingUpdate | None:

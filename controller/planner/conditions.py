@@ -115,7 +115,7 @@ def _sentence(explainer: Explainer, counts: Counts, standing: Standing, phase: P
         case Phase.HELD:
             parts = [have, _held_by(explainer, counts, standing)[1], lacking if unavailable else ""]
         case Phase.ABORTED:
-            parts = [_aborted(rollout), have, lacking if unavailable else ""]
+            parts = [_aborted(rollout, standing), have, lacking if unavailable else ""]
         case Phase.SOAKING | Phase.AWAITING_APPROVAL:
             parts = [have, walking(rollout, standing), lacking if unavailable else ""]
         case Phase.PAUSED:
@@ -143,8 +143,9 @@ def _sentence(explainer: Explainer, counts: Counts, standing: Standing, phase: P
     return joined(*parts, _left_out(rollout), _unadopted(rollout), staying_empty(rollout), holding(explainer))
 
 
-def _aborted(rollout: RolloutState) -> str:
-    return f"revision {rollout.revision.hash} was aborted: {rollout.abort}"
+def _aborted(rollout: RolloutState, standing: Standing) -> str:
+    back = f"nodes get revision {rollout.revision.hash} back" if standing.rolled_back else ""
+    return joined(f"revision {standing.aborted_revision} was aborted: {standing.aborted}", back)
 
 
 def walking(rollout: RolloutState, standing: Standing) -> str:
@@ -221,7 +222,7 @@ def _how_it_stands(
         case Phase.PAUSED:
             return "Unknown", WaitReason.PAUSED, "paused"
         case Phase.ABORTED:
-            return "False", WaitReason.ABORTED, _aborted(explainer.rollout)
+            return "False", WaitReason.ABORTED, _aborted(explainer.rollout, standing)
         case Phase.SOAKING:
             return "True", WaitReason.SOAKING, walking(explainer.rollout, standing)
         case Phase.AWAITING_APPROVAL:

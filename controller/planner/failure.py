@@ -6,15 +6,19 @@ The abort is recorded in the status, and lasts until there is another template o
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import inf
 
+from msgspec.structs import replace
+
 from controller.api import formats
-from controller.api.daemonset import DaemonSet, OnFailure, Rollout
+from controller.api.daemonset import DaemonSet, OnFailure, Rollout, rollout_of
 from controller.api.formats import counted, listed
 from controller.api.names import RETRY_ANNOTATION, SKIP_STEPS_ANNOTATION
 from controller.api.objects import Value, epoch
+from controller.api.revision import Revision
 from controller.planner.nodes import NodeInfo
+from controller.planner.revisions import stored_current
 
 DEFAULT_AFTER = 300.0
 """Seconds that an updated node may be without an available pod."""
@@ -71,6 +75,24 @@ def _named(node: NodeInfo) -> str:
     if pod is None:
         return node.name
     return f"pod {pod.name} on {node.name}" + (f" ({pod.problem})" if pod.problem is not None else "")
+
+
+def in_force(daemonset: DaemonSet, revisions: Sequence[Revision]) -> DaemonSet:
+    """The DaemonSet as it is carried out. While its revision is aborted and goes back, that is with the template of
+    the stable revision, everywhere: neither partition nor selector keeps an aborted one. The spec is not touched."""
+    rolling, record = daemonset.rolling_update, rollout_of(daemonset.status)
+    if rolling is None or rolling.on_failure is None or rolling.on_failure.action != "RollBack":
+        return daemonset
+    current = stored_current(daemonset, revisions)
+    stable = next((one for one in revisions if one.hash == record.stable_revision and not one.terminating), None)
+    if current is None or stable is None or not current.hash == record.aborted_revision != stable.hash:
+        return daemonset
+    retries = retry_of(daemonset, current.hash) not in (None, record.retried)
+    if retries or is_overridden(daemonset, current.hash):
+        return daemonset
+    strategy = replace(daemonset.spec.update_strategy, rolling_update=replace(rolling, partition=None, selector=None))
+    spec = replace(daemonset.spec, template=stable.template, update_strategy=strategy)
+    return replace(daemonset, spec=spec, identity=stable.identity, rolled_back=current.hash)
 
 
 def retry_of(daemonset: DaemonSet, revision: str) -> str | None:

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from controller.api.daemonset import Phase
+from controller.api.daemonset import Phase, rollout_of
 from controller.api.formats import listed
 from controller.api.names import INVALID_SPEC, SELECTING_ALL
 from controller.api.objects import Value
@@ -93,7 +93,7 @@ def plan(world: World) -> Plan:
         wakes.append(max(status.soaks_until, world.now) + _CLOCK_GRAIN)
     if status.fails_at < inf:
         wakes.append(max(status.fails_at, world.now) + _CLOCK_GRAIN)
-    if rollout.retries:
+    if rollout.retries or status.rollout.aborted_revision != rollout_of(daemonset.status).aborted_revision:
         wakes.append(world.now + _CLOCK_GRAIN)
     due = due_at(status.rollout, daemonset.progress_deadline)
     if status.rollout.phase == Phase.PROGRESSING and due > world.now:  # else it waits for unreachable nodes
@@ -183,6 +183,7 @@ def _surplus(rollout: RolloutState) -> Sequence[DeleteRevision]:
     in_use = {pod.hash for pod in rollout.world.pods}
     if daemonset.status is not None and (record := daemonset.status.rollout) is not None:
         kept = [one for one in (record.stable_revision, record.previous_stable_revision) if one is not None]
+        in_use |= {daemonset.rolled_back}
         in_use |= {*kept} if daemonset.spec.history_limit else {*kept[:1]}
     if rollout.holds_back:
         in_use |= {node.last for node in rollout.nodes if node.fit is Fit.RUN and node.last is not None}

@@ -47,6 +47,10 @@ class Standing(Value):
     """Unreachable nodes of the target that are not done and not waited for."""
     aborted: str = ""
     """Why the rollout is aborted; empty: it is not."""
+    aborted_revision: str = ""
+    """The hash of the aborted revision."""
+    rolled_back: bool = False
+    """Whether nodes that have the aborted revision get the stable one, which is the current one meanwhile."""
     retries: bool = False
     """Whether a person tries the aborted revision again."""
     retry_asked: str | None = None
@@ -134,7 +138,9 @@ def standing_of(rollout: RolloutState, *, observed: bool) -> Standing:
         updated=rollout.budget.desired - without,
         done=done,
         left_out=left,
-        aborted=rollout.abort,
+        aborted=(rollout_of(daemonset.status).aborted_message or "") if daemonset.rolled_back else rollout.abort,
+        aborted_revision=daemonset.rolled_back or rollout.revision.hash,
+        rolled_back=bool(daemonset.rolled_back),
         retries=rollout.retries,
         retry_asked=retry_of(daemonset, rollout.revision.hash),
         walk=rollout.walk and _judged(rollout, rollout.walk),
@@ -212,13 +218,11 @@ def advance(
             start_time=stamp,
             stable_revision=last.stable_revision,
             previous_stable_revision=last.previous_stable_revision,
-            retried=standing.retry_asked,
+            retried=last.retried if standing.rolled_back else standing.retry_asked,
         )
-        standing = replace(standing, aborted="")
-    elif standing.aborted:
-        last = replace(last, aborted_revision=revision_hash, aborted_message=truncated(standing.aborted))
-    else:
-        last = replace(last, aborted_revision=None, aborted_message=None)
+        standing = standing if standing.rolled_back else replace(standing, aborted="")
+    aborted = (standing.aborted_revision, truncated(standing.aborted)) if standing.aborted else (None, None)
+    last = replace(last, aborted_revision=aborted[0], aborted_message=aborted[1])
     awaits = bool(standing.awaited)
     done = standing.done + standing.left_out >= standing.target and not standing.leaving
     walk = standing.walk

@@ -151,7 +151,7 @@ class Caches:
 class Compiled:
     def __init__(self, daemonset: DaemonSet, placements: Mapping[str, Rules | None]) -> None:
         """`placements`: those of the previous generation, by revision uid."""
-        self.generation = daemonset.generation
+        self.generation, self.identity = daemonset.generation, daemonset.identity
         self.rules = compiled(daemonset)
         self.known_placements = placements
         self._renderers: dict[str, PodRenderer] = {}

@@ -14,6 +14,7 @@ from controller.api.objects import Key
 from controller.api.pod import Pod
 from controller.kube.errors import ApiError
 from controller.planner.actions import CreatePod, DeletePod, InDoubt, Unready, UpdateInPlace
+from controller.planner.failure import in_force
 from controller.planner.plan import Plan, plan
 from controller.planner.revisions import of_template
 from controller.planner.world import FormerPod, Predecessor, Unpulled, World
@@ -115,12 +116,13 @@ class Reconciler:
         daemonset, state, cached = this.daemonset, this.state, this.cached
         state.begin(daemonset, cached.reach)
         state.forget_gone(cached, this.moment, fresh=this.fresh)
+        _, status = state.status_writer.own.latest(daemonset)  # the cache may not show our last one yet
+        daemonset = in_force(replace(daemonset, status=status), cached.revisions)
         current = {one.hash for one in of_template(daemonset, cached.revisions)}
         state.ready_seen.look(cached.pods, current, this.now, this.moment)
         state.restarts_seen.look(cached.pods, this.moment)
         if daemonset.rolling_update is not None and daemonset.rolling_update.on_failure is not None:
             state.unready_seen.look(cached.pods, this.moment)
-        _, status = state.status_writer.own.latest(daemonset)
         state.soak.look(status, this.now, this.moment)
         world = world_of(
             daemonset, cached, state, this.now, this.moment, fresh=this.fresh, image_pulls=self._image_pulls
@@ -229,7 +231,7 @@ def world_of(
     deletes = [action for action in done if isinstance(action, DeletePod)]
     in_backoff = state.in_backoff(moment)
     return World(
-        daemonset=replace(daemonset, status=status),  # the cache may not show our last one yet
+        daemonset=replace(daemonset, status=status),
         rules=compiled.rules,
         nodes=cached.nodes,
         pods=_as_if_done(pods, done),

@@ -162,6 +162,8 @@ class DaemonSetState(msgspec.Struct):
     gates: FeatureGates = DEFAULT_GATES
     generation: int = -1
     compiled: Compiled | None = None
+    rolled_back: Compiled | None = None
+    """The same of the DaemonSet in force while an aborted revision goes back."""
     unknown_outcomes: dict[BackoffKey, UnknownOutcome] = msgspec.field(default_factory=dict)
     """Writes under way, and those to pods whose answer was lost."""
     status_writer: StatusWriter = msgspec.field(default_factory=StatusWriter)
@@ -200,6 +202,11 @@ class DaemonSetState(msgspec.Struct):
     """When the rollout was first found paused (seconds since 1970); 0 if it is not."""
 
     def compiled_for(self, daemonset: DaemonSet) -> Compiled:
+        if daemonset.rolled_back:
+            back = self.rolled_back
+            if back is None or (back.generation, back.identity) != (daemonset.generation, daemonset.identity):
+                back = self.rolled_back = Compiled(daemonset, {} if back is None else back.known_placements)
+            return back
         known = self.compiled
         if known is None or known.generation != daemonset.generation:
             placements = {} if known is None else known.known_placements  # they belong to revisions

@@ -72,7 +72,7 @@ def reason_of(survey: Survey) -> PhaseReason:
                 word, held = WaitReason.STEP, step_hold_words(kept)
             return PhaseReason(word=word, text="; ".join(filter(None, (held, staying_empty(rollout)))))
         case Phase.ABORTED:
-            return PhaseReason(word=WaitReason.ABORTED, text=survey.rollout.abort)
+            return PhaseReason(word=WaitReason.ABORTED, text=standing.aborted)
         case Phase.SOAKING | Phase.AWAITING_APPROVAL as phase:
             return PhaseReason(word=phase, text=walking(survey.rollout, standing))
         case Phase.DEGRADED:

@@ -72,6 +72,7 @@ ACCEPTED: tuple[Mapping[str, object], ...] = (
     {f"{ROLLING}.topology": {"key": "zone", "maxUnavailable": 2}},
     {f"{ROLLING}.unreachableNodes": {"leaveOut": "5%"}},
     {f"{ROLLING}.onFailure": {"unavailableNodes": "5%", "after": "5m", "restarts": 3, "action": "Pause"}},
+    {f"{ROLLING}.onFailure": {"restarts": 3, "action": "RollBack"}},
     {
         f"{ROLLING}.steps": [
             {"nodes": 1, "soak": "1h30m"},

@@ -57,12 +57,18 @@ class Walks(RuleBasedStateMachine):
     cluster: ToyCluster
 
     @initialize(
-        steps=STEPS, surge=st.booleans(), domains=st.sampled_from([None, 1]), leave_out=st.sampled_from([0, 1, 2])
+        steps=STEPS,
+        surge=st.booleans(),
+        domains=st.sampled_from([None, 1]),
+        leave_out=st.sampled_from([0, 1, 2]),
+        action=st.sampled_from(["Pause", "RollBack"]),
     )
-    def begin(self, steps: tuple[RolloutStep, ...], surge: bool, domains: int | None, leave_out: int) -> None:
+    def begin(
+        self, steps: tuple[RolloutStep, ...], surge: bool, domains: int | None, leave_out: int, action: str
+    ) -> None:
         self.rev, self.steps, self.said = 1, steps, dict[str, str]()
         self.more: dict[str, Any] = {"unreachable_nodes": UnreachableNodes(leave_out=leave_out)}
-        self.more["on_failure"] = OnFailure(unavailable_nodes=2, after="30s", restarts=3)
+        self.more["on_failure"] = OnFailure(unavailable_nodes=2, after="30s", restarts=3, action=action)
         if domains is not None:
             self.more["topology"] = Topology(key="zone", max_domains=domains, max_unavailable=2)
         self.limit: dict[str, Any] = {"max_surge": 3} if surge else {"max_unavailable": 3}
@@ -74,7 +80,7 @@ class Walks(RuleBasedStateMachine):
         self.reached: float | None = None
         """Since when the present step is reached, as the pods show it."""
         self.held: set[str] = set()
-        """The nodes that held the current revision when the spec was edited."""
+        """The nodes that held the current revision when the spec was edited or the status was lost."""
         self.a_template_is_applied(2)
 
     def node(self, name: str, *, lost: bool = False) -> Any:
@@ -96,7 +102,8 @@ class Walks(RuleBasedStateMachine):
     def a_pass(self) -> None:
         cluster, before, (revision, step) = self.cluster, self.cluster.world, self.step()
         self.soak.look(before.daemonset.status, before.now, self.moment)
-        cluster.world = before = replace(before, step_reached=self.soak.since(before.now, self.moment))
+        cluster.world = replace(before, step_reached=self.soak.since(before.now, self.moment))
+        before = cluster.in_force
         cluster.step()
         status = cluster.plan.status
         assert status is not None
@@ -144,6 +151,7 @@ class Walks(RuleBasedStateMachine):
     def the_status_is_lost(self) -> None:
         self.cluster.world = replace(self.cluster.world, daemonset=replace(self.cluster.world.daemonset, status=None))
         self.reached = None
+        self.remember_holders()
 
     # users
 
@@ -156,7 +164,6 @@ class Walks(RuleBasedStateMachine):
     def the_steps_are_edited(self, steps: tuple[RolloutStep, ...]) -> None:
         self.steps = steps
         self.edit()
-        self.reached = None
 
     @rule(step=st.integers(1, 4))
     def a_step_is_approved(self, step: int) -> None:
@@ -165,6 +172,9 @@ class Walks(RuleBasedStateMachine):
 
     def edit(self) -> None:
         self.cluster.edit(self.daemonset())
+        self.remember_holders()
+
+    def remember_holders(self) -> None:
         world = self.cluster.world
         current = current_revision(world)[0].hash
         self.held = updated(world) | {name for name in eligible(world) if last_hash(world, name) == current}
@@ -193,7 +203,6 @@ class Walks(RuleBasedStateMachine):
     def an_aborted_revision_is_tried_again(self, suffix: str) -> None:
         self.said = {"kruise-ds/retry": current_revision(self.cluster.world)[0].hash + suffix}
         self.edit()
-        self.reached = None
 
     @rule(name=NAMES)
     def a_pod_restarts(self, name: str) -> None:
@@ -227,7 +236,7 @@ class Walks(RuleBasedStateMachine):
         """Worked out from the pods alone after each move."""
         if not hasattr(self, "cluster"):
             return
-        world = self.cluster.world
+        world = self.cluster.in_force
         waited_for = eligible(world) - left_out(world)
         done, ill = set(), False
         for name in waited_for:
@@ -246,9 +255,22 @@ class Walks(RuleBasedStateMachine):
     @invariant()
     def no_more_nodes_hold_the_revision_than_the_step_allows(self) -> None:
         if hasattr(self, "cluster"):
-            world = self.cluster.world
+            world = self.cluster.in_force
             new = updated(world)
             assert new <= self.held or len(new) <= max(step_limit(world), len(self.held))
+
+    def teardown(self) -> None:
+        """Once all pods get ready and no node is lost, no node keeps an aborted revision that goes back."""
+        if not hasattr(self, "cluster"):
+            return
+        self.lost_nodes_are_back()
+        for _ in range(60):
+            self.a_pass()
+            self.pods_get_ready()
+            self.the_step_is_reached_or_not()
+        if aborted := self.cluster.in_force.daemonset.rolled_back:
+            kept = [one.name for one in self.cluster.world.pods if one.hash == aborted and not one.terminating]
+            assert not kept, f"{aborted} was to go back"
 
 
 TestWalks = Walks.TestCase

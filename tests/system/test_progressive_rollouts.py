@@ -199,3 +199,29 @@ async def test_another_template_ends_the_abort(bed: Bed) -> None:
     await bed.set_image(V1)
     await wave(bed, both(5, 4))
     assert "abortedRevision" not in await bed.phase("Healthy")
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+async def test_a_bad_revision_goes_back_by_itself_and_the_spec_is_not_touched(bed: Bed, restarts: bool) -> None:
+    bed.patience = 86_400.0
+    await deployed(bed, maxUnavailable=2, partition=1, onFailure={"unavailableNodes": 2, "action": "RollBack"})
+    await bed.idle(60)
+    bed.nodes.behave("*", UNREADY)
+    await bed.set_image(V2)
+    await wave(bed, both(5, 4))
+    spec = (await bed.daemonset())["spec"]
+    if restarts:
+        await bed.idle(150)
+        await bed.controller.stop()
+        bed.controller.start()
+    await wave(bed, both(5, 4))
+    await all_ready(bed)
+    await bed.idle()
+    assert await layout(bed) == "v1 v1 v1 v1 v1 v1"
+    found = await bed.daemonset()
+    assert found["spec"] == spec
+    assert found["status"]["rollout"]["phase"] == "Aborted"
+    assert f"get revision {found['status']['updateRevision']} back" in condition(found, "Stalled")["message"]
+    bed.journal.clear()
+    await bed.idle(3600)
+    assert [*bed.journal.deleted] == []

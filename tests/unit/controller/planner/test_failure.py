@@ -160,3 +160,107 @@ def test_a_clock_that_jumps_aborts_nothing() -> None:
 def test_a_bad_duration_is_named(after_: str) -> None:
     (problem,) = world(ds(rolling={"on_failure": OnFailure(restarts=1, after=after_)})).rules.problems
     assert problem.startswith(f"spec.updateStrategy.rollingUpdate.onFailure.after: '{after_}' is not a duration")
+
+
+# going back
+
+BACK = OnFailure(unavailable_nodes=2, after="5m", action="RollBack")
+
+
+def going_back(**how: Any) -> ToyCluster:
+    cluster = begun(careful(BACK, **how))
+    assert after(cluster, 301) == "Aborted"
+    return cluster
+
+
+def test_nodes_that_have_the_aborted_revision_get_the_stable_one_back() -> None:
+    cluster = going_back()
+    cluster.expect("renumber demo-v1 3", "-node-4 v2, -node-3 v2", "+node-3 v1, +node-4 v1", "")
+    cluster.ready()
+    cluster.expect("", "")
+    assert at(cluster)[0] == "Aborted"
+    assert set(cluster.revisions().values()) == {"v1"}
+    status = cluster.plan.status
+    assert status is not None
+    assert (status.revision_hash, status.rollout.aborted_revision) == ("v1", "v2")
+    assert status.rollout.stable_revision == "v1"
+    kind, reason, message = said(cluster.plan, "Stalled")
+    assert (kind, reason) == ("True", "RolloutAborted")
+    assert message.startswith("revision v2 was aborted: 2 updated nodes have no available pod")
+    assert "nodes get revision v1 back" in message
+
+
+def test_available_ones_go_back_within_the_limits() -> None:
+    cluster = begun(careful(BACK, max_unavailable=1, rolling={"steps": (RolloutStep(nodes=4), RolloutStep())}))
+    for _ in range(3):
+        cluster.ready()
+        cluster.settle()
+    fail(cluster, "node-4", "node-3", ready=False, ready_since=None)
+    assert after(cluster, 301) == "Aborted"
+    cluster.expect(
+        "renumber demo-v1 3", "-node-4 v2, -node-3 v2, -node-1 v2", "+node-1 v1, +node-3 v1, +node-4 v1", ""
+    )
+    cluster.ready()
+    cluster.expect("-node-2 v2")
+
+
+def test_neither_partition_nor_selector_keeps_the_aborted_revision() -> None:
+    cluster = going_back(partition=3)
+    cluster.settle()
+    cluster.ready()
+    cluster.settle()
+    assert set(cluster.revisions().values()) == {"v1"}
+
+
+def test_a_pause_and_an_unreachable_node_keep_it() -> None:
+    cluster = going_back()
+    cluster.edit(careful(BACK, paused=True))
+    cluster.settle()
+    assert cluster.revisions()["node-4"] == "v2"
+    cluster.set_nodes(node("node-4", UNREACHABLE))
+    cluster.edit(careful(BACK))
+    cluster.settle()
+    assert cluster.revisions()["node-4"] == "v2"
+    assert cluster.revisions()["node-3"] == "v1"
+
+
+def test_without_a_stable_revision_it_is_a_pause() -> None:
+    cluster = begun(careful(BACK))
+    status = cluster.world.daemonset.status
+    assert status is not None
+    assert status.rollout is not None
+    lost = replace(status, rollout=replace(status.rollout, stable_revision=None))
+    cluster.world = replace(cluster.world, daemonset=replace(cluster.world.daemonset, status=lost))
+    assert after(cluster, 301) == "Aborted"
+    cluster.expect("")
+    assert cluster.revisions()["node-4"] == "v2"
+
+
+def test_a_restart_changes_nothing_of_the_way_back() -> None:
+    cluster = going_back()
+    cluster.expect("renumber demo-v1 3", "-node-4 v2, -node-3 v2")
+    cluster.world = replace(cluster.world, predecessors={}, verdicts=cluster.world.verdicts)
+    cluster.expect("+node-3 v1, +node-4 v1", "")
+
+
+@pytest.mark.parametrize("annotation", ["kruise-ds/retry", "kruise-ds/skip-steps"])
+def test_a_person_can_bring_it_to_the_nodes_again(annotation: str) -> None:
+    cluster = going_back()
+    cluster.settle()
+    cluster.ready()
+    cluster.settle()
+    cluster.edit(careful(BACK, said={annotation: "v2"}))
+    cluster.step()
+    cluster.settle()
+    cluster.ready()
+    assert at(cluster)[0] in ("Progressing", "Healthy")
+    assert cluster.revisions()["node-4"] == "v2"
+
+
+def test_the_next_template_is_rolled_out_as_ever() -> None:
+    cluster = going_back()
+    cluster.settle()
+    cluster.ready()
+    cluster.edit(careful(BACK, rev="v3"))
+    cluster.expect("-node-4 v1, -node-3 v1")
+    assert at(cluster)[0] == "Progressing"
