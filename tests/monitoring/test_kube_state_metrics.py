@@ -31,7 +31,7 @@ from tests.unit.controller.planner.written import IN_PHASE
 pytestmark = pytest.mark.real
 
 SPACE = "kube-state-metrics"
-SERIES = 30
+SERIES = 31
 SHOWN: dict[Phase, DaemonSetStatus | None] = {
     phase: of.daemonset.status for phase, of in IN_PHASE.items() if phase is not Phase.TERMINATING
 }
