@@ -50,7 +50,9 @@ def failure_of(
     late, due = list[str](), list[float]()
     for node in nodes:
         pod = node.current
-        if pod is None or node.unreachable or node.name in excused or node.is_going:
+        if pod is None or (pod.ready and not pod.restarts):
+            continue
+        if node.unreachable or node.name in excused or node.is_going:
             continue
         restarts = 0 if pod.updated_in_place or pod.created < began else pod.restarts
         if asked.restarts is not None and restarts >= asked.restarts:

@@ -25,17 +25,18 @@ class Domains:
     ) -> None:
         """`sizes`: the number of eligible nodes of each domain; nodes without the label are one domain, None.
         `by_update`: the nodes that are short because of the update."""
-        self._topology, self._sizes = topology, sizes
+        asked = topology.max_unavailable
+        self._topology = topology
+        self._most = {
+            domain: inf if asked is None else formats.scaled(asked, size, round_up=True)
+            for domain, size in sizes.items()
+        }
+        """The number of nodes that may be short at once in each domain; no limit where its nodes are not known."""
         self.short = Counter(map(self.domain, short))
         self.open = frozenset(map(self.domain, by_update))
 
     def domain(self, node: NodeInfo) -> str | None:
         return node.object.labels.get(self._topology.key) if node.object is not None else None
-
-    def most(self, domain: str | None) -> float:
-        """The number of nodes that may be short there at once."""
-        asked = self._topology.max_unavailable
-        return inf if asked is None else formats.scaled(asked, self._sizes.get(domain, 0), round_up=True)
 
     def admitted(
         self, young: Sequence[NodeInfo], young_room: float, available: Sequence[NodeInfo], room: float
@@ -50,13 +51,13 @@ class Domains:
         self, candidates: Sequence[NodeInfo], room: float, short: Counter[str | None], opened: set[str | None]
     ) -> list[NodeInfo]:
         """Adds to `opened` the domains that are touched now."""
-        used, taken = short.copy(), list[NodeInfo]()
+        key, most, used, taken = self._topology.key, self._most, short.copy(), list[NodeInfo]()
         most_open = inf if self._topology.max_domains is None else self._topology.max_domains
         for node in candidates:
             if len(taken) >= room:
                 break
-            domain = self.domain(node)
-            if used[domain] < self.most(domain) and (domain in opened or len(opened) < most_open):
+            domain = node.object.labels.get(key) if node.object is not None else None
+            if used[domain] < most.get(domain, inf) and (domain in opened or len(opened) < most_open):
                 opened.add(domain)
                 used[domain] += 1
                 taken.append(node)
@@ -66,4 +67,4 @@ class Domains:
         """Whether the node's domain would have room without these short nodes, and has none now."""
         domain = self.domain(node)
         held = sum(self.domain(other) == domain for other in others)
-        return self.short[domain] - held < self.most(domain) <= self.short[domain]
+        return self.short[domain] - held < self._most.get(domain, inf) <= self.short[domain]
