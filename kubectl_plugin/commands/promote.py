@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from controller.api.daemonset import rollout_of
-from controller.api.formats import seconds
+from controller.api.formats import counted, seconds
 from controller.api.names import APPROVE_ANNOTATION, SKIP_STEPS_ANNOTATION
 from controller.api.objects import epoch
 from kubectl_plugin.changes.edit import ROLLING, Draft, Edit, rollout_after, settings_of
@@ -48,7 +48,7 @@ def approval(snapshot: Snapshot) -> Edit:
     reached = epoch(record.step_reached_time)
     if reached is None:
         raise CommandError(
-            f"{at} of {snapshot.key.name} is not finished: {record.done} of {record.target} nodes updated",
+            f"{at} of {snapshot.key.name} is not finished: {counted(record.done, 'node', of=record.target)} updated",
             hints=(command("status", snapshot.key, "--watch", to="to see when it is"),),
             exit_code=ExitCode.REFUSED,
         )

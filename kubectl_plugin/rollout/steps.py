@@ -7,7 +7,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from controller.api.daemonset import Phase
-from controller.api.formats import IntOrPercent, seconds
+from controller.api.formats import IntOrPercent, counted, seconds
 from controller.api.objects import Value, epoch
 from controller.planner.rollout_state import rollout_state
 from kubectl_plugin.rollout.survey import Survey, world_of
@@ -67,7 +67,7 @@ def step_words(steps: Steps, done: int, target: int, *, only_ascii: bool) -> str
         elif number > steps.index:
             told.append(str(step.nodes))
         elif steps.reached_at is None:
-            told.append(f"{step.nodes} {here} {done} of {target} nodes")
+            told.append(f"{step.nodes} {here} {counted(done, 'node', of=target)}")
         elif steps.awaits_approval:
             told.append(f"{step.nodes} {here} to be approved")
         else:

@@ -37,6 +37,7 @@ VERBS: Mapping[str, tuple[str, ...]] = {
         ("set-partition", "--update", "75%"),
         ("promote",),
         ("promote", "--full", "-y"),
+        ("retry",),
         ("rollback", "-y"),
         ("restart", "-y"),
         ("set-image", f"agent={IMAGE}"),
