@@ -197,12 +197,11 @@ def awaiting_approval(scene: Scene) -> None:
 
 
 @story
-def aborted(scene: Scene) -> None:
-    """By `STEPS`: two nodes got revision 7, and on one of them it is not ready for longer than 2 minutes."""
+def aborted(scene: Scene, /, action: str = "Pause") -> None:
+    """By `STEPS`: two nodes got revision 7, and on one of them it was not ready for longer than 2 minutes."""
     settled.play(scene)
-    start_canary(
-        scene, at=NOW - 18 * MINUTE, partition=0, steps=STEPS, onFailure={"unavailableNodes": 1, "after": "2m"}
-    )
+    on_failure = {"unavailableNodes": 1, "after": "2m", "action": action}
+    start_canary(scene, at=NOW - 18 * MINUTE, partition=0, steps=STEPS, onFailure=on_failure)
     scene.nodes.behave("c-07", replace(PACE, ready=None))
     scene.go_to(NOW)
 

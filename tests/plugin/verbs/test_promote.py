@@ -197,8 +197,19 @@ def test_an_aborted_rollout_is_tried_again_and_each_time_anew() -> None:
         assert updated(scene) == 8
 
 
-def test_full_goes_on_in_spite_of_an_abort() -> None:
-    with aborted() as scene:
+def test_what_was_rolled_back_is_tried_again() -> None:
+    with aborted("RollBack") as scene:
+        revision = stored(scene)["status"]["rollout"]["abortedRevision"]
+        assert live_hash(scene) != revision
+        scene.nodes.behave("c-07", PACE)
+        assert acted(scene, "retry", "--wait", "--timeout", "1h").code == 5
+        assert annotation(scene, "kruise-ds/retry") == revision == live_hash(scene)
+        assert updated(scene) == 8
+
+
+@pytest.mark.parametrize("action", ["Pause", "RollBack"])
+def test_full_goes_on_in_spite_of_an_abort(action: str) -> None:
+    with aborted(action) as scene:
         assert promote(scene, "--full", "-y").code == 0
         scene.pass_time(1200.0)
         assert updated(scene) > 2
