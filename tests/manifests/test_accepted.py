@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -9,13 +10,15 @@ import pytest
 import yaml
 
 from controller.api.objects import JSON, JSONObject
-from tests.beds.manifests import SAMPLES
+from tests.beds.manifests import MANIFESTS, SAMPLES
 from tests.manifests.conftest import Store
 from tests.manifests.objects import POD, ROLLING, container, daemonset
 from tests.manifests.server import JSON_PATCH, MERGE_PATCH, Server, daemonsets
 
 pytestmark = pytest.mark.real
 
+MANUAL = MANIFESTS.parent / "docs" / "progressive-rollouts.md"
+RECIPES = re.findall(r"```yaml\n(updateStrategy:.*?)```", MANUAL.read_text(), re.DOTALL)[-3:]
 HOOK = "spec.lifecycle.preDelete"
 PORT: JSON = [container(ports=[{"containerPort": 53, "hostPort": 53}])]
 SELECTOR: JSON = {"matchLabels": {}, "matchExpressions": [{"key": "a.io/b", "operator": "Exists"}]}
@@ -87,6 +90,11 @@ ACCEPTED: tuple[Mapping[str, object], ...] = (
 @pytest.mark.parametrize("changes", ACCEPTED, ids=str)
 def test_the_server_accepts(server: Server, changes: Mapping[str, object]) -> None:
     server.try_out(daemonset(changes)).accepted()
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=["log agent", "network", "GPU driver"])
+def test_the_server_accepts_the_recipes_of_the_manual(server: Server, recipe: str) -> None:
+    server.try_out(daemonset({"spec.updateStrategy": yaml.safe_load(recipe)["updateStrategy"]})).accepted()
 
 
 @pytest.mark.parametrize(
