@@ -81,7 +81,7 @@ def phase_of(standing: Standing) -> Phase:
         return Phase.PENDING
     if standing.outdated and standing.on_delete:
         return Phase.MANUAL
-    if standing.aborted:
+    if standing.aborted and not standing.on_delete:
         return Phase.ABORTED
     walk = standing.walk
     if standing.paused and (standing.outdated or standing.leaving or (walk is not None and not walk.is_complete)):
@@ -220,7 +220,7 @@ def advance(
             previous_stable_revision=last.previous_stable_revision,
             retried=last.retried if standing.rolled_back else standing.retry_asked,
         )
-        standing = standing if standing.rolled_back else replace(standing, aborted="")
+        standing = replace(standing, aborted="") if standing.retries else standing
     aborted = (standing.aborted_revision, truncated(standing.aborted)) if standing.aborted else (None, None)
     last = replace(last, aborted_revision=aborted[0], aborted_message=aborted[1])
     awaits = bool(standing.awaited)

@@ -104,9 +104,15 @@ class RolloutState(Value, dict=True, gc=True):
             return None
         if status is None or status.update_revision != current or self.retries:
             record = Rollout()
-        nodes = sum(node.selected for node in self.eligible)
-        reached = self.world.step_reached
-        return walk_of(daemonset, record, current, nodes=nodes, now=self.world.now, reached=reached)
+        return walk_of(
+            daemonset,
+            record,
+            current,
+            nodes=sum(node.selected or node.had_current for node in self.eligible),
+            now=self.world.now,
+            reached=self.world.step_reached,
+            edited=status is None or status.observed_generation != daemonset.generation,
+        )
 
     @cached_property
     def failure(self) -> Failure:
@@ -132,7 +138,7 @@ class RolloutState(Value, dict=True, gc=True):
     def abort(self) -> str:
         """Why the rollout is aborted; empty: it is not."""
         daemonset, current, record = self.world.daemonset, self.revision.hash, rollout_of(self.world.daemonset.status)
-        if self.rolling_update is None or is_overridden(daemonset, current):
+        if is_overridden(daemonset, current):
             return ""
         return (record.aborted_message or "") if record.aborted_revision == current else self.failure.why
 
@@ -147,7 +153,7 @@ class RolloutState(Value, dict=True, gc=True):
     @property
     def stopped(self) -> bool:
         """Whether no node newly gets the current revision: paused, or aborted."""
-        return bool((self.rolling_update is not None and self.rolling_update.paused) or self.abort)
+        return self.rolling_update is not None and bool(self.rolling_update.paused or self.abort)
 
     @property
     def is_limited_by_step(self) -> bool:

@@ -42,7 +42,7 @@ class Walk(Value):
     @property
     def due(self) -> float:
         """When the soak ends."""
-        return (self.since or self.now) + self.soak
+        return (self.since or self.now) + self.soak if self.soak else self.now
 
     @property
     def is_reached(self) -> bool:
@@ -80,18 +80,26 @@ class Walk(Value):
 
 
 def walk_of(
-    daemonset: DaemonSet, record: Rollout, revision: str, *, nodes: int, now: float, reached: float | None
+    daemonset: DaemonSet,
+    record: Rollout,
+    revision: str,
+    *,
+    nodes: int,
+    now: float,
+    reached: float | None,
+    edited: bool,
 ) -> Walk:
-    """The walk of the rollout of this revision, of which `record` is the record; see `applies`. `nodes`: those that
-    the selector allows; `reached`: the time of `record` by a clock that does not jump; None: as recorded. While it
-    soaks, a step allows no more nodes than when it was reached: a cluster that grows begins no soak anew."""
+    """The walk of the rollout of this revision, of which `record` is the record; see `applies`. `nodes`: those of
+    which a step takes a percentage; `reached`: the time of `record` by a clock that does not jump; None: as recorded.
+    While it soaks, a step allows no more nodes than when it was reached, as a cluster that grows begins no soak anew;
+    unless the spec was `edited` since."""
     steps = _steps(daemonset)
     number = min(max(record.step or 1, 1), len(steps))
     step = steps[number - 1]
     allowed = max(formats.scaled(one.nodes, nodes, round_up=True) for one in steps[:number])
     finished = number == len(steps) and record.completion_time is not None
     stamp = record.step_reached_time if number == record.step else None
-    if stamp is not None and not finished and allowed < nodes:
+    if stamp is not None and not finished and not edited and allowed < nodes:
         allowed = min(allowed, max(record.target, 1))
     approved = daemonset.annotations.get(APPROVE_ANNOTATION) == f"{revision}/{number}"
     return Walk(

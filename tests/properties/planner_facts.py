@@ -139,7 +139,8 @@ def step_limit(world: World) -> int:
         return len(eligible(world))
     begun = status is not None and status.update_revision == current.hash
     step = min((record.step or 1) if begun else 1, len(steps))
-    chosen = [one for one in world.nodes if one.name in eligible(world) and world.rules.selects(one)]
+    having = updated(world) | {name for name in eligible(world) if last_hash(world, name) == current.hash}
+    chosen = having | {one.name for one in world.nodes if one.name in eligible(world) and world.rules.selects(one)}
     return max(scaled(one.nodes, len(chosen), round_up=True) for one in steps[:step])
 
 

@@ -224,6 +224,39 @@ def test_a_pause_and_an_unreachable_node_keep_it() -> None:
     assert cluster.revisions()["node-3"] == "v1"
 
 
+@pytest.mark.parametrize("on_failure", [OnFailure(unavailable_nodes=2), None], ids=["Pause", "without onFailure"])
+def test_an_edit_that_ends_the_way_back_ends_no_abort(on_failure: OnFailure | None) -> None:
+    cluster = going_back()
+    cluster.expect("renumber demo-v1 3", "-node-4 v2, -node-3 v2", "+node-3 v1, +node-4 v1", "")
+    cluster.ready()
+    cluster.expect("")
+    cluster.edit(careful(rolling={"on_failure": on_failure}))
+    cluster.expect("", "")
+    cluster.set_nodes(node("node-5"))
+    cluster.lose("node-0-v1")
+    cluster.expect("+node-0 v1, +node-5 v1", "")
+    assert at(cluster)[0] == "Aborted"
+    cluster.ready()
+    cluster.edit(careful(rolling={"on_failure": on_failure}, said={"kruise-ds/retry": "v2"}))
+    cluster.expect("", "-node-5 v1, -node-4 v1")
+
+
+@pytest.mark.parametrize("action", ["Pause", "RollBack"])
+def test_neither_does_on_delete_for_a_while(action: str) -> None:
+    asked = replace(BACK, action=action)
+    cluster = begun(careful(asked))
+    assert after(cluster, 301) == "Aborted"
+    cluster.edit(careful(asked, on_delete=True))
+    cluster.ready()
+    cluster.expect("", "")
+    assert at(cluster)[0] == "Manual"
+    assert said(cluster.plan, "Stalled")[0] == "False"
+    cluster.edit(careful(asked))
+    cluster.settle()
+    assert at(cluster)[0] == "Aborted"
+    assert "v2" not in [cluster.revisions()[f"node-{n}"] for n in range(3)]
+
+
 def test_without_a_stable_revision_it_is_a_pause() -> None:
     cluster = begun(careful(BACK))
     status = cluster.world.daemonset.status

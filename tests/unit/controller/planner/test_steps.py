@@ -225,6 +225,43 @@ def test_a_cluster_that_grows_begins_no_soak_anew() -> None:
     assert at(cluster) == ("Soaking", 1, 2)
 
 
+@pytest.mark.parametrize(
+    "before", [{"nodes": 2}, {"nodes": 3, "partition": 2}, {"nodes": 3, "selector": {"pool": "a"}}]
+)
+def test_an_edit_by_which_the_step_allows_more_nodes_holds_at_once_and_begins_the_soak_anew(
+    before: dict[str, Any],
+) -> None:
+    nodes = [node(f"node-{n}", labels={"pool": "a"} if n > 1 else {}) for n in range(4)]
+    step, how = RolloutStep(nodes=before.pop("nodes"), soak="1m"), before
+    cluster = begun(stepped(steps=(step, RolloutStep()), **how), nodes=nodes)
+    one_step_on(cluster, "-node-3 v1, -node-2 v1", "+node-2 v2, +node-3 v2")
+    cluster.pass_time(61)
+    cluster.edit(stepped(steps=(RolloutStep(nodes=3, soak="1m"), RolloutStep())))
+    one_step_on(cluster, "-node-1 v1", "+node-1 v2")
+    cluster.pass_time(58)
+    cluster.expect("", "")
+    assert at(cluster) == ("Soaking", 1, 2)
+
+
+def test_nodes_that_have_the_revision_take_no_place_of_those_that_another_selector_allows() -> None:
+    nodes = [node(f"node-{n}", labels={"pool": "ab"[n % 2]}) for n in range(4)]
+    cluster = begun(stepped(steps=(RolloutStep(),), selector={"pool": "b"}), nodes=nodes)
+    one_step_on(cluster, "-node-3 v1, -node-1 v1", "+node-1 v2, +node-3 v2")
+    cluster.edit(stepped(steps=(RolloutStep(),), selector={"pool": "a"}))
+    cluster.expect("-node-2 v1, -node-0 v1")
+
+
+def test_a_step_without_a_soak_is_over_at_once() -> None:
+    cluster = begun(stepped(steps=(RolloutStep(nodes=1), RolloutStep(nodes=2, soak="0s"), RolloutStep())))
+    cluster.pass_time(0.5)
+    cluster.expect("-node-3 v1", "+node-3 v2", "")
+    cluster.ready()
+    cluster.expect("")
+    assert at(cluster) == ("Progressing", 2, 3)
+    assert cluster.plan.wake_at is not None
+    assert cluster.plan.wake_at - cluster.world.now < 0.1
+
+
 def test_a_canary_that_leaves_the_cluster_is_replaced_before_the_soak_goes_on() -> None:
     cluster = begun()
     one_step_on(cluster, "-node-3 v1", "+node-3 v2")
