@@ -153,16 +153,21 @@ def standing_of(rollout: RolloutState, *, observed: bool) -> Standing:
 
 
 def _judged(rollout: RolloutState, walk: Walk) -> Walk:
-    done, reachable, unavailable, latest = 0, 0, False, 0.0
+    """Of an unreachable node nothing is known. One that is left out counts as done, but not alone."""
+    done, aside, reachable, unavailable, latest = 0, 0, 0, False, 0.0
     seen, left_out = rollout.world.ready_seen, rollout.left_out
     for node in rollout.eligible:
-        pod, alone = node.current, node.current is not None and node.current_available and node.old is None
+        pod, alone = node.current, node.current_available and node.old is None and not node.unreachable
         done += alone
-        reachable += alone or (node.selected and node.name not in left_out)
-        unavailable = unavailable or not (pod is None or alone or node.name in left_out)
+        if node.name in left_out:
+            aside += pod is not None
+            continue
+        reachable += alone or node.selected
+        unavailable = unavailable or not (pod is None or alone)
         if alone and pod is not None and pod.ready_since is not None:
             latest = max(latest, min(pod.ready_since, seen.get(pod.uid, pod.ready_since)))
-    return walk.judged(done=done, reachable=reachable, unavailable=unavailable, latest=latest)
+    done = done + aside if done else 0
+    return walk.judged(done=done, reachable=reachable + aside, unavailable=unavailable, latest=latest)
 
 
 def _awaited_nodes(rollout: RolloutState) -> list[str]:

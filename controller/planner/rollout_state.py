@@ -213,15 +213,18 @@ class RolloutState(Value, dict=True, gc=True):
     @cached_property
     def unavailable_before(self) -> frozenset[str]:
         """The nodes of `Rollout.unavailable_before`: they are short for another reason than the update. A node joins
-        while its old pod, of the stable revision, is not Ready and nothing is done to it."""
+        while its old pod, of the stable revision, is not Ready and nothing is done to it. Where none is recorded, the
+        oldest one counts as stable: an earlier update may have brought any other."""
         rolling, record = self.rolling_update, rollout_of(self.world.daemonset.status)
         if rolling is None or (rolling.topology is None and rolling.on_failure is None):
             return frozenset()
         known, stable = frozenset(record.unavailable_before or ()), record.stable_revision
+        if stable is None and self.older:
+            stable = self.older[-1].hash
         return frozenset(
             node.name
             for node in self._lacking
-            if node.name in known or (node.is_ill and node.old is not None and stable in (None, node.old.hash))
+            if node.name in known or (node.is_ill and node.old is not None and node.old.hash == stable)
         )
 
     @cached_property

@@ -66,8 +66,9 @@ class Walk(Value):
 
     def judged(self, *, done: int, reachable: int, unavailable: bool, latest: float) -> Walk:
         """The walk with the step reached or not. `done`: nodes with an available pod of the current revision and no
-        other; `reachable`: nodes that could be; `unavailable`: whether one has such a pod that is not available;
-        `latest`: when the last of them became ready, which begins the soak anew also where no pass saw it."""
+        other, or left out with such a pod; `reachable`: nodes that could be; `unavailable`: whether one that is not
+        left out has such a pod that is not available; `latest`: when the last of them became ready, which begins the
+        soak anew also where no pass saw it."""
         if self.finished:
             return self
         needed, recorded = min(self.allowed, reachable), epoch(self.reached_time)

@@ -282,6 +282,31 @@ def test_an_unreachable_node_that_is_left_out_is_no_canary() -> None:
     cluster.expect("-node-2 v1")
 
 
+@pytest.mark.parametrize(("leave_out", "phase"), [(1, "Soaking"), (0, "Progressing")], ids=["left out", "waited for"])
+@pytest.mark.parametrize("ready", [True, False])
+def test_a_step_waits_for_no_canary_that_is_left_out(leave_out: int, phase: str, ready: bool) -> None:
+    lost = taint("node.kubernetes.io/unreachable", "NoExecute")
+    leaving = {"unreachable_nodes": UnreachableNodes(leave_out=leave_out)} if leave_out else {}
+    cluster = begun(stepped(steps=(RolloutStep(nodes=2, soak="1m"), RolloutStep()), rolling=leaving))
+    one_step_on(cluster, "-node-3 v1, -node-2 v1", "+node-2 v2, +node-3 v2")
+    cluster.set_nodes(node("node-3", lost))
+    if not ready:
+        cluster.change_where(lambda one: one.node == "node-3", ready=False, ready_since=None)
+    cluster.expect("", "")
+    assert at(cluster) == (phase, 1, 2)
+
+
+def test_a_step_is_not_over_while_all_its_canaries_are_left_out() -> None:
+    lost = taint("node.kubernetes.io/unreachable", "NoExecute")
+    cluster = begun(stepped(rolling={"unreachable_nodes": UnreachableNodes(leave_out=1)}))
+    one_step_on(cluster, "-node-3 v1", "+node-3 v2")
+    cluster.set_nodes(node("node-3", lost))
+    cluster.expect("")
+    cluster.pass_time(300)
+    cluster.expect("", "")
+    assert at(cluster) == ("Progressing", 1, 3)
+
+
 def test_the_status_does_not_change_merely_because_time_passes() -> None:
     cluster = soaking()
     cluster.expect("")

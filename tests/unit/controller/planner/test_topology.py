@@ -82,9 +82,12 @@ def test_a_node_that_was_ill_before_its_update_blocks_no_other_domain() -> None:
     assert restarted.plan.status.rollout.unavailable_before is None
 
 
-def test_what_an_earlier_update_broke_is_healed_before_the_next_domain_opens() -> None:
+@pytest.mark.parametrize("lost", [False, True], ids=["with its status", "without its status"])
+def test_what_an_earlier_update_broke_is_healed_before_the_next_domain_opens(lost: bool) -> None:
     cluster = ToyCluster(zoned(domains=1, most=2))
     cluster.expect("-c1 v1", "+c1 v2", "")
+    if lost:
+        cluster.world = replace(cluster.world, daemonset=replace(cluster.world.daemonset, status=None))
     again = ds("v3", max_unavailable="100%", rolling={"topology": Topology(key="zone", max_domains=1)})
     cluster.edit(again)
     cluster.expect("-c1 v2", "+c1 v3", "")
