@@ -16,11 +16,14 @@ from controller.api.objects import JSON, JSONObject, Value, fields_of, is_same, 
 from controller.api.revision import Revision
 from controller.planner.blocker_texts import Blocker
 from controller.planner.node_fit import Placement
+from controller.planner.progress import standing_of
 from controller.planner.rollout_state import RolloutState, rollout_state
+from controller.planner.validation import problems
 from kubectl_plugin.errors import CommandError, ExitCode
 from kubectl_plugin.rollout.gitops import LAST_ACTION, PAUSE, LastAction, last_action, noted_pause
 from kubectl_plugin.rollout.in_place import Moves, planned_moves, unasked_words, ways_of
 from kubectl_plugin.rollout.snapshot import CHANGE_CAUSE, Snapshot
+from kubectl_plugin.rollout.steps import at_step
 from kubectl_plugin.rollout.survey import world_of
 from kubectl_plugin.wording import between, command
 
@@ -189,15 +192,20 @@ def _new_template(change: tuple[JSONObject, ...]) -> str:
 
 
 def rollout_after(snapshot: Snapshot, operations: tuple[JSONObject, ...] = ()) -> RolloutState | None:
-    """The rollout once `operations` are written. None if pods are unreadable, if nodes are unreadable although
-    placement depends on them, or if the planner rejects the spec."""
+    """The rollout once `operations` are written, at the next step if that begins then. None if pods are unreadable,
+    if nodes are unreadable although placement depends on them, or if the planner rejects the spec."""
     if not snapshot.pods_readable:
         return None
     try:
         after = project(msgspec.convert(with_operations(snapshot.document, operations), DaemonSetView))
         if snapshot.nodes is None and _chooses_nodes(after):
             return None
-        return rollout_state(world_of(snapshot, after))
+        if problems(after):
+            return None
+        rollout = rollout_state(world_of(snapshot, after))
+        walk = standing_of(rollout, observed=True).walk
+        begins = walk is not None and walk.is_over and not walk.is_complete and not rollout.stopped
+        return rollout_state(at_step(rollout.world, walk.step + 1)) if walk is not None and begins else rollout
     except (ValueError, msgspec.MsgspecError):
         return None
 

@@ -40,8 +40,19 @@ def approval(snapshot: Snapshot) -> Edit:
     record = rollout_of(snapshot.daemonset.status)
     if not rolling.steps:
         raise _without_steps(snapshot)
+    if record.aborted_revision is not None:
+        raise CommandError(
+            f"the rollout of {snapshot.key.name} was aborted: there is nothing to approve",
+            hints=(
+                command("retry", snapshot.key, to="to try it again"),
+                command("promote", snapshot.key, "--full", to="to update all nodes in spite of failures"),
+            ),
+            exit_code=ExitCode.REFUSED,
+        )
     if record.step is None or record.step > len(rolling.steps):
         return Edit(result="needs no approval: this rollout does not go by steps", operations=())
+    if record.step == len(rolling.steps) and record.completion_time is not None:
+        return Edit(result="needs no approval: the last step is over", operations=())
     present, at = rolling.steps[record.step - 1], f"step {record.step} of {len(rolling.steps)}"
     if present.approval != "Required":
         return Edit(result=f"needs no approval: {at} ends by itself", operations=())
@@ -57,8 +68,10 @@ def approval(snapshot: Snapshot) -> Edit:
     if not draft.operations:
         return Edit(result=f"already promoted: {at} is approved", operations=())
     soaks = reached + seconds(present.soak or "0s") > snapshot.now
-    soak = (f"the next step begins when its soak of {present.soak} is over",) if soaks else ()
-    return Edit(result=f"promoted: {at} is approved", operations=draft.operations, details=soak)
+    details = (f"the next step begins when its soak of {present.soak} is over",) if soaks else ()
+    if rolling.paused:
+        details = ("it is paused: no node is updated before resume",)
+    return Edit(result=f"promoted: {at} is approved", operations=draft.operations, details=details)
 
 
 def full(snapshot: Snapshot) -> Edit:
@@ -80,9 +93,11 @@ def full(snapshot: Snapshot) -> Edit:
 
 
 def live_revision(snapshot: Snapshot) -> str:
-    """The hash of the revision that is rolled out. Raises CommandError (exit code 6) if it is not known yet."""
+    """The hash of the revision that the spec asks for, which an abort may have taken back. Raises CommandError (exit
+    code 6) if it is not known yet."""
     daemonset = snapshot.daemonset
-    live = (daemonset.status.update_revision or "") if daemonset.status is not None else ""
+    status = daemonset.status
+    live = (rollout_of(status).aborted_revision or status.update_revision) if status is not None else ""
     if not live or not is_observed(daemonset):
         raise CommandError(
             f"the controller has not acted on the newest change of {snapshot.key.name} yet",

@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from controller.api.daemonset import DaemonSet, DaemonSetStatus, rollout_of
+from controller.api.daemonset import DaemonSet
 from controller.api.formats import IntOrPercent
 from controller.api.names import DEGRADED, TEMPLATE_REFUSED, WRITES_FAIL, is_quota_exceeded
 from controller.api.objects import JSONObject, Value
@@ -31,6 +31,7 @@ from kubectl_plugin.rollout.document import document
 from kubectl_plugin.rollout.in_place import Ways, ways_of
 from kubectl_plugin.rollout.nodes import NodeRow, failure_of
 from kubectl_plugin.rollout.snapshot import PodDetail, Snapshot
+from kubectl_plugin.rollout.steps import at_step
 from kubectl_plugin.rollout.survey import Survey, condition, survey, world_of
 
 _LAST: Final = 5
@@ -83,12 +84,12 @@ def later_steps(found: Forecast, waves: int, tell: Tell | None = None) -> Iterat
         later = partial(Later, step=number, nodes=step.nodes, soak=before.soak, approval=before.approval)
         grouping = grouping and (not waves or left > 0)
         if not grouping:
-            left_then = left_to_update(rollout_state(_at_step(rollout.world, number)))
+            left_then = left_to_update(rollout_state(at_step(rollout.world, number)))
             names = tuple(node for node in left_then if node not in counted)
             counted.update(names)
             yield later(waves=(), rest=names)
             continue
-        then = forecast(_at_step(_when_finished(rollout), number), waves=max(left, 0), tell=tell)
+        then = forecast(at_step(_when_finished(rollout), number), waves=max(left, 0), tell=tell)
         grouped = tuple(tuple(move.node for move in wave.moves) for wave in then.waves)
         yield later(waves=grouped, rest=then.rest)
         left, rollout, grouping = left - len(grouped), then.end, not then.rest
@@ -100,13 +101,6 @@ def _when_finished(rollout: RolloutState) -> World:
     passed = world_after_waiting(world, frozenset(), 0.0)
     world = world if passed is None else passed[0]
     return replace(world, now=world.now + world.daemonset.spec.min_ready_seconds + 1.0)
-
-
-def _at_step(world: World, number: int) -> World:
-    daemonset = world.daemonset
-    status = daemonset.status or DaemonSetStatus()
-    record = replace(rollout_of(status), step=number, step_reached_time=None, completion_time=None)
-    return replace(world, daemonset=replace(daemonset, status=replace(status, rollout=record)))
 
 
 _CREATING: Final = "create pods"

@@ -173,6 +173,8 @@ class _Block:
             kept = self.survey.standing.kept
             by_step = keeper_of(self.survey.rollout) is Blocker.STEP
             yield line("Held by", step_hold_words(kept) if by_step else selector_hold_words(kept))
+            if by_step:
+                yield line("Next", self._command("promote", "--full"))
             return
         command = self._command("set-partition", "0")
         more = counted(len(release.nodes), "more node")
@@ -190,7 +192,9 @@ class _Block:
             yield line("Paused", "nothing more is rolled out before resume")
         if self.survey.phase is Phase.PAUSED:
             yield line("Still", new_pods_words(self.survey))
-        yield line("Next", self._command("resume"))
+        steps = self.document.steps
+        also = ["promote"] if steps is not None and steps.awaits_approval else []
+        yield from labelled("Next", [self._command(verb) for verb in ("resume", *also)])
 
     def _facts(self) -> Iterator[Text]:
         phase = self.survey.phase
@@ -220,10 +224,10 @@ class _Block:
         previous = self.survey.previous_revision
         if previous is None:
             return self._images()
-        return summary(differences(previous.revision.template, self.survey.daemonset.spec.template))
+        return summary(differences(previous.revision.template, self.survey.template))
 
     def _images(self) -> str:
-        images = images_of(self.survey.daemonset.spec.template).values()
+        images = images_of(self.survey.template).values()
         return ", ".join(one if self.wide else short_image(one) for one in images)
 
     def _image(self, image: str | None, other: str | None) -> str:

@@ -98,6 +98,8 @@ def brief_reason(stated: Survey) -> str:
             return words
         case Phase.HELD:
             return _stated_hold_words(daemonset, counts)
+        case Phase.ABORTED:
+            return stated.record.aborted_message or ""
         case phase:
             return _plain_reason(phase, daemonset, max(counts.desired_number_scheduled - updated, 0)).text
 
@@ -148,7 +150,7 @@ def selector_hold_words(kept: int) -> str:
 
 
 def step_hold_words(kept: int) -> str:
-    return Blocker.STEP.text.of_planned.format(who=f"{kept} old ones")
+    return Blocker.STEP.text.of_edited.format(who=counted(kept, "node"))
 
 
 def partition_hold_words(partition: int, kept: int) -> str:
@@ -183,7 +185,10 @@ def _plain_reason(phase: Phase, daemonset: DaemonSet, left: int) -> PhaseReason:
         case Phase.MANUAL:
             return PhaseReason(word=WaitReason.ON_DELETE, text=f"{counted(left, 'old pod', 'changes')} when deleted")
         case Phase.PAUSED:
-            return PhaseReason(word=WaitReason.PAUSED, text=f"{counted(left, 'node', 'waits')} for resume")
+            text = (
+                f"{counted(left, 'node', 'waits')} for resume" if left else "nothing more is rolled out before resume"
+            )
+            return PhaseReason(word=WaitReason.PAUSED, text=text)
         case Phase.SOAKING | Phase.AWAITING_APPROVAL:
             number = rollout_of(daemonset.status).step
             words = "soaks" if phase is Phase.SOAKING else "waits for approval"
@@ -264,6 +269,9 @@ def _pods_failure_words(stated: Survey) -> str:
 def _stated_hold_words(daemonset: DaemonSet, status: DaemonSetStatus) -> str:
     rolling, desired = daemonset.rolling_update, status.desired_number_scheduled
     written, left = rolling.partition if rolling else None, desired - status.updated_number_scheduled
-    if not written or condition(daemonset, PROGRESSING).reason == WaitReason.SELECTOR:
+    reason = condition(daemonset, PROGRESSING).reason
+    if reason == WaitReason.STEP:
+        return step_hold_words(left)
+    if not written or reason == WaitReason.SELECTOR:
         return selector_hold_words(left)
     return partition_hold_words(formats.scaled(written, desired, round_up=False), left)

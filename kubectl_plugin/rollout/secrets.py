@@ -67,6 +67,7 @@ _OURS: Final = words_of("kruise-ds apps.kruise.io daemonset.kruise.io")
 _OBJECTS: Final = words_of(
     """
     metadata annotations ownerReferences spec template selector matchExpressions updateStrategy rollingUpdate
+    order steps topology unreachableNodes onFailure
     scaleStrategy lifecycle preDelete inPlaceUpdate preNormal inPlaceUpdateStrategy containers
     initContainers ephemeralContainers ports resources claims resizePolicy env valueFrom fieldRef
     resourceFieldRef configMapKeyRef secretKeyRef fileKeyRef envFrom configMapRef secretRef livenessProbe
@@ -86,8 +87,10 @@ _SHOWN: Final = words_of(
     # the object and its rollout
     """
     apiVersion kind name namespace generateName finalizers uid controller blockOwnerDeletion type
-    rollingUpdateType partition maxUnavailable maxSurge paused minReadySeconds revisionHistoryLimit
-    burstReplicas partitionedScaling finalizersHandler markPodNotReady gracePeriodSeconds
+    groupBy steps.nodes soak approval topology.key maxDomains leaveOut unavailableNodes onFailure.after
+    onFailure.restarts onFailure.action rollingUpdateType partition maxUnavailable maxSurge paused
+    minReadySeconds revisionHistoryLimit burstReplicas partitionedScaling finalizersHandler
+    markPodNotReady gracePeriodSeconds
     """,
     # pods, and where they run
     """

@@ -279,7 +279,7 @@ def _images(survey: Survey) -> dict[str, ImageChange]:
     if survey.previous_revision is None:
         return {}
     before = images_of(survey.previous_revision.revision.template)
-    after = images_of(survey.daemonset.spec.template)
+    after = images_of(survey.template)
     return {
         name: ImageChange(before=before.get(name), after=after.get(name))
         for name in {**after, **before}

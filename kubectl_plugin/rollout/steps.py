@@ -6,10 +6,12 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from controller.api.daemonset import Phase
+from controller.api.daemonset import DaemonSetStatus, Phase, rollout_of
 from controller.api.formats import IntOrPercent, counted, seconds
+from controller.api.names import APPROVE_ANNOTATION
 from controller.api.objects import Value, epoch
 from controller.planner.rollout_state import rollout_state
+from controller.planner.world import World
 from kubectl_plugin.rollout.survey import Survey, world_of
 from kubectl_plugin.units import short_duration
 
@@ -34,6 +36,8 @@ class Steps(Value, rename="camel"):
     soak_seconds_left: float
     """Of a step that is reached."""
     awaits_approval: bool
+    """Whether only an approval is missing, also while the rollout is paused."""
+    approved: bool
     is_over: bool
     """Whether the last step is over."""
 
@@ -45,16 +49,29 @@ def steps_of(survey: Survey) -> Steps | None:
         return None
     present, reached = rolling.steps[record.step - 1], epoch(record.step_reached_time)
     soak = seconds(present.soak) if present.soak else 0.0
+    approved = survey.daemonset.annotations.get(APPROVE_ANNOTATION) == f"{survey.hash}/{record.step}"
     is_over = record.step == len(rolling.steps) and record.completion_time is not None
+    left = 0.0 if reached is None or is_over else max(reached + soak - survey.snapshot.now, 0.0)
+    unapproved = present.approval == "Required" and not approved
+    held = survey.phase is Phase.PAUSED and reached is not None and not (is_over or left) and unapproved
     return Steps(
         index=record.step,
         count=len(rolling.steps),
         values=tuple(Step(nodes=one.nodes, soak=one.soak, approval=one.approval) for one in rolling.steps),
         reached_at=record.step_reached_time,
-        soak_seconds_left=0.0 if reached is None or is_over else max(reached + soak - survey.snapshot.now, 0.0),
-        awaits_approval=survey.phase is Phase.AWAITING_APPROVAL,
+        soak_seconds_left=left,
+        awaits_approval=held or survey.phase is Phase.AWAITING_APPROVAL,
+        approved=approved,
         is_over=is_over,
     )
+
+
+def at_step(world: World, number: int) -> World:
+    """The world in which the rollout has just come to this step."""
+    daemonset = world.daemonset
+    status = daemonset.status or DaemonSetStatus()
+    record = replace(rollout_of(status), step=number, step_reached_time=None, completion_time=None)
+    return replace(world, daemonset=replace(daemonset, status=replace(status, rollout=record)))
 
 
 def step_words(steps: Steps, done: int, target: int, *, only_ascii: bool) -> str:
@@ -72,7 +89,7 @@ def step_words(steps: Steps, done: int, target: int, *, only_ascii: bool) -> str
             told.append(f"{step.nodes} {here} to be approved")
         else:
             passed = max(seconds(step.soak or "0s") - steps.soak_seconds_left, 0.0)
-            then = ", then approval" if step.approval else ""
+            then = ", approved" if steps.approved else ", then approval" if step.approval else ""
             told.append(f"{step.nodes} {here} {short_duration(passed)} of {step.soak or '0s'}{then}")
     return f" {dot} ".join(told)
 

@@ -21,7 +21,7 @@ from controller.api.objects import JSON, JSONObject, Value
 from controller.api.revision import Revision
 from controller.inplace.change import NotPossible, changes_to
 from controller.planner.explanation import Explainer, NodeState
-from controller.planner.failure import in_force
+from controller.planner.failure import in_force, is_overridden, retry_of
 from controller.planner.node_fit import Rules
 from controller.planner.progress import Standing, advance, due_at, phase_of, standing_of
 from controller.planner.revisions import placements_of
@@ -183,6 +183,12 @@ def _target(daemonset: DaemonSet, status: DaemonSetStatus) -> int:
         return desired
 
 
+def is_overruled(daemonset: DaemonSet, record: Rollout) -> bool:
+    """Whether a person has asked for another try of the aborted revision, or for its rollout in spite of failures."""
+    aborted = record.aborted_revision or ""
+    return retry_of(daemonset, aborted) not in (None, record.retried) or is_overridden(daemonset, aborted)
+
+
 def is_observed(daemonset: DaemonSet) -> bool:
     """Whether a controller has seen the newest spec, even if it refused it."""
     status = daemonset.status
@@ -261,6 +267,11 @@ class Survey(Value, dict=True, gc=True):
     def daemonset(self) -> DaemonSet:
         return self.snapshot.daemonset
 
+    @property
+    def template(self) -> JSONObject:
+        """The template that is rolled out: not that of the spec while an aborted revision goes back."""
+        return (self.daemonset if self.by_nodes is None else self.rollout.world.daemonset).spec.template
+
     @cached_property
     def previous_revision(self) -> RevisionDetail | None:
         """The newest older revision that nodes still have, else the newest older one."""
@@ -293,9 +304,13 @@ class Survey(Value, dict=True, gc=True):
 
     @property
     def certain(self) -> bool:
-        """Whether the controller says Stalled, or would by now: the API server's clock may be ahead."""
-        overdue = self.snapshot.now - due_at(self.recorded, self.daemonset.progress_deadline)
-        return self.recorded.phase == Phase.STALLED or overdue >= GRACE
+        """Whether the controller says Stalled or Aborted, or would by now: the API server's clock may be ahead. An
+        abort that a person has overruled since is not over before the controller has seen that."""
+        recorded = self.recorded
+        if recorded.phase == Phase.ABORTED:
+            return not is_overruled(self.daemonset, recorded)
+        overdue = self.snapshot.now - due_at(recorded, self.daemonset.progress_deadline)
+        return recorded.phase == Phase.STALLED or overdue >= GRACE
 
     @property
     def counts_differ(self) -> bool:
@@ -322,11 +337,11 @@ def survey(snapshot: Snapshot, by: str = "zone") -> Survey:
     try:
         pulls = worst_pulls(snapshot.pulls)
         rollout = rollout_state(world_with(snapshot, snapshot.daemonset, unpulled_of(snapshot.daemonset, pulls)))
+        standing = standing_of(rollout, observed=is_observed(snapshot.daemonset))
     except (ValueError, msgspec.ValidationError) as error:
         raise UnreadableSpecError(f"cannot make sense of the spec of {snapshot.key.name}: {error}") from error
     daemonset = snapshot.daemonset
     status = daemonset.status
-    standing = standing_of(rollout, observed=is_observed(daemonset))
     if (refusal := refusal_of(daemonset)) and (standing.outdated or is_unusable(daemonset)):
         standing = replace(standing, refused=refusal)
     record = advance(
@@ -380,7 +395,12 @@ def survey_of_status(snapshot: Snapshot) -> Survey:
     missing = max(desired - status.current_number_scheduled, 0)
     updated = min(status.updated_number_scheduled, desired)
     done = min(record.done, updated)
-    revisions = (one.revision for one in snapshot.revisions if one.revision.identity == daemonset.identity)
+    goes_back = record.aborted_revision not in (None, status.update_revision)
+    revisions = (
+        one.revision
+        for one in snapshot.revisions
+        if (one.revision.hash == status.update_revision if goes_back else one.revision.identity == daemonset.identity)
+    )
     return Survey(
         snapshot=snapshot,
         standing=replace(_standing(daemonset, status), refused=refusal_of(daemonset)),

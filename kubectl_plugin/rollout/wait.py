@@ -116,8 +116,7 @@ def _result_by_phase(status: RolloutStatus, wanted: Awaited) -> WaitResult | Non
         case Phase.STALLED if status.refused:
             return _stuck(status, f"is refused: {status.refused}")
         case Phase.STALLED | Phase.ABORTED if status.survey.certain:
-            what = "stalled" if status.phase is Phase.STALLED else "was aborted"
-            return _stuck(status, f"{what} at {done}{_refused_writes_words(status)}")
+            return _stuck(status, f"{_end_words(status)}{_refused_writes_words(status)}")
         case Phase.TERMINATING:
             return deleted_result(status.daemonset.name)
         case _ if wanted.fail_fast and status.failing:
@@ -155,6 +154,13 @@ def _degraded_result(status: RolloutStatus) -> WaitResult:
     if is_degraded_for_long(status.snapshot):
         words += f" for longer than {short_duration(status.daemonset.progress_deadline)}"
     return _rollout_result(status, ExitCode.STUCK, ": ".join(filter(None, (words, status.why))))
+
+
+def _end_words(status: RolloutStatus) -> str:
+    done = _done_words(status)
+    if status.phase is Phase.STALLED:
+        return f"stalled at {done}"
+    return f"was aborted, {done} went back" if status.survey.standing.rolled_back else f"was aborted at {done}"
 
 
 def _done_words(status: RolloutStatus) -> str:

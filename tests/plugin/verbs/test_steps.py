@@ -1,0 +1,191 @@
+"""What the verbs say, and how waits end, while a rollout goes by steps: in soaks, pauses, holds and aborts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.plugin.scene import (
+    MINUTE,
+    NAME,
+    NAMESPACE,
+    NOW,
+    PACE,
+    STATUS,
+    STEPS,
+    Opened,
+    Scene,
+    aborted,
+    awaiting_approval,
+    settled,
+    soaking,
+    start_canary,
+    template,
+    written,
+)
+from tests.plugin.scene import manifest as manifest_of
+from tests.plugin.verbs.few_nodes import acted, patches, stored
+
+WHERE = f"{NAME} -n {NAMESPACE}"
+LINE = f"daemonset.apps.kruise.io/{NAME}"
+ON_FAILURE = {"unavailableNodes": 1, "after": "2m"}
+
+
+def start_failing(scene: Scene, **on_failure: Any) -> None:
+    """Revision 7 comes, and is not ready on c-07."""
+    start_canary(scene, at=NOW - 18 * MINUTE, partition=0, steps=STEPS, onFailure={**ON_FAILURE, **on_failure})
+    scene.nodes.behave("c-07", replace(PACE, ready=None))
+
+
+def test_a_wait_ends_as_soon_as_the_rollout_is_aborted() -> None:
+    with settled() as scene:
+        start_failing(scene)
+        begun = scene.now()
+        ran = scene.run(*STATUS, "-w", "--timeout", "1h")
+        assert (ran.code, scene.now() - begun < 3 * MINUTE) == (4, True), ran
+        assert f"error: rollout of {LINE} was aborted at 1 of 2 nodes\n" in ran.err
+
+
+@pytest.mark.parametrize("unreadable", ["", "pods"])
+def test_a_wait_for_another_try_outlasts_the_abort_before(unreadable: str) -> None:
+    with aborted() as scene:
+        if unreadable:
+            scene.door.forbid("list", unreadable)
+        scene.nodes.behave("*", PACE)
+        scene.do(scene.nodes.ready(scene.do(scene.pod_on("c-07"))))
+        assert acted(scene, "retry", "--wait", "--timeout", "1h").code == 5
+
+
+def went_back(scene: Scene) -> None:
+    start_failing(scene, action="RollBack")
+    scene.pass_time(200.0)
+    assert stored(scene)["status"]["rollout"]["phase"] == "Aborted"
+    scene.nodes.behave("*", PACE)
+    scene.do(scene.nodes.ready(scene.do(scene.pod_on("c-07"))))
+    scene.pass_time(2.0)
+
+
+def test_a_rollout_that_went_back_says_so_and_what_runs_now() -> None:
+    with settled() as scene:
+        went_back(scene)
+        shown = scene.run(*STATUS)
+        assert "Aborted   24 of 24 nodes on revision 8" in shown.out
+        assert "  Revision   7 → 8           agent:1.9.0 → agent:1.8.4\n" in shown.out
+        ran = scene.run(*STATUS, "-w")
+        assert ran.code == 4
+        assert f"error: rollout of {LINE} was aborted, 24 of 24 nodes went back\n" in ran.err
+        assert "    8  " in scene.run("list", "-n", NAMESPACE).out
+
+
+@pytest.mark.parametrize(
+    ("verb", "annotation"), [(("retry",), "kruise-ds/retry"), (("promote", "--full", "-y"), "kruise-ds/skip-steps")]
+)
+def test_a_revision_that_was_taken_back_is_rolled_out_again(verb: tuple[str, ...], annotation: str) -> None:
+    with settled() as scene:
+        start_failing(scene, action="RollBack")
+        scene.pass_time(2.0)
+        revision = stored(scene)["status"]["updateRevision"]
+        scene.pass_time(200.0)
+        assert stored(scene)["status"]["updateRevision"] != revision
+        assert acted(scene, *verb).code == 0
+        assert stored(scene)["metadata"]["annotations"][annotation] == revision
+        scene.pass_time(5.0)
+        assert stored(scene)["status"]["updateRevision"] == revision
+
+
+@pytest.mark.parametrize("action", ["Pause", "RollBack"])
+def test_an_aborted_step_is_not_approved(action: str) -> None:
+    with settled() as scene:
+        start_failing(scene, action=action)
+        scene.pass_time(200.0)
+        ran = acted(scene, "promote")
+        assert (ran.code, ran.out, patches(scene)) == (6, "", [])
+        assert ran.err.splitlines() == [
+            f"error: the rollout of {NAME} was aborted: there is nothing to approve",
+            f"  hint: to try it again: kubectl kruise-ds retry {WHERE}",
+            f"  hint: to update all nodes in spite of failures: kubectl kruise-ds promote {WHERE} --full",
+        ]
+
+
+def held_by_step(scene: Scene) -> None:
+    start_canary(scene, partition=0, steps=[{"nodes": 2}])
+    scene.pass_time(60.0)
+
+
+def test_a_last_step_that_keeps_nodes_old_is_named_and_lifted() -> None:
+    with settled() as scene:
+        held_by_step(scene)
+        assert "the step keeps 22 nodes old" in scene.run("list", "-n", NAMESPACE, columns=120).out
+        assert (
+            f"  Held by    the step keeps 22 nodes old\n  Next       kubectl kruise-ds promote {WHERE} --full\n"
+        ) in scene.run(*STATUS).out
+        assert acted(scene, "promote").out == f"{LINE} needs no approval: the last step is over\n"
+        assert acted(scene, "promote", "--full", "-y", "--wait", "--timeout", "1h").code == 0
+
+
+@pytest.mark.parametrize("without", ["", "pods"])
+def test_the_list_says_why_a_rollout_was_aborted(without: str) -> None:
+    with aborted() as scene:
+        if without:
+            scene.door.forbid("list", without)
+        told = "1 updated node has no available pod for longer than 2m: pod node-agent-"
+        assert told in scene.run("list", "-n", NAMESPACE, columns=160).out
+
+
+@pytest.mark.parametrize(
+    ("scenario", "steps"),
+    [(soaking, "8 ● 11m of 30m, approved"), (awaiting_approval, "8 ● 30m of 30m, approved")],
+    ids=["in the soak", "after it"],
+)
+def test_an_approval_during_a_pause_counts_at_the_resume(scenario: Opened, steps: str) -> None:
+    with scenario() as scene:
+        assert acted(scene, "pause").code == 0
+        assert ("to be approved" in scene.run(*STATUS).out) == (scenario is awaiting_approval)
+        assert acted(scene, "promote").out == (
+            f"{LINE} promoted: step 2 of 3 is approved\n  it is paused: no node is updated before resume\n"
+        )
+        assert steps in scene.run(*STATUS).out
+        assert "Paused 8/8 updated: nothing more is rolled out before resume" in scene.run(*STATUS, "-w").out
+        scene.pass_time(20 * MINUTE)
+        assert acted(scene, "resume").out == (
+            f"{LINE} resumed\n  16 of 24 nodes get revision 7: b-08 … a-01, 2 at a time\n"
+        )
+        scene.pass_time(2.0)
+        assert stored(scene)["status"]["rollout"]["target"] == 24
+
+
+def test_a_pause_that_awaits_an_approval_names_both_commands() -> None:
+    with awaiting_approval() as scene:
+        acted(scene, "pause")
+        assert (
+            f"  Next       kubectl kruise-ds resume {WHERE}\n             kubectl kruise-ds promote {WHERE}\n"
+        ) in scene.run(*STATUS).out
+
+
+def test_applied_steps_are_shown_as_written(tmp_path: Path) -> None:
+    fields: dict[str, Any] = {"steps": list(STEPS), "onFailure": ON_FAILURE, "unreachableNodes": {"leaveOut": "5%"}}
+    order = [{"groupBy": "zone"}, {"matchLabels": {"pool": "canary"}}]
+    with settled() as scene:
+        path = written(tmp_path, manifest_of(order=order, topology={"key": "zone", "maxDomains": 1}, **fields))
+        ran = scene.run("apply", "-f", path, "-y", "--dry-run=server")
+        assert (ran.code, "hidden" in ran.out) == (0, False), ran.err
+        assert "soak: 10m" in ran.out
+
+
+def test_a_malformed_soak_is_no_bug_of_the_plugin(tmp_path: Path) -> None:
+    """The server refuses it, except one whose CustomResourceDefinition is older."""
+    with soaking() as scene:
+        path = written(tmp_path, manifest_of("2.0.0", steps=[{"nodes": 1, "soak": "x"}]))
+        assert scene.run("apply", "-f", path, "-y").code == 0
+        shown = scene.run(*STATUS)
+        assert "bug" not in shown.err, shown.err
+
+
+def test_another_template_during_a_walk_begins_at_the_first_step() -> None:
+    with soaking() as scene:
+        scene.do(scene.edit({"spec": {"template": template("2.0.0")}}))
+        scene.pass_time(60.0)
+        assert "Soaking   step 1 of 3" in scene.run(*STATUS).out
