@@ -299,6 +299,7 @@ class _Foreseeing:
                 after=self._after,
                 holding=tuple(rollout.unavailable_nodes),
                 begins=self._world.now - self._began,
+                step=rollout.walk.step if rollout.walk is not None else None,
             )
         self._open = replace(wave, moves=(*wave.moves, *moves))
 

@@ -74,6 +74,8 @@ class Wave(Value):
     holding: tuple[str, ...]
     """Other nodes without an available pod when the wave begins; they count against maxUnavailable."""
     moves: tuple[NodeMove, ...]
+    step: int | None = None
+    """The step of the rollout, from 1; None: it does not go by steps."""
 
 
 def node_moves(rollout: RolloutState, planned: Iterable[actions.Action]) -> Iterator[NodeMove]:

@@ -82,9 +82,12 @@ class PlanBlock:
         if now := self._budget_in_use():
             waits = bool(waves and waves[0].after)
             yield from self._wrapped(self._row("now", f"{'wait':<{names + 3}}{now}" if waits else now))
+        walk = self._found.start.walk
+        step = walk.step if walk is not None else None
         for number, (nodes, how, wave) in enumerate(rows, 1):
+            begins, step = self._step_begins(wave) if wave.step != step else "", wave.step
             line = self._row(f"wave {number}", f"{nodes:<{names}}   ")
-            yield line.append(f"{how:<{verbs}}   ").append(self._start_of(wave), style=DIM)
+            yield line.append(f"{how:<{verbs}}   ").append(begins + self._start_of(wave), style=DIM)
         if rest := self._found.rest:
             words = f"{counted(len(rest), 'more node')} in this order, {self._found.width} at a time"
             yield from self._wrapped(self._row("then", f"{words}: {between(rest, self._dots)}"))
@@ -204,6 +207,13 @@ class PlanBlock:
             nodes = [move.node for move in wave.moves if move.why == why]
             words.append(why if len(nodes) == len(wave.moves) else f"{some(nodes)}: {why}")
         return "; ".join(words)
+
+    def _step_begins(self, wave: Wave) -> str:
+        rolling = self._daemonset.rolling_update
+        if rolling is None or wave.step is None or wave.step < 2:
+            return ""
+        soak = rolling.steps[wave.step - 2].soak
+        return f"step {wave.step}, after {soak}: " if soak else f"step {wave.step}: "
 
     def _begins(self, wave: Wave) -> str:
         if not wave.after:

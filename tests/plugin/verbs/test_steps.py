@@ -20,6 +20,7 @@ from tests.plugin.scene import (
     Scene,
     aborted,
     awaiting_approval,
+    rolling,
     settled,
     soaking,
     start_canary,
@@ -189,3 +190,16 @@ def test_another_template_during_a_walk_begins_at_the_first_step() -> None:
         scene.do(scene.edit({"spec": {"template": template("2.0.0")}}))
         scene.pass_time(60.0)
         assert "Soaking   step 1 of 3" in scene.run(*STATUS).out
+
+
+def test_a_plan_says_which_wave_begins_a_step_and_after_which_soak() -> None:
+    steps = [{"nodes": 1, "soak": "5m"}, {"nodes": 3}, {"nodes": 5, "approval": "Required"}]
+    with settled() as scene:
+        scene.do(scene.edit({"spec": rolling(steps=steps)}))
+        scene.pass_time(2.0)
+        ran = scene.run("plan", NAME, "-n", NAMESPACE, "--image", "*=registry.example.com/agent:2.0.0", columns=120)
+        assert ran.out.splitlines()[2:5] == [
+            "  wave 1   c-08        re-create   at once",
+            "  wave 2   c-07 c-06   re-create   step 2, after 5m: when c-08 is available",
+            "  wave 3   c-05 c-04   re-create   step 3: as c-07, c-06 become available",
+        ]
