@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from controller.api.daemonset import Phase, rollout_of
+from controller.api.daemonset import Phase, Rollout, rollout_of
 from controller.api.formats import listed
 from controller.api.names import INVALID_SPEC, SELECTING_ALL
 from controller.api.objects import Value
@@ -93,7 +93,7 @@ def plan(world: World) -> Plan:
         wakes.append(max(status.soaks_until, world.now) + _CLOCK_GRAIN)
     if status.fails_at < inf:
         wakes.append(max(status.fails_at, world.now) + _CLOCK_GRAIN)
-    if rollout.retries or status.rollout.aborted_revision != rollout_of(daemonset.status).aborted_revision:
+    if rollout.retries or _decides_otherwise(rollout, status.rollout):
         wakes.append(world.now + _CLOCK_GRAIN)
     due = due_at(status.rollout, daemonset.progress_deadline)
     if status.rollout.phase == Phase.PROGRESSING and due > world.now:  # else it waits for unreachable nodes
@@ -110,6 +110,15 @@ def plan(world: World) -> Plan:
         rollout_events=rollout_events(daemonset, status),
         summary=summarize(explainer, settled=status.settled, misscheduled=status.misscheduled),
     )
+
+
+def _decides_otherwise(rollout: RolloutState, record: Rollout) -> bool:
+    """Whether the next pass may decide otherwise because of this record alone: a step, its end, or an abort."""
+    rolling, before = rollout.rolling_update, rollout_of(rollout.world.daemonset.status)
+    if rolling is None or not (rolling.steps or rolling.on_failure):
+        return False
+    fields = ("step", "step_reached_time", "completion_time", "aborted_revision")
+    return any(getattr(record, field) != getattr(before, field) for field in fields)
 
 
 def _staged(rollout: RolloutState) -> tuple[Stage | None, list[Step]]:
