@@ -27,7 +27,7 @@ class Domains:
         `by_update`: the nodes that are short because of the update."""
         asked = topology.max_unavailable
         self._topology = topology
-        self._most = {
+        self.most = {
             domain: inf if asked is None else formats.scaled(asked, size, round_up=True)
             for domain, size in sizes.items()
         }
@@ -51,7 +51,7 @@ class Domains:
         self, candidates: Sequence[NodeInfo], room: float, short: Counter[str | None], opened: set[str | None]
     ) -> list[NodeInfo]:
         """Adds to `opened` the domains that are touched now."""
-        key, most, used, taken = self._topology.key, self._most, short.copy(), list[NodeInfo]()
+        key, most, used, taken = self._topology.key, self.most, short.copy(), list[NodeInfo]()
         most_open = inf if self._topology.max_domains is None else self._topology.max_domains
         for node in candidates:
             if len(taken) >= room:
@@ -67,4 +67,4 @@ class Domains:
         """Whether the node's domain would have room without these short nodes, and has none now."""
         domain = self.domain(node)
         held = sum(self.domain(other) == domain for other in others)
-        return self.short[domain] - held < self._most.get(domain, inf) <= self.short[domain]
+        return self.short[domain] - held < self.most.get(domain, inf) <= self.short[domain]

@@ -7,12 +7,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
 from itertools import groupby
+from math import inf
 from typing import Final
 
 from rich.text import Text
 
 from controller.api.daemonset import Phase
-from controller.api.formats import counted
+from controller.api.formats import counted, listed
 from controller.api.names import INVALID_SPEC, WRITES_FAIL
 from controller.api.objects import Key, epoch
 from controller.planner.blocker_texts import Blocker
@@ -208,6 +209,8 @@ class _Block:
         if pulls := self.survey.pulls:
             yield from labelled("Images", [counts_of(pulls.values()).words("nodes to go"), *failure_lines(pulls)])
         yield line("Fleet", self._fleet(named=not limited))
+        if words := self._domains():
+            yield line("Domains", words)
 
     def _revision(self) -> str:
         revision = self.document.revision
@@ -270,6 +273,18 @@ class _Block:
         full = {1: "in use", 2: "both in use"}.get(budget.max, f"all {budget.max} in use")
         used = full if budget.used == budget.max else f"{budget.used} in use"
         return f"{limit}: {used} ({some(budget.by)})"
+
+    def _domains(self) -> str:
+        """Such as `zone-a 2 of 2 short, zone-b 0`; empty without `topology`, or where the nodes are unreadable."""
+        domains = self.survey.rollout.domains if self.survey.snapshot.nodes is not None else None
+        if domains is None:
+            return ""
+        told = []
+        for domain in sorted(domains.most, key=lambda one: (-domains.short[one], one is None, one or "")):
+            short, most = domains.short[domain], domains.most[domain]
+            limit = f" of {most}" if most != inf else ""
+            told.append(f"{domain or 'no label'} {f'{short}{limit} short' if short else 0}")
+        return listed(told, separator=", ")
 
     def _fleet(self, *, named: bool) -> str:
         """`named`: lists unavailable nodes if no other line does."""

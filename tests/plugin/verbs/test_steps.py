@@ -203,3 +203,13 @@ def test_a_plan_says_which_wave_begins_a_step_and_after_which_soak() -> None:
             "  wave 2   c-07 c-06   re-create   step 2, after 5m: when c-08 is available",
             "  wave 3   c-05 c-04   re-create   step 3: as c-07, c-06 become available",
         ]
+
+
+def test_domains_are_shown_with_their_short_nodes() -> None:
+    topology = {"key": "topology.kubernetes.io/zone", "maxUnavailable": 2, "maxDomains": 1}
+    with settled() as scene:
+        start_canary(scene, partition=0, topology=topology)
+        scene.pass_time(20.0)
+        assert "\n  Domains    zone-c 2 of 2 short, zone-a 0, zone-b 0\n" in scene.run(*STATUS).out
+        scene.door.forbid("list", "nodes")
+        assert "Domains" not in scene.run(*STATUS).out
