@@ -105,7 +105,8 @@ def lost_fields(ours: MigrationSide) -> Iterator[str]:
     """Fields and annotations that the native kind lacks."""
     spec = fields_of(ours.document.get("spec"))
     rolling = fields_of(value_at(spec, "updateStrategy", "rollingUpdate"))
-    for key in ("partition", "selector", "paused", "rollingUpdateType"):
+    progressive = ("order", "steps", "topology", "unreachableNodes", "onFailure")
+    for key in ("partition", "selector", "paused", "rollingUpdateType", *progressive):
         if rolling.get(key) not in (None, _ROLLING_DEFAULTS.get(key)):
             yield key
     for key in ("burstReplicas", "scaleStrategy", "lifecycle"):

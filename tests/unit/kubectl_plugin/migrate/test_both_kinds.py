@@ -179,6 +179,20 @@ def test_what_a_native_one_has_no_field_for_is_told() -> None:
     )
 
 
+def test_a_native_one_has_no_progressive_rollouts() -> None:
+    fields: JSONObject = {
+        "order": [{"groupBy": "zone"}],
+        "steps": [{"nodes": 1}],
+        "topology": {"key": "zone"},
+        "unreachableNodes": {"leaveOut": 1},
+        "onFailure": {"restarts": 3},
+    }
+    rolling: JSONObject = {"partition": 0, **fields}
+    mine = ours(strategy={"type": "RollingUpdate", "rollingUpdate": rolling})
+    told = preview_of(observed(None, mine, pods(OURS), history(OURS)), native=True)
+    assert f"lost      a native DaemonSet has no {', '.join(fields)}" in told.lines
+
+
 def test_a_network_plugin_is_warned_of() -> None:
     plugin = native()
     volumes: Any = {"name": "cni", "hostPath": {"path": "/etc/cni/net.d"}}
