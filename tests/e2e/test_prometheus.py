@@ -47,7 +47,8 @@ STALLED = "KruiseDaemonSetRolloutStalled"
 @dataclass(frozen=True, slots=True)
 class Monitored:
     """Four nodes: `demo` is held at a partition, `broken` is stalled by an image that nobody has, and `waits` leaves
-    two nodes without a pod on purpose. `demo` wants updates in place, and has a preDelete hook that holds no pod."""
+    two nodes without a pod on purpose. `demo` wants updates in place, in one step that failures would
+    abort, and has a preDelete hook that holds no pod."""
 
     prometheus: Prometheus
     namespace: str
@@ -88,7 +89,14 @@ async def _rolled_out(bed: Workspace, prometheus: Prometheus) -> None:
         await bed.settled(len(NODES), name)
     await prometheus.scraped("count(count by (daemonset) (kruise_daemonset_metadata_generation)) == 3")
     demo = _named("demo", "busybox:2")
-    demo["spec"]["updateStrategy"] = {"rollingUpdate": {"partition": 2, "rollingUpdateType": "InPlaceIfPossible"}}
+    demo["spec"]["updateStrategy"] = {
+        "rollingUpdate": {
+            "partition": 2,
+            "rollingUpdateType": "InPlaceIfPossible",
+            "steps": [{"nodes": "100%"}],
+            "onFailure": {"restarts": 9},
+        }
+    }
     demo["spec"]["lifecycle"] = {"preDelete": {"labelsHandler": {"nobody": "has it"}}}
     await bed.apply(demo)
     await bed.apply(_named("broken", "busybox:missing", **deadline))
@@ -163,7 +171,7 @@ async def test_series_of_a_daemonset_come_from_the_leader_in_its_namespace(scene
 async def test_the_rules_are_loaded_and_none_of_them_fails(scene: Monitored) -> None:
     groups = (await scene.prometheus.ask("rules", type="alert"))["groups"]
     rules = [rule for group in groups for rule in group["rules"]]
-    assert len(rules) == 2 * 21
+    assert len(rules) == 2 * 23
     assert {rule["name"]: rule.get("lastError", "") for rule in rules if rule["health"] != "ok"} == {}
 
 

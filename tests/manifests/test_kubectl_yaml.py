@@ -117,6 +117,7 @@ def test_columns_are_native_and_wide_ones_tell_the_rollout(server: Server, store
                 "containers": "agent,relay",
                 "images": "agent:1,relay:2",
                 "selector": "app=agent",
+                "step": "2/3",
             },
         }
     }
@@ -124,13 +125,13 @@ def test_columns_are_native_and_wide_ones_tell_the_rollout(server: Server, store
     _, row = cells(kubectl("get", "ads", "agent"))
     assert row[:8] == ["agent", "5", "4", "3", "2", "1", "Progressing", "<none>"]
     header, row = cells(kubectl("get", "ads", "agent", "-o", "wide"))
-    assert header[9:] == ["TARGET", "DONE", "PARTITION", "REVISION", "CONTAINERS", "IMAGES", "SELECTOR"]
-    assert row[9:] == ["4", "1", "0", "6b4f9d7c8", "agent,relay", "agent:1,relay:2", "app=agent"]
+    assert header[9:] == ["TARGET", "DONE", "STEP", "PARTITION", "REVISION", "CONTAINERS", "IMAGES", "SELECTOR"]
+    assert row[9:] == ["4", "1", "2/3", "0", "6b4f9d7c8", "agent,relay", "agent:1,relay:2", "app=agent"]
     for partition in (2, "40%"):
         spec: JSON = {"spec": {"updateStrategy": {"rollingUpdate": {"partition": partition}}}}
         server.ask("PATCH", f"{daemonsets()}/agent", spec, MERGE_PATCH).accepted()
         _, row = cells(kubectl("get", "ads", "agent", "-o", "wide"))
-        assert row[11] == str(partition)
+        assert row[12] == str(partition)
 
 
 @pytest.mark.parametrize("name", ["ads", "daemon", "daemonsets.apps.kruise.io", "daemonsets.v1alpha1.apps.kruise.io"])

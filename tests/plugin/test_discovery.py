@@ -146,7 +146,7 @@ def test_the_doctor_of_a_cluster_without_a_controller(kubectl: Kubectl) -> None:
     ("words", "expected"),
     [
         (["st"], ["status"]),
-        (["re"], ["resume", "restart"]),
+        (["re"], ["resume", "restart", "retry"]),
         (["-n", NAMESPACE, "roll"], ["rollback"]),
         (["status", "--req"], ["--require-full", "--request-timeout"]),
         (["status", "-o", ""], ["json", "yaml", "name", "wide"]),
