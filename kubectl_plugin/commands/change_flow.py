@@ -36,7 +36,7 @@ from kubectl_plugin.errors import CommandError, ExitCode, UsageError
 from kubectl_plugin.flags import Output
 from kubectl_plugin.options import ActingOptions, ChangeOptions, DryRun, StatusOptions, WaitingOptions
 from kubectl_plugin.rollout import gitops
-from kubectl_plugin.rollout.gitops import LastAction, action, pause_of, paused_words
+from kubectl_plugin.rollout.gitops import PAUSE, LastAction, action, pause_of, paused_words
 from kubectl_plugin.rollout.snapshot import Snapshot
 from kubectl_plugin.rollout.status import status_at
 from kubectl_plugin.rollout.wait import unfinished_result
@@ -376,6 +376,7 @@ async def carry_out(
         raise UsageError("give -o or --print-patch, not both")
     invocation.terminal.ignore_broken_pipe()
     code, changes = _plan_each(invocation, snapshots, plan)
+    changes = [one if verb == PAUSE else _asking_beside_a_guide(one) for one in changes]
     for change in changes:
         _print_cautions(invocation, change)
     refusal = None
@@ -426,6 +427,14 @@ def print_failure(invocation: Invocation, error: CommandError | ApiError) -> int
     failure = error if isinstance(error, CommandError) else explained_error(error, invocation.session)
     invocation.terminal.fail(failure)
     return failure.exit_code
+
+
+def _asking_beside_a_guide(change: EditOfOne) -> EditOfOne:
+    """Prompts, as the change bypasses the Rollout that is in hand; `pause` is urgent and does not."""
+    guide = gitops.guide_of(change.snapshot.document)
+    if guide is None or change.ask is not None or not change.edit.operations:
+        return change
+    return with_fields(change, ask=f"This bypasses {guide}.\nContinue?")
 
 
 def _print_cautions(invocation: Invocation, change: EditOfOne) -> None:

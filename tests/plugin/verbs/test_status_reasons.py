@@ -93,10 +93,13 @@ def test_under_a_rollout_of_kruise_rollouts_no_verb_of_ours_is_advised() -> None
         hand = {"rollouts.kruise.io/in-progressing": '{"rolloutName":"agents"}'}
         scene.do(scene.edit({"metadata": {"annotations": hand}}))
         out = told(scene)
-        asked = scene.run("set-partition", NAME, "0", "--dry-run=server", "-n", NAMESPACE)
+        asked = scene.run("set-partition", NAME, "0", "-n", NAMESPACE, typed="n\n", terminal=True)
+        unasked = [scene.run(*words, "-n", NAMESPACE) for words in (("set-partition", NAME, "0"), ("pause", NAME))]
     assert '  Next       by Rollout "agents" of kruise-rollouts, which sets the partition\n' in out
     assert "promote" not in out
     assert f'warning: {NAME} is driven by Rollout "agents" of kruise-rollouts' in asked.err
+    assert 'This bypasses Rollout "agents" of kruise-rollouts.\nContinue? [y/N]' in asked.err
+    assert [asked.code, *(one.code for one in unasked)] == [6, 6, 0], "to pause is urgent"
 
 
 def test_held_by_the_partition_only_selected_nodes_are_named() -> None:
