@@ -89,12 +89,17 @@ def in_force(daemonset: DaemonSet, revisions: Sequence[Revision]) -> DaemonSet:
     stable = next((one for one in revisions if one.hash == record.stable_revision and not one.terminating), None)
     if current is None or stable is None or not current.hash == record.aborted_revision != stable.hash:
         return daemonset
-    retries = retry_of(daemonset, current.hash) not in (None, record.retried)
-    if retries or is_overridden(daemonset, current.hash):
+    if asks_for_retry(daemonset, record) or is_overridden(daemonset, current.hash):
         return daemonset
     strategy = replace(daemonset.spec.update_strategy, rolling_update=replace(rolling, partition=None, selector=None))
     spec = replace(daemonset.spec, template=stable.template, update_strategy=strategy)
     return replace(daemonset, spec=spec, identity=stable.identity, rolled_back=current.hash)
+
+
+def asks_for_retry(daemonset: DaemonSet, record: Rollout) -> bool:
+    """Whether a person asks for another try of the aborted revision, and that is not obeyed yet."""
+    aborted = record.aborted_revision
+    return aborted is not None and retry_of(daemonset, aborted) not in (None, record.retried)
 
 
 def retry_of(daemonset: DaemonSet, revision: str) -> str | None:

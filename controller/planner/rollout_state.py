@@ -17,7 +17,7 @@ from controller.api.objects import Value
 from controller.api.pod import Pod
 from controller.api.revision import Revision
 from controller.planner.blocker_texts import Blocker
-from controller.planner.failure import Failure, failure_of, is_overridden, retry_of
+from controller.planner.failure import Failure, asks_for_retry, failure_of, is_overridden
 from controller.planner.node_fit import Fit
 from controller.planner.nodes import NodeInfo, NodeReader
 from controller.planner.revisions import Fallback, current_revision, rolled_out
@@ -146,9 +146,7 @@ class RolloutState(Value, dict=True, gc=True):
     def retries(self) -> bool:
         """Whether a person tries the aborted revision again, which holds from the next pass on."""
         daemonset, record = self.world.daemonset, rollout_of(self.world.daemonset.status)
-        if record.aborted_revision != self.revision.hash:
-            return False
-        return retry_of(daemonset, self.revision.hash) not in (None, record.retried)
+        return record.aborted_revision == self.revision.hash and asks_for_retry(daemonset, record)
 
     @property
     def stopped(self) -> bool:
@@ -158,7 +156,7 @@ class RolloutState(Value, dict=True, gc=True):
     @property
     def is_limited_by_step(self) -> bool:
         """Whether the step allows fewer nodes than the partition."""
-        return self.walk is not None and self.walk.allowed < self.budget.desired - self.budget.partition
+        return self.walk is not None and self.walk.allowed < self._unpartitioned
 
     @property
     def progressive(self) -> bool:

@@ -81,8 +81,7 @@ def full(snapshot: Snapshot) -> Edit:
     if rolling.steps or rolling.on_failure is not None:
         live, record = live_revision(snapshot), rollout_of(snapshot.daemonset.status)
         if record.step is not None or record.aborted_revision is not None:
-            # while an aborted revision is rolled back, the live one is the stable one
-            draft.set(record.aborted_revision or live, "metadata", "annotations", SKIP_STEPS_ANNOTATION)
+            draft.set(live, "metadata", "annotations", SKIP_STEPS_ANNOTATION)
     if rolling.partition not in (None, 0, "0%"):
         draft.set(0, *ROLLING, "partition")
     if not draft.operations:

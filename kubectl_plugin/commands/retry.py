@@ -24,8 +24,7 @@ async def retry(invocation: Invocation, asked: Asked) -> int:
 
 def another_try(snapshot: Snapshot) -> Edit:
     """Raises CommandError (exit code 6) if the rollout was not aborted."""
-    live_revision(snapshot)  # raises until the controller has acted on the newest template
-    record = rollout_of(snapshot.daemonset.status)
+    live, record = live_revision(snapshot), rollout_of(snapshot.daemonset.status)
     if record.aborted_revision is None:
         raise CommandError(
             f"the rollout of {snapshot.key.name} was not aborted: there is nothing to try again",
@@ -33,7 +32,7 @@ def another_try(snapshot: Snapshot) -> Edit:
             exit_code=ExitCode.REFUSED,
         )
     draft = Draft(snapshot.document)
-    draft.set(_next_value(record.aborted_revision, record.retried), "metadata", "annotations", RETRY_ANNOTATION)
+    draft.set(_next_value(live, record.retried), "metadata", "annotations", RETRY_ANNOTATION)
     if not draft.operations:
         return Edit(result="already told to try again", operations=())
     return Edit(result="tried again, from the first step", operations=draft.operations)
