@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from controller.api import names, template_identity
-from controller.api.formats import IntOrPercent
+from controller.api.formats import IntOrPercent, seconds
 from controller.api.objects import (
     JSONObject,
     ManagedMeta,
@@ -48,6 +48,11 @@ class RolloutStep(View):
     """How long the step must be reached without interruption, such as `1h30m`."""
     approval: str = ""
     """`Required`: the next step needs the annotation `kruise-ds/approve`."""
+
+    @property
+    def soak_seconds(self) -> float:
+        """Raises ValueError for a malformed `soak`."""
+        return seconds(self.soak) if self.soak else 0.0
 
 
 class OnFailure(View):

@@ -107,7 +107,7 @@ def walk_of(
         step=number,
         count=len(steps),
         allowed=allowed,
-        soak=formats.seconds(step.soak) if step.soak else 0.0,
+        soak=step.soak_seconds,
         unapproved=step.approval == "Required" and not approved,
         now=now,
         finished=finished,

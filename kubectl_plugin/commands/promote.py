@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from controller.api.daemonset import rollout_of
-from controller.api.formats import counted, seconds
+from controller.api.formats import counted
 from controller.api.names import APPROVE_ANNOTATION, SKIP_STEPS_ANNOTATION
 from controller.api.objects import epoch
 from kubectl_plugin.changes.edit import ROLLING, Draft, Edit, rollout_after, settings_of
@@ -67,7 +67,7 @@ def approval(snapshot: Snapshot) -> Edit:
     draft.set(f"{live}/{record.step}", "metadata", "annotations", APPROVE_ANNOTATION)
     if not draft.operations:
         return Edit(result=f"already promoted: {at} is approved", operations=())
-    soaks = reached + seconds(present.soak or "0s") > snapshot.now
+    soaks = reached + present.soak_seconds > snapshot.now
     details = (f"the next step begins when its soak of {present.soak} is over",) if soaks else ()
     if rolling.paused:
         details = ("it is paused: no node is updated before resume",)

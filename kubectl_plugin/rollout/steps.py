@@ -48,10 +48,9 @@ def steps_of(survey: Survey) -> Steps | None:
     if rolling is None or record.step is None or not 0 < record.step <= len(rolling.steps):
         return None
     present, reached = rolling.steps[record.step - 1], epoch(record.step_reached_time)
-    soak = seconds(present.soak) if present.soak else 0.0
     approved = survey.daemonset.annotations.get(APPROVE_ANNOTATION) == f"{survey.hash}/{record.step}"
     is_over = record.step == len(rolling.steps) and record.completion_time is not None
-    left = 0.0 if reached is None or is_over else max(reached + soak - survey.snapshot.now, 0.0)
+    left = 0.0 if reached is None or is_over else max(reached + present.soak_seconds - survey.snapshot.now, 0.0)
     unapproved = present.approval == "Required" and not approved
     held = survey.phase is Phase.PAUSED and reached is not None and not (is_over or left) and unapproved
     return Steps(
