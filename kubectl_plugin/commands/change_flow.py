@@ -368,7 +368,7 @@ async def carry_out(
     told_later: ToldLater | None = None,
 ) -> int:
     """Carries out the changes and prints their results; returns the highest exit code. Edits without operations are
-    only printed. Operations may only touch the spec: annotations may change meanwhile, and the verb's are added here.
+    only printed. The verb's own annotations are added here; edits of others are refused if any changed meanwhile.
     Several objects share one prompt; neither a failure of one nor a closed stdout stops the others. `plan` may raise
     CommandError. `deadline`: for the writes, by default `--timeout` of `acting`. `by`: the user name, if known. With
     `told_later`, results are printed at the end. Raises CommandError and ApiError for a single object."""
