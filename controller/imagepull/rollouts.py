@@ -36,10 +36,10 @@ from controller.kube.errors import ApiError, WriteVerdict, classify
 from controller.kube.requests import IMAGE_PULL_JOBS
 from controller.observe.instrumentation import PassLog
 from controller.planner.actions import Note
+from controller.planner.limits import budget_of
 from controller.planner.node_fit import Rules
 from controller.planner.pod_template import owner_reference
 from controller.planner.revisions import of_template, stored_current
-from controller.planner.rollout_state import budget_of
 from controller.planner.world import BeingPulled, Unpullable, Unpulled
 from controller.reconcile.caches import Cached, Caches
 from controller.reconcile.dependencies import Observer

@@ -9,8 +9,7 @@ from functools import cached_property
 
 import msgspec
 
-from controller.api import formats
-from controller.api.daemonset import DaemonSet, RollingUpdate, Rollout, rollout_of
+from controller.api.daemonset import RollingUpdate, Rollout, rollout_of
 from controller.api.formats import LONGEST_ITEM, joined, truncated
 from controller.api.names import UNKNOWN_FIELDS_ANNOTATION
 from controller.api.objects import Value
@@ -18,11 +17,11 @@ from controller.api.pod import Pod
 from controller.api.revision import Revision
 from controller.planner.blocker_texts import Blocker
 from controller.planner.failure import Failure, asks_for_retry, failure_of, is_overridden
+from controller.planner.limits import Budget, Domains, budget_of
 from controller.planner.node_fit import Fit
 from controller.planner.nodes import NodeInfo, NodeReader
 from controller.planner.revisions import Fallback, current_revision, rolled_out
 from controller.planner.steps import Walk, applies, walk_of
-from controller.planner.topology import Domains
 from controller.planner.world import (
     TemplateRefused,
     TemplateVerdict,
@@ -31,10 +30,6 @@ from controller.planner.world import (
     hashes_of_pods,
     split_unmatched,
 )
-
-DEFAULT_BURST = 250
-"""Pods that one pass creates or deletes at most; the native controller's BurstReplicas."""
-
 
 _UNASKED = Unasked()
 
@@ -463,53 +458,4 @@ def rollout_state(world: World) -> RolloutState:
         unmatched=unmatched,
         budget=budget_of(world.daemonset, desired),
         next_available=reader.next_available,
-    )
-
-
-class Budget(Value):
-    """The limits of a pass, in nodes or pods. Percentages are of `desired`."""
-
-    desired: int
-    max_unavailable: int
-    max_surge: int
-    partition: int
-    burst: int
-    leave_out: int = 0
-    """Unreachable nodes that are not waited for."""
-
-    @property
-    def surging(self) -> bool:
-        return self.max_surge > 0
-
-    @property
-    def limit(self) -> str:
-        return "maxSurge" if self.surging else "maxUnavailable"
-
-    @property
-    def most(self) -> int:
-        return self.max_surge if self.surging else self.max_unavailable
-
-
-def budget_of(daemonset: DaemonSet, desired: int) -> Budget:
-    """The limits of the spec as numbers; maxUnavailable and maxSurge round up, the others down.
-    maxUnavailable is 1 if both limits come to 0, so that a rollout can go on; maxSurge is 1 if it is unset and the
-    type is `Surging`; burst is at least 1. A percentage of maxSurge means surging even if no node is desired."""
-    rolling = daemonset.rolling_update or RollingUpdate()
-    surge, unavailable, silent = rolling.max_surge, rolling.max_unavailable, rolling.unreachable_nodes
-    if rolling.rolling_update_type == "Surging" and surge is None:
-        surge = 1
-    max_surge = formats.scaled(surge, max(desired, 1), round_up=True)
-    max_unavailable = formats.scaled(unavailable, desired, round_up=True)
-    if daemonset.rolling_update is None:
-        max_surge = 0
-    if desired and not max_surge and not max_unavailable:
-        max_unavailable = 1
-    burst = DEFAULT_BURST if daemonset.spec.burst_replicas is None else daemonset.spec.burst_replicas
-    return Budget(
-        desired=desired,
-        max_unavailable=max_unavailable,
-        max_surge=max_surge,
-        partition=max(formats.scaled(rolling.partition, desired, round_up=False), 0),
-        burst=max(formats.scaled(burst, desired, round_up=False), 1),
-        leave_out=formats.scaled(silent.leave_out, desired, round_up=False) if silent is not None else 0,
     )

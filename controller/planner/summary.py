@@ -15,8 +15,8 @@ from controller.api.pod import Pod
 from controller.planner.blocker_texts import METRIC_LABELS, Blocker, WaitReason
 from controller.planner.conditions import keeper_of
 from controller.planner.explanation import Explainer
+from controller.planner.limits import Budget
 from controller.planner.node_fit import Fit
-from controller.planner.rollout_state import Budget
 
 
 class ZoneState(StrEnum):

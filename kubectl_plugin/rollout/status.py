@@ -12,7 +12,7 @@ from controller.api.daemonset import DaemonSet, Phase, Rollout
 from controller.api.names import WRITES_FAIL
 from controller.api.objects import Key, Value, epoch, value_at
 from controller.planner.explanation import NodeState
-from controller.planner.rollout_state import Budget, budget_of
+from controller.planner.limits import Budget, budget_of
 from kubectl_plugin.rollout.document import (
     API_VERSION,
     BudgetUse,

@@ -17,8 +17,8 @@ from controller.api import node, pod, revision
 from controller.api.daemonset import DaemonSet
 from controller.kube.decode import Decoder
 from controller.kube.requests import PODS
+from controller.planner.limits import DEFAULT_BURST
 from controller.planner.plan import Plan, plan
-from controller.planner.rollout_state import DEFAULT_BURST
 from controller.planner.validation import compiled
 from controller.planner.world import Accepted, World
 from tests.tools.bench import manifests, plain, wire

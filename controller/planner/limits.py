@@ -1,4 +1,5 @@
-"""The failure domains of `rollingUpdate.topology`: how many nodes of one, and how many domains, may be short at once.
+"""The limits of a pass: numbers of nodes and pods (`Budget`), and for `rollingUpdate.topology` how many nodes of one
+failure domain, and how many domains, may be short at once (`Domains`).
 
 A node is short when it has no available pod or, while surging, two pods. It counts against its own domain whatever
 the reason. Only nodes that are short because of the update count against `maxDomains`.
@@ -11,8 +12,61 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import inf
 
 from controller.api import formats
-from controller.api.daemonset import Topology
+from controller.api.daemonset import DaemonSet, RollingUpdate, Topology
+from controller.api.objects import Value
 from controller.planner.nodes import NodeInfo
+
+DEFAULT_BURST = 250
+"""Pods that one pass creates or deletes at most; the native controller's BurstReplicas."""
+
+
+class Budget(Value):
+    """The limits of a pass, in nodes or pods. Percentages are of `desired`."""
+
+    desired: int
+    max_unavailable: int
+    max_surge: int
+    partition: int
+    burst: int
+    leave_out: int = 0
+    """Unreachable nodes that are not waited for."""
+
+    @property
+    def surging(self) -> bool:
+        return self.max_surge > 0
+
+    @property
+    def limit(self) -> str:
+        return "maxSurge" if self.surging else "maxUnavailable"
+
+    @property
+    def most(self) -> int:
+        return self.max_surge if self.surging else self.max_unavailable
+
+
+def budget_of(daemonset: DaemonSet, desired: int) -> Budget:
+    """The limits of the spec as numbers; maxUnavailable and maxSurge round up, the others down.
+    maxUnavailable is 1 if both limits come to 0, so that a rollout can go on; maxSurge is 1 if it is unset and the
+    type is `Surging`; burst is at least 1. A percentage of maxSurge means surging even if no node is desired."""
+    rolling = daemonset.rolling_update or RollingUpdate()
+    surge, unavailable, silent = rolling.max_surge, rolling.max_unavailable, rolling.unreachable_nodes
+    if rolling.rolling_update_type == "Surging" and surge is None:
+        surge = 1
+    max_surge = formats.scaled(surge, max(desired, 1), round_up=True)
+    max_unavailable = formats.scaled(unavailable, desired, round_up=True)
+    if daemonset.rolling_update is None:
+        max_surge = 0
+    if desired and not max_surge and not max_unavailable:
+        max_unavailable = 1
+    burst = DEFAULT_BURST if daemonset.spec.burst_replicas is None else daemonset.spec.burst_replicas
+    return Budget(
+        desired=desired,
+        max_unavailable=max_unavailable,
+        max_surge=max_surge,
+        partition=max(formats.scaled(rolling.partition, desired, round_up=False), 0),
+        burst=max(formats.scaled(burst, desired, round_up=False), 1),
+        leave_out=formats.scaled(silent.leave_out, desired, round_up=False) if silent is not None else 0,
+    )
 
 
 class Domains:
