@@ -31,7 +31,7 @@ from kubectl_plugin.rollout.survey import world_of
 from kubectl_plugin.terminal import Terminal
 from kubectl_plugin.wording import command, new_nodes
 
-Judge: TypeAlias = Callable[[], Awaitable[None]]
+Recheck: TypeAlias = Callable[[], Awaitable[None]]
 """Checks again whether the change may be written. Raises CommandError if not."""
 ATTEMPTS: Final = 30
 """Attempts per write. Each status update by the controller makes the version stale: at ten per second and a round
@@ -80,11 +80,11 @@ async def write(
     *,
     dry_run: bool,
     field_manager: str,
-    judge: Judge | None = None,
+    recheck: Recheck | None = None,
 ) -> JSONObject:
-    """The object after `edit`, or with `dry_run` as it would be. If only status or metadata has changed it retries
-    once `judge` agrees, with the annotations about `done` made anew. Raises CommandError (6) if the spec has changed
-    since the user confirmed the change; ApiError."""
+    """Returns the object after `edit`, with `dry_run` as it would be. After a conflict over status or metadata it
+    calls `recheck` and retries, with new annotations about `done`. Raises CommandError (exit code 6) if the spec has
+    changed since the user confirmed the change; ApiError."""
     session, key, document = invocation.session, snapshot.key, snapshot.document
 
     def changes(live: JSONObject) -> tuple[JSONObject, ...]:
@@ -116,9 +116,9 @@ async def write(
             document, before = await documents.get(session, DAEMONSETS, key), snapshot.document
             if _identity(document) != _identity(before) or _meta_differs(document, before, edit):
                 raise await _change_error(invocation, snapshot, document)
-            if judge is not None:
-                await judge()
-        if dry_run and edit.applications:  # nobody else has made the rest of it
+            if recheck is not None:
+                await recheck()
+        if dry_run and edit.applications:  # adds what was not sent
             return with_operations(snapshot.document, changes(snapshot.document))
         snapshot = reads.with_document(snapshot, document)
     return document

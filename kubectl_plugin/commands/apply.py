@@ -20,7 +20,7 @@ from kubectl_plugin.cluster.manifests import Manifest, read_manifests
 from kubectl_plugin.cluster.previews import ForecastTarget, daemonset_in, targets_of, with_admission
 from kubectl_plugin.cluster.session import Invocation
 from kubectl_plugin.commands.change_flow import (
-    EditOfOne,
+    Change,
     carry_out,
     deadline_of,
     guard_of_pauses,
@@ -56,7 +56,7 @@ async def apply(invocation: Invocation, asked: Asked) -> int:
         invocation, asked, live, by_flag=asked.lift_pause, what="the manifest", instead="paused: true in it"
     )
 
-    def change(snapshot: Snapshot) -> EditOfOne:
+    def change(snapshot: Snapshot) -> Change:
         made = checked(changes[snapshot.key])
         return with_question(made, f"Apply to {snapshot.key.name}?") if asks else made
 
@@ -74,7 +74,7 @@ def _refuse_contradictions(manifest: Manifest, asked: str | None, hold_at: IntOr
 
 async def _change_of(
     invocation: Invocation, target: ForecastTarget, asked: Asked, hold_at: IntOrPercent | None
-) -> EditOfOne:
+) -> Change:
     """Returns the change as a server dry run makes it. Raises CommandError and ApiError."""
     assert target.manifest is not None
     live, key = target.snapshot, target.snapshot.key
@@ -91,7 +91,7 @@ async def _change_of(
     if not (asked.force_conflicts or (invocation.terminal.may_ask and not asked.yes)):
         _refuse_release(live, expected, taken)
 
-    async def judge() -> None:
+    async def recheck() -> None:
         again, now_taken = await _dry_run(invocation, live, application, hold, asked)
         if again["spec"] != expected["spec"] or not now_taken.keys() <= taken.keys():
             words = f"what the manifest would change of {key.name} has changed while you were looking"
@@ -103,7 +103,7 @@ async def _change_of(
     edit = edits.apply(live, application, expected, hold, taken_over=taken_over, show_values=asked.show_values)
     if words := await previews.unknown_fields(invocation.session, live, edit.operations):
         raise CommandError(f"{key.name}: {words}", hints=("correct the manifest, or allow it there",))
-    return EditOfOne(live, edit, ask="Continue?", judge=judge if target.exists else None)
+    return Change(live, edit, ask="Continue?", recheck=recheck if target.exists else None)
 
 
 async def _dry_run(

@@ -30,7 +30,7 @@ from kubectl_plugin.cluster import installation, reads, writes
 from kubectl_plugin.cluster.api_errors import explained_error
 from kubectl_plugin.cluster.documents import side_by_side
 from kubectl_plugin.cluster.session import Deadline, Invocation, TimedOut
-from kubectl_plugin.cluster.writes import Judge
+from kubectl_plugin.cluster.writes import Recheck
 from kubectl_plugin.commands.status import follow_up, print_results
 from kubectl_plugin.errors import CommandError, ExitCode, UsageError
 from kubectl_plugin.flags import Output
@@ -43,22 +43,24 @@ from kubectl_plugin.rollout.wait import unfinished_result
 from kubectl_plugin.terminal import Terminal, as_line, one_line
 from kubectl_plugin.wording import command
 
-ToldLater: TypeAlias = Callable[[Sequence[JSONObject]], Awaitable[Sequence[tuple[str, ...]]]]
+LaterDetails: TypeAlias = Callable[[Sequence[JSONObject]], Awaitable[Sequence[tuple[str, ...]]]]
 """Called after the writes with the written objects; returns the lines to print under each result."""
 DRY_RUN_SUFFIX: Final = {DryRun.NONE: "", DryRun.CLIENT: " (dry run)", DryRun.SERVER: " (server dry run)"}
 
 
 @dataclass(frozen=True)
-class EditOfOne:
+class Change:
+    """An edit of one object, and how it is confirmed."""
+
     snapshot: Snapshot
     edit: Edit
     ask: str | None = None
     """The question, with an optional preview on the lines before; None: no prompt."""
-    judge: writes.Judge | None = None
+    recheck: writes.Recheck | None = None
     """Called after consent and before each retry of the write; raises CommandError to stop the change."""
 
 
-def with_question(change: EditOfOne, headline: str) -> EditOfOne:
+def with_question(change: Change, headline: str) -> Change:
     """Moves the details from under the result into the prompt."""
     edit = change.edit
     if not edit.operations:
@@ -80,17 +82,17 @@ class ChangeWriter:
     deadline: Deadline
     several: bool
     by: str | None = None
-    told_later: ToldLater | None = None
+    later: LaterDetails | None = None
     changed: list[Snapshot] = field(default_factory=list)
     """Snapshots after the change, including those that needed none."""
-    _untold: list[tuple[EditOfOne, JSONObject, str]] = field(default_factory=list)
+    _pending: list[tuple[Change, JSONObject, str]] = field(default_factory=list)
     _documents: list[JSONObject] = field(default_factory=list)
 
-    async def carry_out(self, change: EditOfOne) -> None:
+    async def carry_out(self, change: Change) -> None:
         """Raises CommandError and ApiError only if the change was not made."""
         snapshot, edit, acting = change.snapshot, change.edit, self.acting
         if not edit.operations:
-            self._tell_of_nothing(change)
+            self._print_unchanged(change)
         elif acting.print_patch:
             terminal = self.invocation.terminal
             terminal.say(
@@ -102,20 +104,20 @@ class ChangeWriter:
         else:
             await self._write(change, dry_run=acting.dry_run is DryRun.SERVER)
 
-    async def tell(self) -> None:
-        """Adds the lines of `told_later` to the results that `finish` prints."""
+    async def add_details(self) -> None:
+        """Adds the lines of `later` to the results that `finish` prints."""
         printed = self.invocation.output is None and not self.invocation.terminal.quiet
-        made = [document for change, document, _ in self._untold if change.edit.operations]
-        lines = iter(await self.told_later(made) if self.told_later is not None and made and printed else ())
-        for index, (change, document, ending) in enumerate(self._untold):
+        made = [document for change, document, _ in self._pending if change.edit.operations]
+        lines = iter(await self.later(made) if self.later is not None and made and printed else ())
+        for index, (change, document, ending) in enumerate(self._pending):
             if change.edit.operations:
                 change = with_fields(change, edit=replace(change.edit, details=next(lines, ())))
-                self._untold[index] = change, document, ending
+                self._pending[index] = change, document, ending
 
     def finish(self) -> int:
         """Prints what waits for all changes; must be called after errors too. Returns the exit code."""
         terminal = self.invocation.terminal
-        for one in self._untold:
+        for one in self._pending:
             self._print_result(*one)
         if self.several and self.invocation.output is Output.JSON:
             whole: JSONObject = {"apiVersion": "v1", "kind": "List", "items": [*self._documents]}
@@ -127,7 +129,7 @@ class ChangeWriter:
             return ExitCode.FAILED
         return ExitCode.DONE
 
-    async def _write(self, change: EditOfOne, *, dry_run: bool) -> None:
+    async def _write(self, change: Change, *, dry_run: bool) -> None:
         invocation, done = self.invocation, await self._action()
         async with self.deadline.enforced():
             document = await writes.write(
@@ -137,7 +139,7 @@ class ChangeWriter:
                 done,
                 dry_run=dry_run,
                 field_manager=self.acting.field_manager,
-                judge=change.judge,
+                recheck=change.recheck,
             )
         overruled, asked = _overruled(change, document)
         if asked:
@@ -172,21 +174,21 @@ class ChangeWriter:
             client=session.user_agent,
         )
 
-    def _tell_of_nothing(self, change: EditOfOne) -> None:
+    def _print_unchanged(self, change: Change) -> None:
         self.changed.append(change.snapshot)
         if self.acting.print_patch:  # stdout is read by a shell
             self.invocation.terminal.note(f"{_printed_name(change)} {change.edit.result}: no patch")
         else:
             self._print(change, change.snapshot.document, suffix="")
 
-    def _print(self, change: EditOfOne, document: JSONObject, suffix: str | None = None) -> None:
+    def _print(self, change: Change, document: JSONObject, suffix: str | None = None) -> None:
         ending = DRY_RUN_SUFFIX[self.acting.dry_run] if suffix is None else suffix
-        if self.told_later is None:
+        if self.later is None:
             self._print_result(change, document, ending)
         else:
-            self._untold.append((change, document, ending))
+            self._pending.append((change, document, ending))
 
-    def _print_result(self, change: EditOfOne, document: JSONObject, ending: str) -> None:
+    def _print_result(self, change: Change, document: JSONObject, ending: str) -> None:
         terminal, output = self.invocation.terminal, self.invocation.output
         if output is Output.NAME:
             terminal.say(_printed_name(change))
@@ -201,7 +203,7 @@ class ChangeWriter:
             terminal.detail(*(f"  {printable(terminal, line)}" for line in change.edit.details))
 
 
-def _overruled(change: EditOfOne, document: JSONObject) -> tuple[str, bool]:
+def _overruled(change: Change, document: JSONObject) -> tuple[str, bool]:
     """What the server stored otherwise than it would be after the edit, and whether the edit asked for any of it.
     A manifest is not compared: what is stored of it depends on who else manages the fields."""
     if any(one.manifest for one in change.edit.applications):
@@ -223,8 +225,8 @@ def _overruled(change: EditOfOne, document: JSONObject) -> tuple[str, bool]:
     touched = {part for one in change.edit.operations for part in path_segments(one)}
     guide = gitops.guide_of(document)
     by = f"{guide} drives it" if guide else "admission changed it"
-    said = f"{change.snapshot.key.name}: the server stored {' and '.join(found.values())}; {by}"
-    return said, not touched.isdisjoint(found)
+    words = f"{change.snapshot.key.name}: the server stored {' and '.join(found.values())}; {by}"
+    return words, not touched.isdisjoint(found)
 
 
 def does_write(acting: ActingOptions) -> bool:
@@ -241,11 +243,11 @@ def printable(terminal: Terminal, text: str) -> str:
     return text.replace("…", "...") if terminal.ascii else text
 
 
-def _printed_name(change: EditOfOne) -> str:
+def _printed_name(change: Change) -> str:
     return f"daemonset.apps.kruise.io/{change.snapshot.key.name}"
 
 
-def _kubectl_patch(change: EditOfOne, reason: str, flags: tuple[str, ...], *, only_ascii: bool) -> str:
+def _kubectl_patch(change: Change, reason: str, flags: tuple[str, ...], *, only_ascii: bool) -> str:
     """Returns a kubectl command for the change, without resourceVersion and the last-action annotation. `flags` chose
     the cluster. The server refuses it if a map that it creates exists by then, or a container has another index."""
     key, document = change.snapshot.key, change.snapshot.document
@@ -276,7 +278,7 @@ async def guard_of_pauses(
     by_flag: bool,
     what: str,
     instead: str,
-) -> Callable[[EditOfOne], EditOfOne]:
+) -> Callable[[Change], Change]:
     """Returns a function that raises CommandError (exit code 6) for a change that may not lift a pause, else returns
     it. `by_flag`: a flag allows it. `what` would lift the pause, `instead` keeps it."""
     asks = invocation.terminal.may_ask and not acting.yes  # a dry run is not asked, but ends as after a yes
@@ -284,7 +286,7 @@ async def guard_of_pauses(
     asks_who = not allowed and any(one.daemonset.paused for one in snapshots)
     me = await installation.who_am_i(invocation.session) if asks_who else ""
 
-    def checked(change: EditOfOne) -> EditOfOne:
+    def checked(change: Change) -> Change:
         snapshot = change.snapshot
         words, pause = paused_words(snapshot), pause_of(snapshot)
         mine = pause is not None and me != "" and pause.by == me
@@ -359,19 +361,19 @@ def will_ask(invocation: Invocation, acting: ActingOptions) -> bool:
 async def carry_out(
     invocation: Invocation,
     snapshots: Sequence[Snapshot],
-    plan: Callable[[Snapshot], EditOfOne],
+    plan: Callable[[Snapshot], Change],
     acting: ActingOptions,
     *,
     verb: str,
     deadline: Deadline | None = None,
     by: str | None = None,
-    told_later: ToldLater | None = None,
+    later: LaterDetails | None = None,
 ) -> int:
     """Carries out the changes and prints their results; returns the highest exit code. Edits without operations are
     only printed. The verb's own annotations are added here; edits of others are refused if any changed meanwhile.
     Several objects share one prompt; neither a failure of one nor a closed stdout stops the others. `plan` may raise
     CommandError. `deadline`: for the writes, by default `--timeout` of `acting`. `by`: the user name, if known. With
-    `told_later`, results are printed at the end. Raises CommandError and ApiError for a single object."""
+    `later`, results are printed at the end. Raises CommandError and ApiError for a single object."""
     if acting.print_patch and invocation.output is not None:
         raise UsageError("give -o or --print-patch, not both")
     invocation.terminal.ignore_broken_pipe()
@@ -384,15 +386,13 @@ async def carry_out(
         if len(snapshots) > 1:
             changes = await _ask_once_for_all(invocation, changes, acting)
         elif changes[0].ask is not None and changes[0].edit.operations:
-            await ask_before_write(invocation, snapshots[0].key.name, changes[0].ask, acting, changes[0].judge)
+            await ask_before_write(invocation, snapshots[0].key.name, changes[0].ask, acting, changes[0].recheck)
     except CommandError as error:
         if does_write(acting):
             raise
         refusal = error  # of a dry run, which shows the change all the same
     deadline = deadline or deadline_of(invocation, acting)
-    writer = ChangeWriter(
-        invocation, acting, verb, deadline, several=len(snapshots) > 1, by=by, told_later=told_later
-    )
+    writer = ChangeWriter(invocation, acting, verb, deadline, several=len(snapshots) > 1, by=by, later=later)
     try:
         for change in changes:
             try:
@@ -401,7 +401,7 @@ async def carry_out(
                 if len(snapshots) == 1 and refusal is None:
                     raise
                 code = max(code, print_failure(invocation, error))
-        await writer.tell()
+        await writer.add_details()
     finally:
         printed = writer.finish()
     if refusal is not None:
@@ -410,8 +410,8 @@ async def carry_out(
 
 
 def _plan_each(
-    invocation: Invocation, snapshots: Sequence[Snapshot], plan: Callable[[Snapshot], EditOfOne]
-) -> tuple[int, list[EditOfOne]]:
+    invocation: Invocation, snapshots: Sequence[Snapshot], plan: Callable[[Snapshot], Change]
+) -> tuple[int, list[Change]]:
     code, changes = 0, []
     for snapshot in snapshots:
         try:
@@ -429,7 +429,7 @@ def print_failure(invocation: Invocation, error: CommandError | ApiError) -> int
     return failure.exit_code
 
 
-def _asking_beside_a_guide(change: EditOfOne) -> EditOfOne:
+def _asking_beside_a_guide(change: Change) -> Change:
     """Prompts, as the change bypasses the Rollout that is in hand; `pause` is urgent and does not."""
     guide = gitops.guide_of(change.snapshot.document)
     if guide is None or change.ask is not None or not change.edit.operations:
@@ -437,7 +437,7 @@ def _asking_beside_a_guide(change: EditOfOne) -> EditOfOne:
     return with_fields(change, ask=f"This bypasses {guide}.\nContinue?")
 
 
-def _print_cautions(invocation: Invocation, change: EditOfOne) -> None:
+def _print_cautions(invocation: Invocation, change: Change) -> None:
     """Printed without a prompt too: the change may still be interrupted or undone."""
     snapshot, cautions = change.snapshot, change.edit.warnings
     if change.edit.operations:
@@ -461,23 +461,21 @@ def ask_for_consent(terminal: Terminal, what: str, question: str | None, *, yes:
 
 
 async def ask_before_write(
-    invocation: Invocation, what: str, question: str, acting: ActingOptions, judge: Judge | None = None
+    invocation: Invocation, what: str, question: str, acting: ActingOptions, recheck: Recheck | None = None
 ) -> bool:
-    """Like `ask_for_consent`, but does not prompt if nothing is written. `judge` checks again after consent."""
+    """Like `ask_for_consent`, but does not prompt if nothing is written. `recheck` checks again after consent."""
     terminal, writes = invocation.terminal, does_write(acting)
     if not ends_as_written(acting):
         return False
     asked = ask_for_consent(terminal, what, printable(terminal, question) if writes else None, yes=acting.yes)
     if not (asked and writes):
         return False
-    if judge is not None:
-        await judge()
+    if recheck is not None:
+        await recheck()
     return True
 
 
-async def _ask_once_for_all(
-    invocation: Invocation, changes: Sequence[EditOfOne], acting: ActingOptions
-) -> list[EditOfOne]:
+async def _ask_once_for_all(invocation: Invocation, changes: Sequence[Change], acting: ActingOptions) -> list[Change]:
     if any(change.edit.operations for change in changes):
         lines = (line for change in changes for line in _question_lines(change))
         count = counted(len(changes), "DaemonSet")
@@ -486,8 +484,8 @@ async def _ask_once_for_all(
     return [*changes]
 
 
-def _question_lines(change: EditOfOne) -> Iterator[str]:
+def _question_lines(change: Change) -> Iterator[str]:
     yield f"{change.snapshot.key}  {change.edit.result}"
     if change.edit.operations:
-        *told, _ = (change.ask or "").split("\n")
-        yield from (f"  {line}" for line in (*told, *change.edit.details))
+        *preview, _ = (change.ask or "").split("\n")
+        yield from (f"  {line}" for line in (*preview, *change.edit.details))

@@ -1,4 +1,4 @@
-"""`retry`: tries the revision of an aborted rollout again, from its first step."""
+"""`retry`: patches an annotation, so that an aborted revision is tried again, from its first step."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kubectl_plugin.changes.edit import Draft, Edit
 from kubectl_plugin.cluster import reads
 from kubectl_plugin.cluster.reads import DOCUMENT_ONLY
 from kubectl_plugin.cluster.session import Invocation
-from kubectl_plugin.commands.change_flow import EditOfOne, carry_out
+from kubectl_plugin.commands.change_flow import Change, carry_out
 from kubectl_plugin.commands.promote import live_revision
 from kubectl_plugin.errors import CommandError, ExitCode
 from kubectl_plugin.options import RetryOptions as Asked
@@ -19,7 +19,7 @@ from kubectl_plugin.wording import command
 async def retry(invocation: Invocation, asked: Asked) -> int:
     parts = reads.ALL if asked.wait else DOCUMENT_ONLY
     snapshot = await reads.snapshot(invocation, asked.name, parts)
-    return await carry_out(invocation, (snapshot,), lambda one: EditOfOne(one, another_try(one)), asked, verb="retry")
+    return await carry_out(invocation, (snapshot,), lambda one: Change(one, another_try(one)), asked, verb="retry")
 
 
 def another_try(snapshot: Snapshot) -> Edit:
