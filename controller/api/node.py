@@ -51,7 +51,7 @@ class Node(Value):
     """Full names of the images that the kubelet reports (at most 50 by default); empty if not needed."""
     terminating: bool = False
     created: float = 0.0
-    """In seconds since 1970; 0 if images are not needed."""
+    """In seconds since 1970."""
 
     @property
     def key(self) -> Key:
@@ -90,10 +90,10 @@ def project(view: NodeView) -> Node:
         labels=meta.labels or {},
         taints=view.spec.taints or (),
         terminating=meta.deletion_timestamp is not None,
+        created=epoch(meta.creation_timestamp) or 0.0,
     )
 
 
 def project_with_images(view: NodeWithImagesView) -> Node:
     names = (name for image in view.status.images or () for name in image.names or ())
-    created = epoch(view.metadata.creation_timestamp) or 0.0
-    return replace(project(view), images=tuple(map(canonical, names)), created=created)
+    return replace(project(view), images=tuple(map(canonical, names)))

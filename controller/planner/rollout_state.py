@@ -6,13 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from math import inf
 
 import msgspec
 
 from controller.api.daemonset import RollingUpdate, Rollout, rollout_of
 from controller.api.formats import LONGEST_ITEM, joined, truncated
 from controller.api.names import UNKNOWN_FIELDS_ANNOTATION
-from controller.api.objects import Value
+from controller.api.objects import Value, epoch
 from controller.api.pod import Pod
 from controller.api.revision import Revision
 from controller.planner.blocker_texts import Blocker
@@ -205,19 +206,23 @@ class RolloutState(Value, dict=True, gc=True):
 
     @cached_property
     def unavailable_before(self) -> frozenset[str]:
-        """The nodes of `Rollout.unavailable_before`: they are short for another reason than the update. A node joins
-        while its old pod, of the stable revision, is not Ready and nothing is done to it. Where none is recorded, the
-        oldest one counts as stable: an earlier update may have brought any other."""
+        """The nodes of `Rollout.unavailable_before`: they are short for another reason than the update. One is added
+        while its old pod, of the stable revision, is not Ready and nothing is done to it, or if it joined the cluster
+        during the rollout and no pod was seen there. Where no stable revision is recorded, the oldest one counts as
+        such: an earlier update may have brought any other."""
         rolling, record = self.rolling_update, rollout_of(self.world.daemonset.status)
         if rolling is None or (rolling.topology is None and rolling.on_failure is None):
             return frozenset()
-        known, stable = frozenset(record.unavailable_before or ()), record.stable_revision
+        known = self.world.unavailable_before.union(record.unavailable_before or ())
+        stable, began = record.stable_revision, epoch(record.start_time) or inf
         if stable is None and self.older:
             stable = self.older[-1].hash
         return frozenset(
             node.name
             for node in self._lacking
-            if node.name in known or (node.is_ill and node.old is not None and node.old.hash == stable)
+            if node.name in known
+            or (node.is_ill and node.old is not None and node.old.hash == stable)
+            or (not node.pods and node.last is None and node.object is not None and node.object.created >= began)
         )
 
     @cached_property

@@ -146,6 +146,8 @@ class World(Value):
     """When pods were first seen ready (seconds since 1970), by uid, if their Ready condition names a later time."""
     step_reached: float | None = None
     """`Rollout.step_reached_time` by a clock that does not jump (seconds since 1970); None: as recorded."""
+    unavailable_before: frozenset[str] = frozenset()
+    """Those of `Rollout.unavailable_before` that the last pass found; the status may not have them yet."""
     unready_seen: Mapping[str, float] = {}
     """When this process first saw that pods were not ready (seconds since 1970), by uid."""
     restarts_seen: Mapping[str, float] = {}

@@ -259,6 +259,7 @@ def world_of(
         ready_seen=state.ready_seen.since(now, moment),
         step_reached=state.soak.since(now, moment),
         restarts_seen=state.restarts_seen.since(now, moment),
+        unavailable_before=state.unavailable_before,
         unready_seen=state.unready_seen.since(now, moment),
         verdicts=state.verdicts.known(moment),
         asked=state.verdicts.asked,

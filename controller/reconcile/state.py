@@ -198,6 +198,8 @@ class DaemonSetState(msgspec.Struct):
     """The failed write that the status reports. A new generation starts without one."""
     other_controller: OtherController = msgspec.field(default_factory=OtherController)
     summary: Summary | None = None
+    unavailable_before: frozenset[str] = frozenset()
+    """As in `World`."""
     paused_since: float = 0.0
     """When the rollout was first found paused (seconds since 1970); 0 if it is not."""
 
@@ -232,6 +234,8 @@ class DaemonSetState(msgspec.Struct):
         """Remembers what later passes need of the plan. `now`: seconds since 1970."""
         rolling = daemonset.rolling_update
         self.summary, self.eager = decided.summary, decided.more
+        before = decided.status.rollout.unavailable_before if decided.status is not None else None
+        self.unavailable_before = frozenset(before or ())
         self.paused_since = (self.paused_since or now) if rolling is not None and rolling.paused else 0.0
 
     @property

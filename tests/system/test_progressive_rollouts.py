@@ -46,6 +46,20 @@ async def test_one_failure_domain_is_updated_at_a_time_and_no_more_nodes_of_it_t
     assert await layout(bed) == "v2 v2 v2 v2 v2 v2"
 
 
+async def test_a_node_that_joins_and_gets_no_available_pod_holds_up_no_other_domain(bed: Bed) -> None:
+    domains = {"key": "zone", "maxUnavailable": 2, "maxDomains": 1}
+    await deployed(bed, maxUnavailable=6, order=[{"groupBy": "zone"}], topology=domains)
+    bed.nodes.behave("*", UNREADY)
+    await bed.set_image(V2)
+    await wave(bed, both(4, 2))
+    await bed.nodes.add("node-6", labels={"zone": "b"})
+    await wave(bed, "+6")
+    await all_ready(bed, 4, 2)
+    await wave(bed, both(0))
+    await all_ready(bed, 0)
+    await wave(bed, both(5))
+
+
 async def test_a_rollout_ends_without_the_unreachable_nodes_that_may_be_left_out(bed: Bed) -> None:
     await deployed(bed, maxUnavailable=1, unreachableNodes={"leaveOut": 1})
     await bed.nodes.lose("node-5")

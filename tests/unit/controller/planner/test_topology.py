@@ -82,6 +82,37 @@ def test_a_node_that_was_ill_before_its_update_blocks_no_other_domain() -> None:
     assert restarted.plan.status.rollout.unavailable_before is None
 
 
+@pytest.mark.parametrize("restarted", [False, True], ids=["one process", "another process"])
+def test_a_node_that_joins_blocks_no_other_domain(restarted: bool) -> None:
+    start = zoned(domains=1)
+    joined = replace(node("b3", labels={"zone": "b"}), created=start.now)
+    cluster = ToyCluster(replace(start, nodes=(*start.nodes, joined)))
+    cluster.expect("+b3 v2", "-c1 v1")
+    if restarted:
+        cluster.world = replace(cluster.world, predecessors={})
+    cluster.expect("+c1 v2", "")
+    cluster.ready("c1")
+    cluster.expect("-b2 v1, -b1 v1")
+
+
+def test_a_node_that_the_update_has_emptied_does_not_count_as_joined() -> None:
+    start = zoned(domains=1)
+    cluster = ToyCluster(replace(start, pods=start.pods[:-1]))
+    cluster.expect("+c1 v2", "")
+    cluster.ready()
+    cluster.expect("-b2 v1, -b1 v1")
+
+
+def test_what_was_unavailable_before_is_known_before_the_status_says_it() -> None:
+    start = zoned(domains=1, ill="a1")
+    cluster = ToyCluster(start)
+    cluster.expect("-a1 v1, -c1 v1", "+a1 v2, +c1 v2")
+    cluster.ready("c1")
+    late = replace(cluster.world, daemonset=start.daemonset)
+    check(late, "-a3 v1, -a2 v1")
+    check(replace(late, unavailable_before=frozenset({"a1"})), "-b2 v1, -b1 v1")
+
+
 @pytest.mark.parametrize("lost", [False, True], ids=["with its status", "without its status"])
 def test_what_an_earlier_update_broke_is_healed_before_the_next_domain_opens(lost: bool) -> None:
     cluster = ToyCluster(zoned(domains=1, most=2))
