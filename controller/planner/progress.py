@@ -127,6 +127,7 @@ def standing_of(rollout: RolloutState, *, observed: bool) -> Standing:
         outdated or (verdict.unknown_fields and (waiting or kept or not rollout.eligible))
     ):
         refused = verdict.words
+    walk = rollout.walk and _judged(rollout, rollout.walk)
     return Standing(
         terminating=daemonset.terminating,
         observed=observed,
@@ -143,12 +144,12 @@ def standing_of(rollout: RolloutState, *, observed: bool) -> Standing:
         rolled_back=bool(daemonset.rolled_back),
         retries=rollout.retries,
         retry_asked=retry_of(daemonset, rollout.revision.hash),
-        walk=rollout.walk and _judged(rollout, rollout.walk),
+        walk=walk,
         available=available,
         outdated=outdated,
         leaving=len(rollout.surplus),
         kept=without - waiting,
-        awaited=tuple(_awaited_nodes(rollout)),
+        awaited=tuple(_awaited_nodes(rollout, walk)),
     )
 
 
@@ -170,11 +171,14 @@ def _judged(rollout: RolloutState, walk: Walk) -> Walk:
     return walk.judged(done=done, reachable=reachable + aside, unavailable=unavailable, latest=latest)
 
 
-def _awaited_nodes(rollout: RolloutState) -> list[str]:
+def _awaited_nodes(rollout: RolloutState, walk: Walk | None) -> list[str]:
     """`Standing.awaited`. A reachable node waits for unreachable ones that use up the budget. A pod of the current
-    revision that fails, or could get ready and does not, is waited for itself."""
+    revision that fails, or could get ready and does not, is waited for itself. Nodes that are left out are waited for
+    where no other one can show that the step is reached."""
     left = [node for node in rollout.target if node.old is not None or not node.current_available]
     left = [node for node in left if node.name not in rollout.left_out]
+    if not left and walk is not None and not (walk.is_reached or walk.finished):
+        left = [node for node in rollout.target if node.name in rollout.left_out]
     awaited = {node.name for node in left if _awaits_contact(node)}
     reachable = [node for node in left if node.name not in awaited]
     if rollout.surplus:

@@ -296,15 +296,23 @@ def test_a_step_waits_for_no_canary_that_is_left_out(leave_out: int, phase: str,
     assert at(cluster) == (phase, 1, 2)
 
 
-def test_a_step_is_not_over_while_all_its_canaries_are_left_out() -> None:
+@pytest.mark.parametrize("ready", [True, False])
+def test_a_step_waits_without_a_deadline_while_all_its_canaries_are_left_out(ready: bool) -> None:
     lost = taint("node.kubernetes.io/unreachable", "NoExecute")
     cluster = begun(stepped(rolling={"unreachable_nodes": UnreachableNodes(leave_out=1)}))
     one_step_on(cluster, "-node-3 v1", "+node-3 v2")
     cluster.set_nodes(node("node-3", lost))
+    cluster.change_where(lambda one: one.node == "node-3", ready=ready)
     cluster.expect("")
-    cluster.pass_time(300)
+    cluster.pass_time(3000)
     cluster.expect("", "")
     assert at(cluster) == ("Progressing", 1, 3)
+    assert said(cluster.plan, "Stalled")[0] == "False"
+    assert said(cluster.plan, "Progressing")[1] == "NodesUnreachable"
+    cluster.set_nodes(node("node-3"))
+    cluster.ready()
+    cluster.expect("")
+    assert at(cluster) == ("Soaking", 1, 3)
 
 
 def test_the_status_does_not_change_merely_because_time_passes() -> None:
