@@ -189,6 +189,10 @@ class Rollout(Part):
     """Nodes that had no available pod when their update began and have none since. Kept only for fields that ask
     whether the update is the cause, and for `MOST_UNAVAILABLE_BEFORE` nodes."""
 
+    def is_past(self, steps: int) -> bool:
+        """Whether the last of so many steps is over."""
+        return self.completion_time is not None and (self.step or 1) >= steps
+
 
 class Counts(Part):
     desired_number_scheduled: int = 0

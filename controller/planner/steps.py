@@ -98,7 +98,7 @@ def walk_of(
     number = min(max(record.step or 1, 1), len(steps))
     step = steps[number - 1]
     allowed = max(formats.scaled(one.nodes, nodes, round_up=True) for one in steps[:number])
-    finished = number == len(steps) and record.completion_time is not None
+    finished = record.is_past(len(steps))
     stamp = record.step_reached_time if number == record.step else None
     if stamp is not None and not finished and not edited and allowed < nodes:
         allowed = min(allowed, max(record.target, 1))

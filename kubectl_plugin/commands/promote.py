@@ -51,7 +51,7 @@ def approval(snapshot: Snapshot) -> Edit:
         )
     if record.step is None or record.step > len(rolling.steps):
         return Edit(result="needs no approval: this rollout does not go by steps", operations=())
-    if record.step == len(rolling.steps) and record.completion_time is not None:
+    if record.is_past(len(rolling.steps)):
         return Edit(result="needs no approval: the last step is over", operations=())
     present, at = rolling.steps[record.step - 1], f"step {record.step} of {len(rolling.steps)}"
     if present.approval != "Required":

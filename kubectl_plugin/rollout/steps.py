@@ -49,7 +49,7 @@ def steps_of(survey: Survey) -> Steps | None:
         return None
     present, reached = rolling.steps[record.step - 1], epoch(record.step_reached_time)
     approved = survey.daemonset.annotations.get(APPROVE_ANNOTATION) == f"{survey.hash}/{record.step}"
-    is_over = record.step == len(rolling.steps) and record.completion_time is not None
+    is_over = record.is_past(len(rolling.steps))
     left = 0.0 if reached is None or is_over else max(reached + present.soak_seconds - survey.snapshot.now, 0.0)
     unapproved = present.approval == "Required" and not approved
     held = survey.phase is Phase.PAUSED and reached is not None and not (is_over or left) and unapproved
