@@ -116,7 +116,7 @@ def _result_by_phase(status: RolloutStatus, wanted: Awaited) -> WaitResult | Non
         case Phase.STALLED if status.refused:
             return _stuck(status, f"is refused: {status.refused}")
         case Phase.STALLED | Phase.ABORTED if status.survey.certain:
-            return _stuck(status, f"{_end_words(status)}{_refused_writes_words(status)}")
+            return _ended_result(status)
         case Phase.TERMINATING:
             return deleted_result(status.daemonset.name)
         case _ if wanted.fail_fast and status.failing:
@@ -124,6 +124,14 @@ def _result_by_phase(status: RolloutStatus, wanted: Awaited) -> WaitResult | Non
         case Phase.DEGRADED if wanted.fail_fast or is_degraded_for_long(status.snapshot):
             return _degraded_result(status)
     return None
+
+
+def _ended_result(status: RolloutStatus) -> WaitResult:
+    done, writes = _done_words(status), _refused_writes_words(status)
+    if status.phase is Phase.STALLED:
+        return _stuck(status, f"stalled at {done}{writes}")
+    end = f"was aborted, {done} went back" if status.survey.standing.rolled_back else f"was aborted at {done}"
+    return _stuck(status, f"{end}{writes}", command("retry", status.daemonset.key, to="to try it again"))
 
 
 def changed_spec_result(status: RolloutStatus, wanted: Awaited) -> WaitResult | None:
@@ -156,13 +164,6 @@ def _degraded_result(status: RolloutStatus) -> WaitResult:
     return _rollout_result(status, ExitCode.STUCK, ": ".join(filter(None, (words, status.why))))
 
 
-def _end_words(status: RolloutStatus) -> str:
-    done = _done_words(status)
-    if status.phase is Phase.STALLED:
-        return f"stalled at {done}"
-    return f"was aborted, {done} went back" if status.survey.standing.rolled_back else f"was aborted at {done}"
-
-
 def _done_words(status: RolloutStatus) -> str:
     return counted(status.done, "node", of=status.counts.target)
 
@@ -176,8 +177,8 @@ def _waiting(status: RolloutStatus, words: str, verb: str, *more: str) -> WaitRe
     return _rollout_result(status, ExitCode.WAITING, words, *hints)
 
 
-def _stuck(status: RolloutStatus, words: str) -> WaitResult:
-    return _rollout_result(status, ExitCode.STUCK, words, *way_back(status.snapshot))
+def _stuck(status: RolloutStatus, words: str, *hints: str) -> WaitResult:
+    return _rollout_result(status, ExitCode.STUCK, words, *way_back(status.snapshot), *hints)
 
 
 def _rollout_result(status: RolloutStatus, code: int, words: str, *hints: str) -> WaitResult:
