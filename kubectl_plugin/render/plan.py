@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import textwrap
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Final
 
 from rich.console import Group as Lines
@@ -22,6 +24,8 @@ from kubectl_plugin.units import short_duration
 from kubectl_plugin.wording import between, for_cluster, new_nodes
 
 LABELS: Final = 11
+BELOW: Final = LABELS + 2
+"""Columns before words that did not fit beside what they belong to."""
 _MARKS: Final = {
     CheckResult.OK: ("ok", "green"),
     CheckResult.WARNING: ("!!", "yellow"),
@@ -37,7 +41,7 @@ class PlanBlock:
         self, plan: RolloutPlan, *, width: int, only_ascii: bool, wide: bool = False, flags: tuple[str, ...] = ()
     ) -> None:
         self._plan, self._found, self._daemonset = plan, plan.forecast, plan.survey.daemonset
-        self._width, self._ascii, self._wide, self._flags = width, only_ascii, wide, flags
+        self._width, self._ascii, self._flags = sys.maxsize if wide else width, only_ascii, flags
         self._arrow, self._dots = ("->", "...") if only_ascii else ("→", "…")
 
     def drawn(self) -> Lines:
@@ -46,17 +50,35 @@ class PlanBlock:
         return Lines(*(self._fitted(line) for line in found))
 
     def _fitted(self, line: Text) -> Text:
-        text = clean(line, self._ascii)
-        return text if self._wide else cut(text, self._width, self._ascii)
+        return cut(clean(line, self._ascii), self._width, self._ascii)
 
     def _wrapped(self, line: Text, indent: int = LABELS) -> Iterator[Text]:
-        """Wraps sentences; rows of tables are cut instead."""
-        if self._wide or line.cell_len <= self._width:
+        if line.cell_len <= self._width:
             yield line
             return
         first, *rest = textwrap.wrap(line.plain[indent:], self._width - indent, break_on_hyphens=False)
-        yield line[: indent + len(first)]
-        yield from (Text(" " * indent + one) for one in rest)
+        end = indent + len(first)
+        yield line[:end]
+        for one in rest:
+            begin = line.plain.index(one, end)
+            end = begin + len(one)
+            yield Text(" " * indent).append_text(line[begin:end])
+
+    def _beside(self, head: Text, words: Text) -> Iterator[Text]:
+        """`words` behind `head`, or below it where there is little room."""
+        longest = max(len(word) for word in words.plain.split())
+        if words.cell_len <= self._room(head) or (self._has_room(head) and longest <= self._room(head)):
+            yield from self._wrapped(head.copy().append_text(words), head.cell_len)
+            return
+        head.rstrip()
+        yield from self._wrapped(head)
+        yield from self._wrapped(Text(" " * BELOW).append_text(words), BELOW)
+
+    def _room(self, head: Text) -> int:
+        return self._width - head.cell_len
+
+    def _has_room(self, head: Text) -> bool:
+        return self._room(head) > self._width // 3
 
     def _headline(self) -> Iterator[Text]:
         """`node-agent: revision 6 → 7` and the limits, which get their own line if they do not fit behind it."""
@@ -64,7 +86,7 @@ class PlanBlock:
         numbers = f"{plan.previous_number} {self._arrow} {plan.number}" if self._replaces else f"{plan.number}"
         first = "" if self._found.start.history else " (first deployment)"
         line = Text.assemble((self._daemonset.name, LABEL), f": revision {numbers}{first}")
-        if self._wide or line.cell_len + len(limits) + 2 <= self._width:
+        if line.cell_len + len(limits) + 2 <= self._width:
             yield line.append(f", {limits}")
             return
         yield line
@@ -86,8 +108,8 @@ class PlanBlock:
         step = walk.step if walk is not None else None
         for number, (nodes, how, wave) in enumerate(rows, 1):
             begins, step = self._step_begins(wave) if wave.step != step else "", wave.step
-            line = self._row(f"wave {number}", f"{nodes:<{names}}   ")
-            yield line.append(f"{how:<{verbs}}   ").append(begins + self._start_of(wave), style=DIM)
+            head = self._row(f"wave {number}", f"{nodes:<{names}}   {how:<{verbs}}   ")
+            yield from self._beside(head, Text(begins + self._start_of(wave), DIM))
         if rest := self._found.rest:
             words = f"{counted(len(rest), 'more node')} in this order, {self._found.width} at a time"
             yield from self._wrapped(self._row("then", f"{words}: {between(rest, self._dots)}"))
@@ -99,7 +121,7 @@ class PlanBlock:
 
     def _listed(self, names: Sequence[str], room: int) -> str:
         """As many names as fit into `room` columns, at least one, and how many more there are."""
-        if self._wide or len(" ".join(names)) <= room:
+        if len(" ".join(names)) <= room:
             return " ".join(names)
         for count in range(len(names) - 1, 0, -1):
             text = f"{' '.join(names[:count])} {self._dots} +{len(names) - count}"
@@ -118,26 +140,25 @@ class PlanBlock:
 
     def _later(self) -> Iterator[Text]:
         for place, step in enumerate(self._plan.later):
-            first = filter(None, (step.soak, "an approval" if step.approval else ""))
-            after = f", after {' and '.join(waits)}" if (waits := [*first]) else ""
+            after = f", after {waits}" if (waits := _waits(step.soak, step.approval)) else ""
             of = "nodes" if isinstance(step.nodes, int) else "of the nodes"
-            head = f"step {step.step}  {step.nodes} {of}{after}   "
-            yield self._row("later" if place == 0 else "", head + self._grouped(step, LABELS + len(head)))
+            head = self._row("" if place else "later", f"step {step.step}  {step.nodes} {of}{after}   ")
+            room = self._room(head) if self._has_room(head) else self._width - BELOW
+            yield from self._beside(head, Text(self._grouped(step, room)))
 
-    def _grouped(self, step: Later, used: int) -> str:
+    def _grouped(self, step: Later, room: int) -> str:
         """Such as `b-08 b-07 | b-06 b-05`, with bars between waves; a step without waves keeps its line."""
         waves = [" ".join(wave) for wave in step.waves]
         if step.rest:
             waves.append(f"{counted(len(step.rest), 'node')}: {between(step.rest, self._dots)}")
         if not waves:
             return "no further node"
-        room = self._width - used
         for count in range(len(waves), 0, -1):
             more = sum(len(wave) for wave in step.waves[count:]) + (len(step.rest) if count < len(waves) else 0)
             text = " | ".join(waves[:count]) + (f" {self._dots} +{more}" if more else "")
-            if self._wide or len(text) <= room or count == 1:
+            if len(text) <= room:
                 return text
-        return ""
+        return self._listed([*chain(*step.waves, step.rest)], room)
 
     def _foot(self) -> Iterator[Text]:
         yield from self._wrapped(self._bottom("Effect", effect_words(self._plan)))
@@ -148,7 +169,8 @@ class PlanBlock:
             line = self._bottom("Checks" if place == 0 else "", "").append(f"{mark:<4}", style=colour)
             yield from self._wrapped(line.append(check.text), LABELS + 4)
             for hint in check.hints:
-                yield self._bottom("", f"    hint: {for_cluster(hint, self._flags)}")
+                hinted = self._bottom("", f"    hint: {for_cluster(hint, self._flags)}")
+                yield from self._wrapped(hinted, LABELS + 10)
 
     def _row(self, label: str, words: str) -> Text:
         return Text(f"  {label:<{LABELS - 2}}").append(words)
@@ -247,10 +269,25 @@ class PlanBlock:
         plan = self._plan
         if plan.pace is None or plan.seconds is None or plan.seconds < 1.0:
             return ""
-        step = "for this step" if plan.later else "in all"
         taken = "last node" if plan.pace.nodes == 1 else f"last {counted(plan.pace.nodes, 'node')}"
         median = short_duration(plan.pace.seconds)
-        return f"about {short_duration(plan.seconds)} {step} (median {median} per node, {taken})"
+        return f"about {short_duration(plan.seconds)} {self._estimated()} (median {median} per node, {taken})"
+
+    def _estimated(self) -> str:
+        """What the estimate is for, and what comes after it."""
+        begin, end, rolling = self._found.start.walk, self._found.end.walk, self._daemonset.rolling_update
+        if begin is None or rolling is None:
+            return "in all"
+        number = begin.count if end is None else end.step
+        waits = _waits(rolling.steps[number - 1].soak, rolling.steps[number - 1].approval)
+        if number == begin.count and not waits:
+            return "in all"
+        return f"until step {number} of {begin.count} is reached{f', then {waits}' if waits else ''}"
+
+
+def _waits(soak: str, approval: str) -> str:
+    """Such as `30m and an approval`."""
+    return " and ".join(filter(None, (soak, "an approval" if approval else "")))
 
 
 def effect_words(plan: RolloutPlan) -> str:

@@ -6,11 +6,25 @@ import re
 
 import pytest
 
+from tests.beds.api import DAEMONSETS, NODES
 from tests.plugin import scene as scenes
-from tests.plugin.scene import NAME, NAMESPACE, Opened
+from tests.plugin.kept import story
+from tests.plugin.scene import NAME, NAMESPACE, Opened, Scene
 from tests.plugin.verbs.test_status import CODES
 
 HERE = (NAME, "-n", NAMESPACE)
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+
+
+@story
+def cloud(scene: Scene) -> None:
+    """Nodes with long names, which get revision 2 by steps."""
+    scene.do(scenes.join(scene, [f"{zone}-ip-10-40-{zone}-211.eu-central-1.compute.internal" for zone in "abcd"]))
+    scene.do(scene.api.create(DAEMONSETS, scenes.daemonset(steps=[{"nodes": 2, "soak": "10m"}, {"nodes": "100%"}])))
+    scene.pass_time(60.0)
+    scene.do(scene.edit({"spec": {"template": scenes.template("1.9.0")}}))
+
+
 TEXTS: list[tuple[Opened, tuple[str, ...]]] = [
     *((state, ("status", *HERE)) for state in CODES),
     (scenes.canary, ("diff", NAME, "4", "7", "-n", NAMESPACE)),
@@ -20,12 +34,15 @@ TEXTS: list[tuple[Opened, tuple[str, ...]]] = [
 TABLES: list[tuple[Opened, tuple[str, ...]]] = [
     (scenes.canary, ("list", "-A")),
     (scenes.canary, ("history", *HERE)),
-    (scenes.canary, ("plan", *HERE)),
     (scenes.held, ("promote", *HERE, "--dry-run")),
     *((state, ("nodes", *HERE)) for state in (scenes.canary, scenes.in_place, scenes.preparing)),
 ]
 """Screens that have more columns, or name more nodes, where there is more room."""
-COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+PLANS: list[tuple[Opened, tuple[str, ...]]] = [
+    *((state, ("plan", *HERE)) for state in (scenes.canary, scenes.soaking, scenes.aborted, scenes.in_place, cloud)),
+    (scenes.soaking, ("plan", *HERE, "--image", "*=agent:2", "--waves", "2")),
+]
+"""Screens that only name more nodes where there is more room."""
 
 
 def _name(one: object) -> str:
@@ -43,7 +60,18 @@ def test_no_line_is_wider_than_the_terminal_and_nothing_is_cut(opened: Opened, w
         assert not missing, f"at 80 columns there is no {missing} in:\n{shown[80]}"
 
 
-@pytest.mark.parametrize(("opened", "words"), [*TEXTS, *TABLES], ids=_name)
+@pytest.mark.parametrize(("opened", "words"), PLANS, ids=_name)
+def test_a_plan_leaves_out_only_names_of_nodes(opened: Opened, words: tuple[str, ...]) -> None:
+    with opened() as scene:
+        shown = {columns: scene.run(*words, columns=columns).out for columns in (80, 120, 200)}
+        names = {node["metadata"]["name"] for node in scene.do(scene.api.list(NODES))}
+    for columns, text in shown.items():
+        assert [line for line in text.splitlines() if len(line) > columns or line.endswith("…")] == []
+        missing = {word.strip(",:()") for word in set(shown[200].split()) - set(text.split())} - names
+        assert not missing - {"|"}, f"at {columns} columns there is no {missing} in:\n{text}"
+
+
+@pytest.mark.parametrize(("opened", "words"), [*TEXTS, *TABLES, *PLANS], ids=_name)
 def test_colours_and_ascii_change_the_looks_only(opened: Opened, words: tuple[str, ...]) -> None:
     with opened() as scene:
         plain = scene.run(*words, columns=200).out  # with every column of a table

@@ -47,7 +47,11 @@ def test_a_wait_ends_as_soon_as_the_rollout_is_aborted() -> None:
         begun = scene.now()
         ran = scene.run(*STATUS, "-w", "--timeout", "1h")
         assert (ran.code, scene.now() - begun < 3 * MINUTE) == (4, True), ran
-        assert f"error: rollout of {LINE} was aborted at 1 of 2 nodes\n" in ran.err
+        assert ran.err.endswith(
+            f"error: rollout of {LINE} was aborted at 1 of 2 nodes\n"
+            f"  hint: kubectl kruise-ds rollback {WHERE}\n"
+            f"  hint: to try it again: kubectl kruise-ds retry {WHERE}\n"
+        )
 
 
 @pytest.mark.parametrize("unreadable", ["", "pods"])
@@ -203,6 +207,28 @@ def test_a_plan_says_which_wave_begins_a_step_and_after_which_soak() -> None:
             "  wave 2   c-07 c-06   re-create   step 2, after 5m: when c-08 is available",
             "  wave 3   c-05 c-04   re-create   step 3: as c-07, c-06 become available",
         ]
+
+
+@pytest.mark.parametrize(
+    ("steps", "until"),
+    [
+        ([{"nodes": "100%"}], "in all"),
+        ([{"nodes": "100%", "soak": "1h"}], "until step 2 of 2 is reached, then 1h"),
+        ([{"nodes": "100%", "approval": "Required"}], "until step 2 of 2 is reached, then an approval"),
+        (
+            [{"nodes": 3, "soak": "1h", "approval": "Required"}, {"nodes": "100%"}],
+            "until step 2 of 3 is reached, then 1h and an approval",
+        ),
+    ],
+)
+@pytest.mark.parametrize("waves", ["0", "2"])
+def test_an_estimate_says_until_when_it_goes(steps: Any, until: str, waves: str) -> None:
+    image = ("--image", "*=registry.example.com/agent:2.0.0")
+    with settled() as scene:
+        scene.do(scene.edit({"spec": rolling(steps=[{"nodes": 1, "soak": "5m"}, *steps])}))
+        scene.pass_time(2.0)
+        shown = scene.run("plan", NAME, "-n", NAMESPACE, *image, "--waves", waves, columns=120).out
+        assert f"\nEstimate   about 5m {until} (median" in shown
 
 
 def test_domains_are_shown_with_their_short_nodes() -> None:
