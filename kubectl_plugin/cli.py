@@ -208,10 +208,10 @@ def _options(group: Any) -> list[inspect.Parameter]:
     for name, hint in get_type_hints(group, include_extras=True).items():
         default = getattr(group, name, inspect.Parameter.empty)
         kind, how = get_args(hint)
-        said = how.param_decls or ()  # typer takes the first one for the default
-        if isinstance(how, OptionInfo) and not any(str(one).startswith("--") for one in (how.default, *said)):
+        names = how.param_decls or ()  # typer takes the first one for the default
+        if isinstance(how, OptionInfo) and not any(str(one).startswith("--") for one in (how.default, *names)):
             how = copy(how)
-            how.param_decls = (*said, f"--{name.replace('_', '-')}")
+            how.param_decls = (*names, f"--{name.replace('_', '-')}")
         if default == ():
             kind, default = list[get_args(kind)[0]] | None, None  # type: ignore[misc]  # made at run time
         hint = Annotated[kind, how]

@@ -80,10 +80,10 @@ class ServerClock:
     def learn(self, date: str, asked: float) -> None:
         """Learn from a response that has just arrived: its `Date` header, and `local()` when its request was sent."""
         try:
-            told = parsedate_to_datetime(date).timestamp()
+            server = parsedate_to_datetime(date).timestamp()
         except ValueError:
             return
-        least, most = told - self.local(), told + 1.0 - asked
+        least, most = server - self.local(), server + 1.0 - asked
         if max(least, self._least) > min(most, self._most):  # the server's clock was set, or this machine slept
             self._least, self._most = least, most
         else:

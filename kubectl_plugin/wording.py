@@ -94,8 +94,8 @@ def in_jq(output: str) -> str:
     elif found := _COLUMNS.fullmatch(output):
         fields = ", ".join(column.partition(":")[2] for column in found[1].split(","))
         program = f".items // [.] | .[] | [{fields}] | @tsv"
-    said = shlex.quote(program.replace("[*]", "[]"))
-    return f"-o json | jq -r {said}" if program else "-o json | jq"
+    quoted = shlex.quote(program.replace("[*]", "[]"))
+    return f"-o json | jq -r {quoted}" if program else "-o json | jq"
 
 
 def new_nodes(partition: IntOrPercent, desired: int) -> str:

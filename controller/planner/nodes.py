@@ -185,14 +185,14 @@ class NodeReader:
             moment = max(moment, self._seen(live, live.ready_since) + self._min_ready)
         return moment < self._now or self._awaits(moment)
 
-    def _seen(self, live: Pod, said: float) -> float:
+    def _seen(self, live: Pod, reported: float) -> float:
         """When the pod became ready, at the latest when that was seen: the clock of the node may be ahead."""
-        return min(said, self._ready_seen.get(live.uid, said)) if self._ready_seen else said
+        return min(reported, self._ready_seen.get(live.uid, reported)) if self._ready_seen else reported
 
-    def _restarted(self, live: Pod, said: float) -> float:
+    def _restarted(self, live: Pod, reported: float) -> float:
         """When its container restarted, at the earliest a second before that was seen: the clock may be behind."""
         seen = self._restarts_seen.get(live.uid)
-        return self._seen(live, said) if seen is None else max(min(said, seen), seen - 1)
+        return self._seen(live, reported) if seen is None else max(min(reported, seen), seen - 1)
 
     def _awaits(self, moment: float) -> bool:
         if moment < inf and (self.next_available is None or moment < self.next_available):

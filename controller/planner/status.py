@@ -82,8 +82,8 @@ def status_of(explainer: Explainer, *, observed: bool) -> Status:
         overdue=record.phase == Phase.STALLED and not standing.refused,
     )
     recorded, stable_at = with_stable(rollout, record, observed=observed)
-    ill = tuple(sorted(rollout.unavailable_before)[:MOST_UNAVAILABLE_BEFORE])
-    recorded = replace(recorded, unavailable_before=ill or None, left_out=len(rollout.left_out))
+    unavailable = tuple(sorted(rollout.unavailable_before)[:MOST_UNAVAILABLE_BEFORE])
+    recorded = replace(recorded, unavailable_before=unavailable or None, left_out=len(rollout.left_out))
     counts = _counts(rollout)
     return Status(
         observed_generation=daemonset.generation if observed else None,
@@ -198,10 +198,10 @@ def rollout_events(daemonset: DaemonSet, status: Status) -> tuple[Note, ...]:
     """The events for the change from the status in `daemonset` to `status`."""
     was = daemonset.status.rollout.phase if daemonset.status and daemonset.status.rollout else ""
     now = status.rollout.phase
-    said = {one.type: one for one in status.conditions}
-    message = said[READY].message
+    conditions = {one.type: one for one in status.conditions}
+    message = conditions[READY].message
     found = []
-    if now == Phase.STALLED != was and said[STALLED].reason == PROGRESS_DEADLINE_EXCEEDED:
+    if now == Phase.STALLED != was and conditions[STALLED].reason == PROGRESS_DEADLINE_EXCEEDED:
         found.append(_note(PROGRESS_DEADLINE_EXCEEDED, f"Rollout stalled: {message}", warning=True))
     if now == Phase.ABORTED != was:
         found.append(_note(names.ROLLOUT_ABORTED, f"Rollout aborted: {message}", warning=True))

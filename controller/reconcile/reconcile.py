@@ -119,11 +119,11 @@ class Reconciler:
         _, status = state.status_writer.own.latest(daemonset)  # the cache may not show our last one yet
         daemonset = in_force(replace(daemonset, status=status), cached.revisions)
         current = {one.hash for one in of_template(daemonset, cached.revisions)}
-        state.ready_seen.look(cached.pods, current, this.now, this.moment)
-        state.restarts_seen.look(cached.pods, this.moment)
+        state.ready_seen.observe(cached.pods, current, this.now, this.moment)
+        state.restarts_seen.observe(cached.pods, this.moment)
         if daemonset.rolling_update is not None and daemonset.rolling_update.on_failure is not None:
-            state.unready_seen.look(cached.pods, this.moment)
-        state.soak.look(status, this.now, this.moment)
+            state.unready_seen.observe(cached.pods, this.moment)
+        state.soak.observe(status, this.now, this.moment)
         world = world_of(
             daemonset, cached, state, this.now, this.moment, fresh=this.fresh, image_pulls=self._image_pulls
         )

@@ -62,7 +62,7 @@ class ReadyTimes(msgspec.Struct):
     epoch: float = 0.0
     """`elapsed` at the start of 1970 by the wall clock of the last pass."""
 
-    def look(self, pods: Iterable[Pod], current: Container[str], now: float, moment: float) -> None:
+    def observe(self, pods: Iterable[Pod], current: Container[str], now: float, moment: float) -> None:
         """Records the pods of a pass. `current`: hashes of the current revision; `now`: seconds since 1970."""
         known, ahead = self.known, {}
         for pod in pods:
@@ -96,14 +96,14 @@ class ReadyTimes(msgspec.Struct):
 
 class SoakClock(msgspec.Struct):
     """Since when a step is reached, by a clock that does not jump. A time that this process has not recorded itself
-    is taken from the status once, at its first look."""
+    is taken from the status once, in its first pass."""
 
     reached: tuple[object, ...] | None = None
-    """Revision, step and time as recorded; None before the first look."""
+    """Revision, step and time as recorded; None before the first pass."""
     at: float = 0.0
     """`elapsed`"""
 
-    def look(self, status: DaemonSetStatus | None, now: float, moment: float) -> None:
+    def observe(self, status: DaemonSetStatus | None, now: float, moment: float) -> None:
         """Reads the status at the beginning of a pass; `now`: seconds since 1970."""
         first, record = self.reached is None, rollout_of(status)
         if self._is_new(status.update_revision if status is not None else None, record):
@@ -131,15 +131,15 @@ class SeenTimes(msgspec.Struct):
     read: Callable[[Pod], float | None]
     known: dict[str, NodeTimestamp] | None = None
 
-    def look(self, pods: Iterable[Pod], moment: float) -> None:
+    def observe(self, pods: Iterable[Pod], moment: float) -> None:
         """Records all pods of a pass, or an old time would look new later."""
         seen = None if self.known is None else moment
         known, self.known = self.known or {}, {}
         for pod in pods:
-            if (said := self.read(pod)) is not None:
+            if (reported := self.read(pod)) is not None:
                 before = known.get(pod.uid)
-                same = before is not None and before.reported == said
-                self.known[pod.uid] = before if before and same else NodeTimestamp(reported=said, seen=seen)
+                same = before is not None and before.reported == reported
+                self.known[pod.uid] = before if before and same else NodeTimestamp(reported=reported, seen=seen)
 
     def since(self, now: float, moment: float) -> dict[str, float]:
         """When they were seen of each pod (seconds since 1970), by uid."""
@@ -218,7 +218,7 @@ class DaemonSetState(msgspec.Struct):
     def begin(self, daemonset: DaemonSet, reach: CacheProgress) -> None:
         """Prepares for a pass. A new generation forgets all failures: the edit may have cured them."""
         self.compiled_for(daemonset)
-        self.status_writer.own.look(reach)
+        self.status_writer.own.observe(reach)
         if daemonset.generation != self.generation:
             self.generation = daemonset.generation
             self.node_backoff.clear()

@@ -47,7 +47,7 @@ class OwnStatus(msgspec.Struct):
         if version.isdigit():
             self.status, self.version, self.at = status, int(version), moment
 
-    def look(self, reach: CacheProgress) -> None:
+    def observe(self, reach: CacheProgress) -> None:
         """Forgets the status if the DaemonSet cache at `reach` must show it."""
         if self.status is not None and reach.covers(self.version, self.at):
             self.status = None
@@ -88,11 +88,11 @@ class StatusBackoff:
     def wrote(self, status: Status, moment: float) -> bool:
         """Records a write; returns whether it was repeated too often. One repetition may follow an edit by a user."""
         self._backoff.record_success("refused")
-        said, delay = _content(status), self._backoff.delay_of("reverted")
-        if not self._repeated.times(said, moment, delay):
+        content, delay = _content(status), self._backoff.delay_of("reverted")
+        if not self._repeated.times(content, moment, delay):
             self._repeated.accepted.clear()
             self._backoff.record_success("reverted")
-        times = self._repeated.record(said, moment, delay)
+        times = self._repeated.record(content, moment, delay)
         if times >= MOST_REPEATS:
             self._backoff.record_failure("reverted", moment, first=FIRST_DELAY)
         return times > MOST_REPEATS

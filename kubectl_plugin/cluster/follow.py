@@ -95,7 +95,7 @@ def following_pull(
     """Keep the job up to date while the block runs. `nodes` is empty if they may not be listed. Raises ApiError for
     permanent errors, also in the block."""
     follow = PullFollowing(invocation, made, nodes)
-    return follow.keeping(first=(follow.job, follow.pullers), tell=invocation.terminal.note)
+    return follow.keeping(first=(follow.job, follow.pullers), report=invocation.terminal.note)
 
 
 class _ReadOnDemand(WatchedObjects[T]):
@@ -236,8 +236,8 @@ class Following(WatchSet):
 
     def begun(self) -> AbstractAsyncContextManager[Following]:
         """Waits for pods and nodes, without which nothing can be drawn, but not for image pulls."""
-        first, tell = (self._listing, *self._pods), self._invocation.terminal.note
-        return self.keeping(self._looking, *self._objects, *self._ahead.watched, first=first, tell=tell)
+        first, report = (self._listing, *self._pods), self._invocation.terminal.note
+        return self.keeping(self._looking, *self._objects, *self._ahead.watched, first=first, report=report)
 
     def _note_change(self) -> None:
         self._news.set()
@@ -395,7 +395,7 @@ class LastLogLines:
     async def of(self, asked: list[tuple[Key, str, int]]) -> dict[tuple[Key, str, int], str]:
         """Last lines by pod, container and restart count."""
         new = [one for one in asked if one not in self._known]
-        said = await side_by_side(*(last_log_line(self._session, pod, container) for pod, container, _ in new))
-        known = self._known | dict(zip(new, said, strict=True))
+        lines = await side_by_side(*(last_log_line(self._session, pod, container) for pod, container, _ in new))
+        known = self._known | dict(zip(new, lines, strict=True))
         self._known = {one: known[one] for one in asked}
         return self._known

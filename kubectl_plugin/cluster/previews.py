@@ -35,7 +35,7 @@ from controller.planner.pod_template import PodRenderer, unknown_field_words
 from controller.planner.rollout_state import rollout_state
 from kubectl_plugin.changes.apply import application_of, client_side_managers, without_fields_of_client_side
 from kubectl_plugin.changes.edit import Application, with_operations
-from kubectl_plugin.cluster import documents, previews, reads
+from kubectl_plugin.cluster import documents, reads
 from kubectl_plugin.cluster.documents import list_objects
 from kubectl_plugin.cluster.manifests import Manifest
 from kubectl_plugin.cluster.reads import owned_query
@@ -257,9 +257,9 @@ async def dry_run_of_manifest(
     ApiError if the server refuses the manifest."""
     application = application_of(manifest.document, key, live, KUBECTL)
     try:
-        return await previews.dry_run_of_apply(invocation.session, live, application, force=True)
+        return await dry_run_of_apply(invocation.session, live, application, force=True)
     except Forbidden:
-        tell_unchecked(invocation, None)
+        note_unchecked(invocation, None)
         return None
 
 
@@ -270,6 +270,6 @@ def daemonset_in(document: JSONObject) -> DaemonSet:
         raise CommandError(f"cannot make sense of the spec: {error}") from error
 
 
-def tell_unchecked(invocation: Invocation, checked: JSONObject | None) -> None:
+def note_unchecked(invocation: Invocation, checked: JSONObject | None) -> None:
     if checked is None:
         invocation.terminal.note("not checked by the server: no right to change the DaemonSet")

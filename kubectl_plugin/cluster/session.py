@@ -152,7 +152,7 @@ async def open_session(
         yield session_over(
             transport,
             connection,
-            on_response=_heard(trace, clock),
+            on_response=_response_recorder(trace, clock),
             on_warning=None if warn is None else cache(warn),  # each text once
             namespace=namespace,
             controller_namespace=controller_namespace or host.environ.get(CONTROLLER_NAMESPACE),
@@ -205,11 +205,11 @@ def access_of(flags: GlobalFlags) -> Access:
     return Access(**{field: getattr(flags, field) for field in Access.__struct_fields__})
 
 
-def _heard(trace: Callable[[str], None] | None, clock: ServerClock | None) -> Callable[[Exchange], None]:
+def _response_recorder(trace: Callable[[str], None] | None, clock: ServerClock | None) -> Callable[[Exchange], None]:
     """Traces each request once its answer, or the first line of its stream, has arrived. Sets `clock` by successful
     answers only, because a refusal may come from a load balancer with its own time."""
 
-    def heard(one: Exchange) -> None:
+    def record(one: Exchange) -> None:
         if clock is not None and one.date and one.status < 300:
             clock.learn(one.date, clock.local() - one.seconds)
         if trace is not None:
@@ -218,7 +218,7 @@ def _heard(trace: Callable[[str], None] | None, clock: ServerClock | None) -> Ca
             ended = f"{one.status or 'unanswered'} {round(one.seconds * 1000)}ms"
             trace(f"{asked.method} {asked.path}{query} {ended}")
 
-    return heard
+    return record
 
 
 @dataclass(frozen=True)

@@ -52,22 +52,22 @@ def right_is_missing(error: ApiError) -> bool:
 
 async def read_with_patience(
     read: Callable[[], Awaitable[T]],
-    tell: Callable[[str], None],
+    report: Callable[[str], None],
     passes: Callable[[ApiError], bool] = lambda error: not right_is_missing(error),
 ) -> T:
-    """Retry `read` for `PATIENCE` seconds while `passes` accepts its ApiError, else raise it. `tell` gets the
+    """Retry `read` for `PATIENCE` seconds while `passes` accepts its ApiError, else raise it. `report` gets the
     first."""
     loop = asyncio.get_running_loop()
-    until, told = loop.time() + PATIENCE, False
+    until, reported = loop.time() + PATIENCE, False
     while True:
         try:
             return await read()
         except ApiError as error:
             if not passes(error) or loop.time() >= until:
                 raise
-            if not told:
-                tell(f"{error}; retrying")
-            told = True
+            if not reported:
+                report(f"{error}; retrying")
+            reported = True
         await asyncio.sleep(POLL)  # after a failure
 
 
@@ -120,13 +120,13 @@ class WatchSet:
 
     @asynccontextmanager
     async def keeping(
-        self, *watched: Watched, first: Iterable[Watched] = (), tell: Callable[[str], None] = lambda _: None
+        self, *watched: Watched, first: Iterable[Watched] = (), report: Callable[[str], None] = lambda _: None
     ) -> AsyncIterator[Self]:
         """Keep them up to date while the block runs; those of `first` are read before it begins, as
         `read_with_patience` does. Raises the first error in the block, not in a group."""
         for one in first:
             try:
-                await read_with_patience(one.refresh, tell)
+                await read_with_patience(one.refresh, report)
             except Forbidden as error:
                 one.on_refusal(error)
             one.current = True

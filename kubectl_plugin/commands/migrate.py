@@ -176,7 +176,7 @@ class MigrationCourse:
         self._invocation, self._key, self._native = invocation, key, native
         self._waiting: WaitForPods | None = None
         self._since = 0.0
-        self._told = ""
+        self._announced = ""
         self._writes = 0
         self._emptied: dict[str, float] = {}
         """When an ending pod was last seen, by node, in seconds of the event loop's clock."""
@@ -206,7 +206,7 @@ class MigrationCourse:
                 self._wait_for(step)
             elif await self._write(step):
                 continue
-            # polled, not watched: no event says that a pod is late, or that no pod is new; and each look compares
+            # polled, not watched: no event says that a pod is late, or that no pod is new; and each read compares
             # two DaemonSets, their history and their pods as they are at once
             await asyncio.sleep(max(TICK, loop.time() - began))
 
@@ -238,8 +238,8 @@ class MigrationCourse:
         if before is None or before.what != step.what or step.left < before.left:
             self._waiting, self._since = step, now
         waited = now - self._since
-        if waited > SILENCE and self._told != step.what:
-            self._told = step.what
+        if waited > SILENCE and self._announced != step.what:
+            self._announced = step.what
             self._invocation.terminal.note(f"waiting for {step.what}")
         if waited > max(STANDSTILL_SECONDS, step.seconds):
             words = f"{self._key.name}: still waiting for {step.what}"
@@ -295,8 +295,8 @@ async def migrate(invocation: Invocation, asked: MigrateOptions) -> int:
     if asked.dry_run:
         terminal.say(*_preview_lines(plans, asked))
         return code
-    what, told = counted(len(plans), "DaemonSet"), "\n".join((*_preview_lines(plans, asked), "Continue?"))
-    ask_for_consent(terminal, what, told, yes=asked.yes, hint=_LOOK)
+    what, question = counted(len(plans), "DaemonSet"), "\n".join((*_preview_lines(plans, asked), "Continue?"))
+    ask_for_consent(terminal, what, question, yes=asked.yes, hint=_LOOK)
     terminal.ignore_broken_pipe()
     for number, key in enumerate(plans):
         try:

@@ -20,14 +20,14 @@ from kubectl_plugin.cluster.previews import (
     ForecastTarget,
     daemonset_in,
     dry_run_of_manifest,
+    note_unchecked,
     targets_of,
-    tell_unchecked,
     with_admission,
 )
 from kubectl_plugin.cluster.session import Invocation
 from kubectl_plugin.errors import CommandError, ExitCode, UsageError
 from kubectl_plugin.flags import Output
-from kubectl_plugin.forecast.forecast import Tell
+from kubectl_plugin.forecast.forecast import Progress
 from kubectl_plugin.forecast.report import (
     KIND,
     DryRunAnswer,
@@ -46,7 +46,7 @@ from kubectl_plugin.rollout.snapshot import Snapshot
 from kubectl_plugin.terminal import WIDEST, interruptible
 from kubectl_plugin.units import int_or_percent
 
-TELL_EVERY: Final = 3.0
+PROGRESS_EVERY: Final = 3.0
 """Seconds between two progress notes of the forecast."""
 
 
@@ -105,7 +105,9 @@ async def _plan_of(invocation: Invocation, target: ForecastTarget, asked: Asked,
         words = (f"created from {source}", *words)
     try:
         with interruptible():
-            made = rollout_plan(planned, waves=asked.waves, asked=words, tell=_telling(invocation, live.key.name))
+            made = rollout_plan(
+                planned, waves=asked.waves, asked=words, progress=_progress_note(invocation, live.key.name)
+            )
     except (ValueError, msgspec.MsgspecError) as error:
         raise CommandError(f"cannot make sense of the spec of {live.key.name}: {error}") from error
     if not made.forecast.changes:
@@ -115,16 +117,16 @@ async def _plan_of(invocation: Invocation, target: ForecastTarget, asked: Asked,
         return with_answer(made, answer, waves=asked.waves)
 
 
-def _telling(invocation: Invocation, name: str) -> Tell:
+def _progress_note(invocation: Invocation, name: str) -> Progress:
     ticks, at = invocation.host.ticks, invocation.host.ticks()
 
-    def tell(waves: int) -> None:
+    def progress(waves: int) -> None:
         nonlocal at
-        if ticks() - at >= TELL_EVERY:
+        if ticks() - at >= PROGRESS_EVERY:
             at = ticks()
             invocation.terminal.note(f"still working out the waves of {name}: {waves} so far")
 
-    return tell
+    return progress
 
 
 async def _dry_run_of_next_pod(invocation: Invocation, made: RolloutPlan) -> DryRunAnswer:
@@ -148,7 +150,7 @@ async def _as_it_would_be(invocation: Invocation, target: ForecastTarget, wish: 
     if wanted is live or not target.exists:
         return wanted
     checked = await previews.dry_run_of_change(invocation.session, live.document, wanted.document)
-    tell_unchecked(invocation, checked)
+    note_unchecked(invocation, checked)
     return _with_document(wanted, checked) if checked is not None else wanted
 
 

@@ -52,13 +52,13 @@ class _Notes:
     def __init__(self, terminal: Terminal) -> None:
         self._terminal, self._interruption, self._blockers = terminal, "", set[str]()
 
-    def tell_interruption(self, interruption: str) -> None:
+    def note_interruption(self, interruption: str) -> None:
         if interruption and interruption != self._interruption:
             self._terminal.note(f"{interruption}; retrying")
         self._interruption = interruption
 
-    def tell_blockers(self, looks: Sequence[RolloutStatus]) -> None:
-        for blocker in (look.blocker for look in looks if look.blocker not in ("", *self._blockers)):
+    def note_blockers(self, statuses: Sequence[RolloutStatus]) -> None:
+        for blocker in (status.blocker for status in statuses if status.blocker not in ("", *self._blockers)):
             self._blockers.add(blocker)
             self._terminal.note(blocker)
 
@@ -67,22 +67,22 @@ class _Rows:
     def __init__(self, terminal: Terminal, *, whole: bool) -> None:
         self._terminal, self._whole = terminal, whole
         self._notes = _Notes(terminal)
-        self._said: dict[str, Hashable] | None = None
+        self._shown: dict[str, Hashable] | None = None
 
     def show(self, picture: Picture, interruption: str) -> None:
-        self._notes.tell_interruption(interruption)
+        self._notes.note_interruption(interruption)
         header, *lines = picture.table(None if self._whole else self._terminal.width).split("\n")
         rows = dict(picture.rows)
-        if self._said is None:
+        if self._shown is None:
             self._terminal.show(header, whole=self._whole)
-            self._said = {}
-        for name in (name for name in self._said if name not in rows):
+            self._shown = {}
+        for name in (name for name in self._shown if name not in rows):
             other = picture.others.get(name)
             self._terminal.say(f"{name}  {'gone' if other is None else f'now {other}'}")
         for line, (name, state) in zip(lines, picture.rows, strict=True):
-            if self._said.get(name) != state:
+            if self._shown.get(name) != state:
                 self._terminal.show(line, whole=self._whole)
-        self._said = rows
+        self._shown = rows
         self._terminal.flush()
 
 
@@ -90,14 +90,14 @@ class _Documents:
     def __init__(self, terminal: Terminal) -> None:
         self._terminal = terminal
         self._notes = _Notes(terminal)
-        self._said: tuple[tuple[str, Hashable], ...] | None = None
+        self._shown: tuple[tuple[str, Hashable], ...] | None = None
 
     def show(self, picture: Picture, interruption: str) -> None:
-        self._notes.tell_interruption(interruption)
-        if picture.rows != self._said:
+        self._notes.note_interruption(interruption)
+        if picture.rows != self._shown:
             self._terminal.say(as_line(as_bytes(picture.document), only_ascii=self._terminal.ascii))
             self._terminal.flush()
-        self._said = picture.rows
+        self._shown = picture.rows
 
 
 TableScreen: TypeAlias = _InPlace | _Rows | _Documents
@@ -134,28 +134,28 @@ class MilestoneLines:
 
     def __init__(self, invocation: Invocation, *, several: bool) -> None:
         self._terminal, self._several = invocation.terminal, several
-        self._said: dict[str, tuple[str, float, float]] = {}
+        self._shown: dict[str, tuple[str, float, float]] = {}
         """By name of the object: last milestone, when it was reached, and when a line was last printed."""
         self._notes = _Notes(self._terminal)
 
-    def show(self, looks: Sequence[RolloutStatus], interruption: str, *, final: bool) -> None:
-        self._notes.tell_interruption(interruption)
-        self._notes.tell_blockers(looks)
-        for look in looks:
-            self._tell(look)
+    def show(self, statuses: Sequence[RolloutStatus], interruption: str, *, final: bool) -> None:
+        self._notes.note_interruption(interruption)
+        self._notes.note_blockers(statuses)
+        for status in statuses:
+            self._print(status)
 
-    def _tell(self, look: RolloutStatus) -> None:
-        now, status, moment = look.snapshot.now, look.daemonset, asyncio.get_running_loop().time()
-        name = f"{status.namespace}/{status.name}" if self._several else status.name
-        reached = look.milestone
-        before, since, last = self._said.get(name, ("", moment, moment))
+    def _print(self, status: RolloutStatus) -> None:
+        now, daemonset, moment = status.snapshot.now, status.daemonset, asyncio.get_running_loop().time()
+        name = f"{daemonset.namespace}/{daemonset.name}" if self._several else daemonset.name
+        reached = status.milestone
+        before, since, last = self._shown.get(name, ("", moment, moment))
         if reached != before:
-            self._say(now, f"{name} {look.line}")
-            self._said[name] = (reached, moment, moment)
+            self._say(now, f"{name} {status.line}")
+            self._shown[name] = (reached, moment, moment)
         elif moment - last >= HEARTBEAT:
-            told = ": ".join(filter(None, (look.progress, look.why)))
-            self._say(now, f"{name} {told} (no change for {short_duration(moment - since)})")
-            self._said[name] = (before, since, moment)
+            words = ": ".join(filter(None, (status.progress, status.why)))
+            self._say(now, f"{name} {words} (no change for {short_duration(moment - since)})")
+            self._shown[name] = (before, since, moment)
 
     def _say(self, now: float, line: str) -> None:
         self._terminal.detail(f"{time_of_day(now)} {line}")
@@ -168,44 +168,44 @@ class StatusDocuments:
     def __init__(self, invocation: Invocation) -> None:
         self._terminal = invocation.terminal
         self._notes = _Notes(self._terminal)
-        self._said: dict[Key, tuple[bytes, float]] = {}
+        self._shown: dict[Key, tuple[bytes, float]] = {}
 
-    def show(self, looks: Sequence[RolloutStatus], interruption: str, *, final: bool) -> None:
-        self._notes.tell_blockers(looks)
-        for look in looks:
-            now, key = asyncio.get_running_loop().time(), look.daemonset.key
-            line = msgspec.json.encode(look.document)
-            before, last = self._said.get(key, (b"", now))
+    def show(self, statuses: Sequence[RolloutStatus], interruption: str, *, final: bool) -> None:
+        self._notes.note_blockers(statuses)
+        for status in statuses:
+            now, key = asyncio.get_running_loop().time(), status.daemonset.key
+            line = msgspec.json.encode(status.document)
+            before, last = self._shown.get(key, (b"", now))
             if line != before or now - last >= HEARTBEAT:
                 self._terminal.say(as_line(line, only_ascii=self._terminal.ascii))
                 self._terminal.flush()
-                self._said[key] = (line, now)
+                self._shown[key] = (line, now)
 
 
 class LiveScreen:
     def __init__(self, invocation: Invocation, live: LiveBlock) -> None:
         self._invocation, self._live = invocation, live
 
-    def show(self, looks: Sequence[RolloutStatus], interruption: str, *, final: bool) -> None:
+    def show(self, statuses: Sequence[RolloutStatus], interruption: str, *, final: bool) -> None:
         """The last block is printed whole and may scroll."""
-        lines, terminal = self._lines(looks, Detail.ALL), self._invocation.terminal
+        lines, terminal = self._lines(statuses, Detail.ALL), self._invocation.terminal
         if not final:
             header = Text(f"{time_of_day(terminal.now())}  watching, Ctrl-C to stop", DIM)
             if interruption:
                 header.append(f"  ({interruption}; retrying)", "yellow")
-            shapes = (self._lines(looks, detail) for detail in sorted(Detail, reverse=True))
+            shapes = (self._lines(statuses, detail) for detail in sorted(Detail, reverse=True))
             room = terminal.console.height - 3
             lines = [header, *next((shape for shape in shapes if len(shape) <= room), lines)]
         self._live.draw(lines)
 
-    def _lines(self, looks: Sequence[RolloutStatus], detail: Detail) -> list[Text]:
+    def _lines(self, statuses: Sequence[RolloutStatus], detail: Detail) -> list[Text]:
         terminal, wide = self._invocation.terminal, self._invocation.output is Output.WIDE
         lines: list[Text] = []
-        for index, look in enumerate(looks):
+        for index, status in enumerate(statuses):
             lines += [Text("")] if index and detail is not Detail.HEADLINE else []
-            lines += status_lines(look, terminal, wide=wide, detail=detail)
-            if look.blocker and detail is not Detail.HEADLINE:
-                lines.append(clean(look.blocker, terminal.ascii))
+            lines += status_lines(status, terminal, wide=wide, detail=detail)
+            if status.blocker and detail is not Detail.HEADLINE:
+                lines.append(clean(status.blocker, terminal.ascii))
         return lines
 
 

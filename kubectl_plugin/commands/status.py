@@ -47,15 +47,15 @@ async def status(invocation: Invocation, asked: Asked) -> int:
     _refuse_flags_of_watching(asked)
     found, missing = await choose_objects(invocation, asked)
     seen = await with_pulls(invocation, found)
-    looks = [await look_at(invocation, asked, snapshot) for snapshot in seen]
-    if looks or not missing:
-        show(invocation, looks, single=bool(asked.names) and len(looks) + len(missing) == 1)
+    statuses = [await look_at(invocation, asked, snapshot) for snapshot in seen]
+    if statuses or not missing:
+        show(invocation, statuses, single=bool(asked.names) and len(statuses) + len(missing) == 1)
     for absent in missing:
         invocation.terminal.fail(absent)
     code = 0
     if asked.exit_code:  # what waiting would end with; for what still moves, 3
-        results = [result_of(one, wanted_of(asked)) or unfinished_result(one) for one in looks]
-        code = print_results(invocation, results, [one.daemonset.namespace for one in looks])
+        results = [result_of(one, wanted_of(asked)) or unfinished_result(one) for one in statuses]
+        code = print_results(invocation, results, [one.daemonset.namespace for one in statuses])
     return max(code, ExitCode.FAILED) if missing else code
 
 
@@ -70,24 +70,24 @@ def _refuse_flags_of_watching(asked: Asked) -> None:
             raise UsageError(f"--{name.replace('_', '-')} is for -w or --exit-code")
 
 
-def show(invocation: Invocation, looks: Sequence[RolloutStatus], *, single: bool) -> None:
+def show(invocation: Invocation, statuses: Sequence[RolloutStatus], *, single: bool) -> None:
     """`single`: one object was named, so its document is not in a list."""
 
     def whole() -> JSONObject:
-        documents = [one.document.as_json for one in looks]
+        documents = [one.document.as_json for one in statuses]
         return documents[0] if single else document("RolloutStatusList", items=[*documents])
 
-    names = (f"daemonset.apps.kruise.io/{one.daemonset.name}" for one in looks)
+    names = (f"daemonset.apps.kruise.io/{one.daemonset.name}" for one in statuses)
     if not invocation.answers_a_program(names, whole):
-        _print(invocation, looks)
-    invocation.note_unread(missing for one in looks for missing in one.snapshot.unread_words)
+        _print(invocation, statuses)
+    invocation.note_unread(missing for one in statuses for missing in one.snapshot.unread_words)
 
 
-def _print(invocation: Invocation, looks: Sequence[RolloutStatus]) -> None:
+def _print(invocation: Invocation, statuses: Sequence[RolloutStatus]) -> None:
     terminal = invocation.terminal
-    if not looks:
+    if not statuses:
         terminal.note(f"no Advanced DaemonSets in namespace {invocation.session.namespace}")
-    for index, one in enumerate(looks):
+    for index, one in enumerate(statuses):
         terminal.say(*([""] if index else []))
         wide = invocation.output is Output.WIDE
         lines = status_lines(one, terminal, wide=wide)
@@ -145,7 +145,7 @@ async def look_at(
 
 
 TICK: Final = 1.0
-"""Seconds between looks without events, as ages and deadlines depend on the time."""
+"""Seconds between screens without events, as ages and deadlines depend on the time."""
 REST: Final = 4.0
 """The pause between reports, as a multiple of the time one takes: large clusters are read less often."""
 HINT: Final = 30.0
@@ -215,18 +215,18 @@ class _StatusWatch:
         wanted = [replace(asked, generation=generations.get(key, asked.generation)) for key in keys]
         while True:
             began = loop.time()
-            looks = [None if one is None else await self._look(one) for one in self.follow.snapshots()]
-            seen = [one for one in looks if one is not None]
+            found = [None if one is None else await self._look(one) for one in self.follow.snapshots()]
+            seen = [one for one in found if one is not None]
             if any(one.survey.counts_differ for one in seen):
                 self.follow.mark_nodes_stale()
-            results = [self._result(key.name, one, want) for key, one, want in zip(keys, looks, wanted, strict=True)]
+            results = [self._result(key.name, one, want) for key, one, want in zip(keys, found, wanted, strict=True)]
             late = self.deadline.seconds_left <= 0
             stuck = any(result is not None and result.code == ExitCode.STUCK for result in results)
             decided = all(result is not None for result in results) or (self.asked.fail_fast and stuck)
             over = late or decided
             self.screen.show(seen, "" if over else self.follow.interruption, final=over)
             if over:
-                return [result or self._unfinished(one, late) for result, one in zip(results, looks, strict=True)]
+                return [result or self._unfinished(one, late) for result, one in zip(results, found, strict=True)]
             took = loop.time() - began
             pause = min(max(TICK, REST * took), self.deadline.seconds_left)
             await self.follow.changed(pause, apart=max(MIN_INTERVAL, REST * took))

@@ -48,8 +48,8 @@ async def version(invocation: Invocation, asked: VersionOptions) -> int:
     if invocation.output is not None:
         document: JSONObject = {
             "client": client,
-            "controller": {**_said(controller, "version"), "leader": leader},
-            "crd": {"served": [] if isinstance(served, NoAnswer) else list(served), **_said(stored, "stored")},
+            "controller": {**_field(controller, "version"), "leader": leader},
+            "crd": {"served": [] if isinstance(served, NoAnswer) else list(served), **_field(stored, "stored")},
             "server": server if isinstance(server, str) else "",
         }
         _show(terminal, invocation.output, document)
@@ -77,7 +77,7 @@ def _words(found: str | NoAnswer) -> str:
     return found if isinstance(found, str) else f"unknown ({found.why})"
 
 
-def _said(found: str | NoAnswer, key: str) -> dict[str, JSON]:
+def _field(found: str | NoAnswer, key: str) -> dict[str, JSON]:
     """An unknown version is an empty text with a `reason`."""
     return {key: found} if isinstance(found, str) else {key: "", "reason": found.why}
 

@@ -29,7 +29,6 @@ from kubectl_plugin.forecast.simulate import (
     NeverReady,
     NodeMove,
     Wave,
-    is_not_ready,
     node_moves,
     one_per_node,
     with_drains_under_way,
@@ -85,7 +84,7 @@ def repeated(
     ):
         return None
     kind, queue = _kind(sample, world), []
-    hopeful = {one.name for one in world.nodes if not (is_not_ready(one) or one.not_ready)}
+    hopeful = {one.name for one in world.nodes if not one.not_ready}
     hopeful -= {node for node, _ in never_ready}
     moved = [move.node for wave in last for move in wave.moves]
     if any(node not in hopeful or node not in first or _kind(first[node], world) != kind for node in moved):
@@ -210,7 +209,7 @@ class Forecast(Value, gc=True):
         return max((len(wave.moves) for wave in self.waves[-2:]), default=1)
 
 
-Tell: TypeAlias = Callable[[int], None]
+Progress: TypeAlias = Callable[[int], None]
 """Called with the number of waves computed so far."""
 
 
@@ -224,18 +223,20 @@ def forecast(
     never_ready: NeverReady = frozenset(),
     waves: int = 0,
     pace: float = 0.0,
-    tell: Tell | None = None,
+    progress: Progress | None = None,
 ) -> Forecast:
     """The first `waves` waves (0: all); `world` counts as fresh. `pace`: seconds from a pod's creation until it is
     ready. The server accepts every write, except pods of revisions that `world.verdicts` refuses; it is asked again
     at `world.ask_at`. Raises ValueError for a spec that the planner cannot use."""
-    return _Foreseeing(replace(world, fresh=True), never_ready, waves, pace, tell).run()
+    return _Forecaster(replace(world, fresh=True), never_ready, waves, pace, progress).run()
 
 
-class _Foreseeing:
-    def __init__(self, world: World, never_ready: NeverReady, limit: int, pace: float, tell: Tell | None) -> None:
+class _Forecaster:
+    def __init__(
+        self, world: World, hopeless: NeverReady, limit: int, pace: float, progress: Progress | None
+    ) -> None:
         self._world, self._began = world, world.now
-        self._hopeless, self._limit, self._pace, self._tell = never_ready, limit, pace, tell
+        self._hopeless, self._limit, self._pace, self._progress = hopeless, limit, pace, progress
         self._waves: list[Wave] = []
         self._first: dict[str, Pod] = {}
         """The initial pod of each node that had exactly one."""
@@ -313,8 +314,8 @@ class _Foreseeing:
         self._waves.append(replace(wave, moves=moves, holding=holding))
         self._after = ()
         self._repeat()
-        if self._tell is not None:
-            self._tell(len(self._waves))
+        if self._progress is not None:
+            self._progress(len(self._waves))
 
     def _repeat(self) -> None:
         """Appends waves that repeat the last ones. A failed attempt costs as much as simulating a wave, so the next

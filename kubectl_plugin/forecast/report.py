@@ -24,7 +24,7 @@ from controller.planner.pod_template import pod_name
 from controller.planner.rollout_state import RolloutState, rollout_state
 from controller.planner.world import TemplateRefused, World
 from kubectl_plugin.changes.edit import number_of
-from kubectl_plugin.forecast.forecast import Forecast, Tell, forecast, left_to_update
+from kubectl_plugin.forecast.forecast import Forecast, Progress, forecast, left_to_update
 from kubectl_plugin.forecast.simulate import How, port_waiters, world_after_waiting
 from kubectl_plugin.forecast.warnings import CheckResult, ForecastWarning, warnings_of
 from kubectl_plugin.rollout.document import document
@@ -47,9 +47,9 @@ class Pace(Value):
 def pace_of(pods: Iterable[PodDetail], revision_hash: str) -> Pace | None:
     """The pace of the newest ready pods of the revision, or of any revision if it has none. Restarted pods are left
     out, because they only record when they last became ready; pods updated in place record how long that took."""
-    told = [one for one in pods if one.pod.ready and one.pod.ready_since is not None]
-    told = [one for one in told if one.updated is not None or not one.restarts]
-    chosen = [one for one in told if one.pod.hash == revision_hash] or told
+    timed = [one for one in pods if one.pod.ready and one.pod.ready_since is not None]
+    timed = [one for one in timed if one.updated is not None or not one.restarts]
+    chosen = [one for one in timed if one.pod.hash == revision_hash] or timed
     newest = sorted(chosen, key=_counted_from, reverse=True)[:_LAST]
     lengths = [max((one.pod.ready_since or 0.0) - _counted_from(one), 0.0) for one in newest]
     return Pace(seconds=median(lengths), nodes=len(lengths)) if lengths else None
@@ -72,7 +72,7 @@ class Later(Value):
     """Nodes beyond the computed waves, in update order."""
 
 
-def later_steps(found: Forecast, waves: int, tell: Tell | None = None) -> Iterator[Later]:
+def later_steps(found: Forecast, waves: int, progress: Progress | None = None) -> Iterator[Later]:
     """The later steps, each as if the one before had finished with all pods available. `waves` (0: all) includes
     those of `found`."""
     left, rollout, grouping = waves - len(found.waves), found.end, not found.rest
@@ -89,7 +89,7 @@ def later_steps(found: Forecast, waves: int, tell: Tell | None = None) -> Iterat
             counted.update(names)
             yield later(waves=(), rest=names)
             continue
-        then = forecast(at_step(_when_finished(rollout), number), waves=max(left, 0), tell=tell)
+        then = forecast(at_step(_when_finished(rollout), number), waves=max(left, 0), progress=progress)
         grouped = tuple(tuple(move.node for move in wave.moves) for wave in then.waves)
         yield later(waves=grouped, rest=then.rest)
         left, rollout, grouping = left - len(grouped), then.end, not then.rest
@@ -221,7 +221,7 @@ def rollout_plan(
     waves: int,
     answer: DryRunAnswer | None = None,
     asked: tuple[str, ...] = (),
-    tell: Tell | None = None,
+    progress: Progress | None = None,
 ) -> RolloutPlan:
     """The plan for the DaemonSet in `snapshot`, with up to `waves` computed waves (0: all). `answer` is None without
     a dry run. Raises ValueError for a spec that the planner cannot use."""
@@ -233,12 +233,12 @@ def rollout_plan(
         world = replace(world, verdicts={surveyed.rollout.revision.hash: verdict}, ask_at=math.inf)
     failing = frozenset((one.pod.node, one.pod.hash) for one in snapshot.pods if failure_of(one) is not None)
     hopeless, seconds = failing | port_waiters(surveyed.rollout), pace.seconds if pace else 0.0
-    found = forecast(world, never_ready=hopeless, waves=waves, pace=seconds, tell=tell)
+    found = forecast(world, never_ready=hopeless, waves=waves, pace=seconds, progress=progress)
     checks = [*(_dry_run_checks(answer, refusal) if answer is not None else ()), *_missing_rights(snapshot)]
     return RolloutPlan(
         survey=surveyed,
         forecast=found,
-        later=() if refusal else tuple(later_steps(found, waves, tell)),
+        later=() if refusal else tuple(later_steps(found, waves, progress)),
         pace=pace,
         checks=(*checks, *warnings_of(snapshot, found)),
         tried=asked,

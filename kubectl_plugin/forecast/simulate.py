@@ -15,8 +15,7 @@ from msgspec.structs import replace
 
 from controller.api.daemonset import DaemonSetStatus, LifecycleHook
 from controller.api.in_place import Resize
-from controller.api.names import HASH_LABEL, LIFECYCLE_STATE_LABEL, TAINT_NOT_READY, TAINT_UNREACHABLE
-from controller.api.node import Node
+from controller.api.names import HASH_LABEL, LIFECYCLE_STATE_LABEL
 from controller.api.objects import JSONObject, Value, fields_of, items_of
 from controller.api.pod import Pod
 from controller.inplace.change import InPlaceChange, NotPossible
@@ -184,7 +183,7 @@ def world_after_waiting(world: World, never_ready: NeverReady, pace: float) -> t
     `pace` seconds after `created` (the end of the grace period for restarts in place); lost ones are deleted."""
     silent = {node.name for node in world.nodes if node.unreachable}
     known = {node.name for node in world.nodes}
-    hearing = known - silent - {one.name for one in world.nodes if is_not_ready(one)}
+    hearing = known - silent - {one.name for one in world.nodes if one.not_ready}
     hook = world.daemonset.pre_delete
     waiting = [pod for pod in world.pods if pod.node in hearing and _may_get_ready(pod, never_ready)]
     now = max([world.now, *(pod.created + pace for pod in waiting)])
@@ -209,11 +208,6 @@ def world_after_waiting(world: World, never_ready: NeverReady, pace: float) -> t
         return None
     seen = {**world.predecessors, **gone} if gone else world.predecessors
     return replace(world, pods=tuple(pods), predecessors=seen, now=now), tuple(sorted(ready, reverse=True))
-
-
-def is_not_ready(node: Node) -> bool:
-    """Whether the kubelet or the control plane reports the node as not ready."""
-    return any(taint.key in (TAINT_NOT_READY, TAINT_UNREACHABLE) for taint in node.taints)
 
 
 def _may_get_ready(pod: Pod, never_ready: NeverReady) -> bool:

@@ -14,7 +14,7 @@ from controller.planner.blockers import handlers, waits_for_hook
 from controller.planner.conditions import some
 from kubectl_plugin.changes.edit import Caution
 from kubectl_plugin.forecast.forecast import Forecast
-from kubectl_plugin.forecast.simulate import How, host_ports, is_not_ready
+from kubectl_plugin.forecast.simulate import How, host_ports
 from kubectl_plugin.rollout.gitops import caution_of
 from kubectl_plugin.rollout.history import way_back
 from kubectl_plugin.rollout.in_place import unasked_words
@@ -159,7 +159,7 @@ def _hook(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
 
 def _not_ready(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
     rollout = found.start
-    silent = {node.name for node in rollout.world.nodes if is_not_ready(node)}
+    silent = {node.name for node in rollout.world.nodes if node.not_ready}
     using = [node for node in rollout.unavailable_nodes if node in silent]
     if using and rollout.rolling_update is not None and not rollout.surging:
         verb, use = ("is", "uses") if len(using) == 1 else ("are", "use")

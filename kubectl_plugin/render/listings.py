@@ -121,8 +121,8 @@ def history_table(
     """`wide`: hashes and full image names; otherwise short names, and only of images that differ."""
 
     def images(row: RevisionRow) -> str:
-        told = row.images.values() if wide else (short_image(row.images[name]) for name in row.differing)
-        return ",".join(told) or NONE
+        shown = row.images.values() if wide else (short_image(row.images[name]) for name in row.differing)
+        return ",".join(shown) or NONE
 
     columns: list[Column[RevisionRow]] = [
         Column("REV", lambda row: str(row.revision.number), right=True),

@@ -260,10 +260,10 @@ class _Block:
         words = [f"{done} of {counts.target} done"]
         words += [f"{number} {state.value}" for state, number in parts[1:4] if number]
         words += [f"{counts.next} to go"] if counts.next else []
-        told, begun = f"] {', '.join(words)}", line("Progress", "[")
-        room = self.width - begun.cell_len - len(told)
+        rest, begun = f"] {', '.join(words)}", line("Progress", "[")
+        room = self.width - begun.cell_len - len(rest)
         bar = tables.stacked(parts, max(min(BAR, room), SHORTEST_BAR), self.only_ascii)
-        return begun.append_text(bar).append(told)
+        return begun.append_text(bar).append(rest)
 
     def _budget(self) -> str:
         budget = self.document.budget
@@ -279,12 +279,12 @@ class _Block:
         domains = self.survey.rollout.domains if self.survey.snapshot.nodes is not None else None
         if domains is None:
             return ""
-        told = []
+        words = []
         for domain in sorted(domains.most, key=lambda one: (-domains.short[one], one is None, one or "")):
             short, most = domains.short[domain], domains.most[domain]
             limit = f" of {most}" if most != inf else ""
-            told.append(f"{domain or 'no label'} {f'{short}{limit} short' if short else 0}")
-        return listed(told, separator=", ")
+            words.append(f"{domain or 'no label'} {f'{short}{limit} short' if short else 0}")
+        return listed(words, separator=", ")
 
     def _fleet(self, *, named: bool) -> str:
         """`named`: lists unavailable nodes if no other line does."""

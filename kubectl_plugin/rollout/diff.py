@@ -169,7 +169,7 @@ def differences(old: JSONObject, new: JSONObject, *, show_values: bool = False) 
 
 def object_differences(old: JSONObject, new: JSONObject, *, show_values: bool = False) -> tuple[Difference, ...]:
     """The differences of two DaemonSets, including explicit defaults, but without status and server-set metadata."""
-    sides = (_told_part(old), _told_part(new))
+    sides = (_compared_part(old), _compared_part(new))
     return tuple(_objects((), *map(_Side, sides, sides if show_values else without_secrets(*sides))))
 
 
@@ -196,7 +196,7 @@ def _is_image(one: Difference) -> bool:
     return one.change is ChangeKind.CHANGED and fields == ("spec", "containers", "image")
 
 
-def _told_part(document: JSONObject) -> JSONObject:
+def _compared_part(document: JSONObject) -> JSONObject:
     meta = fields_of(document.get("metadata"))
     kept: JSONObject = {field: meta[field] for field in _META if field in meta}
     kept["annotations"] = {key: one for key, one in fields_of(meta.get("annotations")).items() if key not in _NOTES}

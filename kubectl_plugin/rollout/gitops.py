@@ -154,7 +154,7 @@ def noted_pause(document: JSONObject) -> LastAction | None:
 
 
 def _pause_written(meta: JSONObject) -> float:
-    """Unix time of the last write by a manager that owns `paused`; 0 without one."""
+    """The last write by a manager that owns `paused`, in seconds since 1970; 0 without one."""
     try:
         entries = msgspec.convert(meta.get("managedFields") or (), tuple[ManagedFields, ...])
         owners = (one for one in entries if value_at(one.fields_v1, *_PAUSED) is not None)

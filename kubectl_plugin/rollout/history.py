@@ -57,8 +57,8 @@ _LONGEST: Final = 24
 def summary(found: Sequence[Difference], *, only_ascii: bool = False) -> str:
     """`image agent 1.8.2 → 1.8.4, + volume certs`: template differences, images first; empty if there are none."""
     arrow = "->" if only_ascii else "→"
-    told = [one for one in found if not _is_implied(one, found)]
-    ordered = sorted(told, key=lambda one: one.path[-1].field != "image")
+    named = [one for one in found if not _is_implied(one, found)]
+    ordered = sorted(named, key=lambda one: one.path[-1].field != "image")
     return ", ".join(dict.fromkeys(_phrase(one, arrow) for one in ordered))
 
 
@@ -86,11 +86,11 @@ def _phrase(one: Difference, arrow: str) -> str:
     if rest[0].field == "env" and len(rest) > 1:
         subject = _subject(container, rest[:1])
         literal = one.change is ChangeKind.CHANGED and rest[-1].field == "value"  # else it comes from elsewhere now
-        return _told(one, subject, arrow) if literal else f"{subject} changed"
-    return _told(one, _subject(container, rest), arrow)
+        return _phrase_of_value(one, subject, arrow) if literal else f"{subject} changed"
+    return _phrase_of_value(one, _subject(container, rest), arrow)
 
 
-def _told(one: Difference, subject: str, arrow: str) -> str:
+def _phrase_of_value(one: Difference, subject: str, arrow: str) -> str:
     old, new = _word(one.old), _word(one.new)
     match one.change:
         case ChangeKind.ADDED:
@@ -132,7 +132,7 @@ def _joined(*words: str) -> str:
 class RevisionRow(Value):
     revision: Revision
     created: float
-    """Unix time."""
+    """Seconds since 1970."""
     live: bool
     nodes: int | None
     """Nodes with a pod of it that is not being deleted; None if pods are unreadable."""

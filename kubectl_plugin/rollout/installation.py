@@ -64,14 +64,14 @@ class Leader:
     holder: str
     """Empty once the holder has released the Lease."""
     renewed: float
-    """Unix time by the holder's clock."""
+    """Seconds since 1970 by the holder's clock."""
 
     def leads(self, now: float) -> bool:
         return bool(self.holder) and now - self.renewed <= SILENCE
 
 
 def silence_of(leader: Leader | None, namespace: str, now: float) -> str:
-    """Why no controller seems active in `namespace`; empty if one is. `now` is Unix time."""
+    """Why no controller seems active in `namespace`; empty if one is. `now`: seconds since 1970."""
     lease = f"lease {namespace}/{LEASE_NAME}"
     if leader is None:
         return f"there is no {lease}"
@@ -105,7 +105,7 @@ class Machine:
 @dataclass(frozen=True)
 class Facts:
     now: float
-    """Unix time by the API server's clock."""
+    """Seconds since 1970 by the API server's clock."""
     namespace: str
     controller_namespace: str
     machine: Machine

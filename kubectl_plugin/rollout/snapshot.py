@@ -73,8 +73,8 @@ class PullProgress(Value, gc=True):
         """By node; those of the job's status for users who may not list nodes."""
         if self.nodes:
             return counts_of(self.by_node().values())
-        told = self.status
-        return PullCounts(nodes=told.desired, there=told.succeeded, pulling=told.active, failed=told.failed)
+        status = self.status
+        return PullCounts(nodes=status.desired, there=status.succeeded, pulling=status.active, failed=status.failed)
 
     def by_node(self) -> Mapping[str, NodePull]:
         status = self.status
@@ -83,14 +83,14 @@ class PullProgress(Value, gc=True):
             return {node: self._failed(node) if node in failed else THERE for node in self.nodes or failed}
         mine = {one.node: one for one in self.pullers if one.job_uid == self.job.uid}
         there = {*self.having, *(node for node, one in mine.items() if one.state is PullState.SUCCEEDED)}
-        told = {node: self._now(node, failed, mine, there) for node in self.nodes}
+        pulls = {node: self._now(node, failed, mine, there) for node in self.nodes}
         # a node that has left the job, such as one updated meanwhile, had its turn; in doubt one more has left
         left = max(status.desired - sum(node not in self.joined for node in self.nodes), 0)
-        unseen = status.succeeded - left - sum(one.stage is PullStage.THERE for one in told.values())
-        waiting = [node for node, one in told.items() if one.stage is PullStage.WAITING and node not in self.joined]
+        unseen = status.succeeded - left - sum(one.stage is PullStage.THERE for one in pulls.values())
+        waiting = [node for node, one in pulls.items() if one.stage is PullStage.WAITING and node not in self.joined]
         for node in waiting[: max(unseen, 0)]:
-            told[node] = THERE
-        return told
+            pulls[node] = THERE
+        return pulls
 
     def _now(
         self, node: str, failed: Collection[str], pullers: Mapping[str, Puller], there: Collection[str]
@@ -104,9 +104,9 @@ class PullProgress(Value, gc=True):
         return NodePull(stage=PullStage.WAITING, why=self.words.get(node, ""))
 
     def _failed(self, node: str) -> NodePull:
-        heard = self.words.get(node, "")
-        told = self.status.message.partition(f"; {node}: ")[2]
-        return NodePull(stage=PullStage.FAILED, why=heard or told or f"see ImagePullJob {self.job.name}")
+        words = self.words.get(node, "")
+        reported = self.status.message.partition(f"; {node}: ")[2]
+        return NodePull(stage=PullStage.FAILED, why=words or reported or f"see ImagePullJob {self.job.name}")
 
 
 def worst_pulls(pulls: Iterable[PullProgress]) -> Mapping[str, NodePull]:
@@ -179,7 +179,7 @@ class PodDetail(Value):
     unschedulable: str = ""
     """The scheduler's message while no node fits."""
     updated: float | None = None
-    """Unix time of the last update in place."""
+    """The last update in place, in seconds since 1970."""
     replaced: frozenset[str] = frozenset()
     """Containers that wait after an update in place ended their predecessor."""
 
@@ -212,7 +212,7 @@ class PodDetail(Value):
 class RevisionDetail(Value):
     revision: Revision
     created: float
-    """Unix time. A rollback renumbers the revision, but keeps this time."""
+    """Seconds since 1970. A rollback renumbers the revision, but keeps this time."""
     change_cause: str
 
 
@@ -241,7 +241,7 @@ class Snapshot(Value):
     nodes: tuple[Node, ...] | None
     """All nodes, by name; None if unreadable."""
     now: float
-    """Unix time of the read, by the server's clock."""
+    """When it was read, in seconds since 1970 by the server's clock."""
     pulls: tuple[PullProgress, ...] = ()
     """Readable ImagePullJobs for the newest revision."""
     unread: tuple[Unread, ...] = ()

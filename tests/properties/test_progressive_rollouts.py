@@ -101,7 +101,7 @@ class Walks(RuleBasedStateMachine):
     @rule()
     def a_pass(self) -> None:
         cluster, before, (revision, step) = self.cluster, self.cluster.world, self.step()
-        self.soak.look(before.daemonset.status, before.now, self.moment)
+        self.soak.observe(before.daemonset.status, before.now, self.moment)
         cluster.world = replace(before, step_reached=self.soak.since(before.now, self.moment))
         before = cluster.in_force
         cluster.step()

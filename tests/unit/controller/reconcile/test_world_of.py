@@ -113,7 +113,7 @@ BEGAN = NOW - 500.0
 
 def seen(state: ReadyTimes, *pods: Pod, at: float = NOW, ahead: float = 0.0) -> dict[str, float]:
     """Since when they are ready, in true time, where v2 is current; by so many seconds our clock is ahead of that."""
-    state.look(pods, {"v2"}, at + ahead, at - BEGAN)
+    state.observe(pods, {"v2"}, at + ahead, at - BEGAN)
     return {uid: since - ahead for uid, since in state.since(at + ahead, at - BEGAN).items()}
 
 
@@ -159,7 +159,7 @@ def test_a_pod_that_becomes_ready_again_or_goes_is_seen_anew() -> None:
 
 
 def restarts(state: SeenTimes, *pods: Pod, at: float = NOW) -> dict[str, float]:
-    state.look(pods, at - BEGAN)
+    state.observe(pods, at - BEGAN)
     return state.since(at, at - BEGAN)
 
 
