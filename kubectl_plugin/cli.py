@@ -30,7 +30,7 @@ BEFORE = "kubectl_plugin.cli.before"
 SWITCHED_OFF = "kubectl_plugin.cli.switched_off"
 """The key for the names of switches that were turned off last."""
 TYPERS_OWN = frozenset({"install_completion", "show_completion"})
-"""Flags that typer adds along with completion; they would set it up for a program that nobody calls."""
+"""Flags that typer adds along with completion; they would set it up for a program that no shell calls."""
 
 MOST_VERBOSE = 2
 """`-v=6`, as for kubectl, shows no more than `-vv`."""
@@ -280,6 +280,6 @@ app = _plain(
     context_settings={"help_option_names": ["-h", "--help"]},
     invoke_without_command=True,
 )
-app.callback(help="Rolls out, stops, looks at and takes back Advanced DaemonSets (apps.kruise.io).")(
+app.callback(help="Rolls out, watches, pauses and rolls back Advanced DaemonSets (apps.kruise.io).")(
     _with_flags(_root, GlobalFlags)
 )

@@ -76,7 +76,7 @@ class GlobalFlags:
         Output | None,
         Option(
             "-o",
-            help="How it is printed.",
+            help="Output format.",
             parser=_output,
             metavar=f"<{'|'.join(Output)}>",
             autocompletion=_formats,
@@ -133,7 +133,7 @@ class SelectorOptions(Options):
     all_namespaces: Annotated[bool, Option("-A", help="Objects of all namespaces.")] = False
 
 
-ShowValues = Annotated[bool, Option(help="Show values that may be secrets, too.")]
+ShowValues = Annotated[bool, Option(help="Also show values that may be secrets.")]
 Name = Annotated[str, Argument(metavar="NAME", help="Of the DaemonSet.", autocompletion=candidates.names)]
 Names = Annotated[
     tuple[str, ...],
@@ -154,7 +154,7 @@ class ManifestOptions(Options):
             autocompletion=candidates.files,
         ),
     ] = ()
-    recursive: Annotated[bool, Option("-R", help="Folders below those of -f too.")] = False
+    recursive: Annotated[bool, Option("-R", help="Also folders below those of -f.")] = False
     kustomize: Annotated[
         str | None, Option("-k", help="Folder or URL with a kustomization.", autocompletion=candidates.files)
     ] = None

@@ -101,15 +101,15 @@ class NodesOptions(Options):
 
 @dataclass(frozen=True, kw_only=True)
 class PlanOptions(ManifestOptions):
-    """What would happen next; what if."""
+    """What a rollout would do next, also with other settings."""
 
     name: Annotated[
         str | None, Argument(metavar="[NAME]", help="May be left out with -f.", autocompletion=candidates.names)
     ] = None
-    partition: Annotated[str | None, Option(help="What if so many pods were kept old.")] = None
-    max_unavailable: Annotated[str | None, Option(help="What if so many nodes could be without a pod.")] = None
+    partition: Annotated[str | None, Option(help="Try this partition: how many pods stay old.")] = None
+    max_unavailable: Annotated[str | None, Option(help="Try this maxUnavailable.")] = None
     images: Annotated[
-        tuple[str, ...], Option("--image", help="What if CONTAINER=IMAGE, or `*=IMAGE`, were set; may be repeated.")
+        tuple[str, ...], Option("--image", help="Try CONTAINER=IMAGE, or `*=IMAGE`; may be repeated.")
     ] = ()
     waves: Annotated[int, Option(help="How many waves to work out; 0 for all.")] = 10
     exit_code: Different = False
@@ -166,7 +166,7 @@ class CompletionOptions(Options):
 class VersionOptions(Options):
     """Versions of plugin, controller and CRD."""
 
-    client: Annotated[bool, Option(help="Only that of the plugin.")] = False
+    client: Annotated[bool, Option(help="Only the version of the plugin.")] = False
 
     @property
     def offline(self) -> bool:
@@ -174,7 +174,7 @@ class VersionOptions(Options):
 
 
 HoldAt = Annotated[str | None, Option(help="Hold at this partition: no node starts early.")]
-LiftPause = Annotated[bool, Option(help="Without a prompt: lift a pause that somebody else has set, too.")]
+LiftPause = Annotated[bool, Option(help="Without a prompt: also lift a pause set by another user.")]
 
 
 class DryRun(StrEnum):
@@ -301,7 +301,7 @@ class MigrateOptions(NamedOrSelectedOptions):
         tuple[str, ...], Argument(metavar="[NAME]...", help="Of DaemonSets.", autocompletion=candidates.natives)
     ] = ()
     to_native: Annotated[bool, Option(help="The other way: an Advanced DaemonSet becomes a native one.")] = False
-    dry_run: Annotated[bool, Option(help="Change nothing: tell what would happen.")] = False
+    dry_run: Annotated[bool, Option(help="Change nothing: print what would happen.")] = False
     print_: Annotated[bool, Option("--print", help="Only print the new manifest, for your repository.")] = False
     sync_stopped: Annotated[
         bool, Option(help="The tool that manages it (Argo CD, Flux, an operator) is stopped for now.")
@@ -328,7 +328,7 @@ class RollbackOptions(NamedOrSelectedOptions, ChangeOptions, WaitingOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class SetPartitionOptions(ChangeOptions, WaitingOptions):
-    """Keep VALUE pods old, or update so many nodes."""
+    """Keep VALUE pods old, or update a number of nodes."""
 
     words: Annotated[
         tuple[str, ...],
@@ -380,7 +380,7 @@ class PullOptions(Options):
     secrets: Annotated[
         tuple[str, ...], Option("--pull-secret", help="Secret for the registry; may be repeated.")
     ] = ()
-    no_wait: Annotated[bool, Option(help="Make the job, and leave it.")] = False
+    no_wait: Annotated[bool, Option(help="Create the job, and do not wait for it.")] = False
     timeout: Annotated[str, Option(help="Stop watching after, e.g. 15m; the job goes on.")] = "0"
     dry_run: DryRunFlag = DryRun.NONE
     field_manager: FieldManager = MANAGER

@@ -19,7 +19,7 @@ MAX_DELAY = 30.0
 """Seconds between two attempts on one node, at first and at most; doubled each time."""
 PERMANENT = "InvalidImageName"
 """Prefix of a failure that no other node or retry avoids."""
-LOST = "its pod was deleted, or sent to another node, by somebody else"
+LOST = "another client deleted its pod, or sent it to another node"
 NEVER_BEGUN = "its turn did not come, or its kubelet is not ready"
 UNFINISHED = "it was still being pulled"
 RUNNING, COMPLETED = "job is running", "job has completed"

@@ -148,7 +148,7 @@ class Blocker(StrEnum):
     ON_DELETE = BlockerText(
         name="on_delete",
         why="OnDelete: when its pod is deleted",
-        ends="whoever deletes the pod",
+        ends="a deletion of its pod",
         reason=WaitReason.ON_DELETE,
         planned="OnDelete: each gets it when its pod is deleted, {who}",
         rollback="OnDelete: each goes back when you delete its pod",

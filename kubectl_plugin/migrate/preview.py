@@ -187,7 +187,7 @@ def _steps(observed: Observed, *, native: bool) -> tuple[str, ...]:
     """For manifests in a repository. In this order, no node gets two pods or loses its pod."""
     key, direction = Key(observed.namespace, observed.name), ("--to-native",) if native else ()
     return (
-        "1. Stop whoever applies the repository: or the former object comes back, and with it a second pod a node:",
+        "1. Stop what applies the repository, or the former object comes back, with a second pod on each node:",
         "     Argo CD: note syncPolicy in argocd app get APP -o yaml; then argocd app set APP --sync-policy none",
         "              (the app of an ApplicationSet, or of another app, is stopped at that one)",
         "     Flux:    flux suspend kustomization NAME, or flux suspend helmrelease NAME",

@@ -27,7 +27,7 @@ MARK: Final = "kruise-ds/migration"
 """Annotation on both DaemonSets, with their settings for the end of the migration."""
 FINALIZER: Final = "kruise-ds/migration"
 """Finalizer that keeps the deleted Advanced DaemonSet, the only record of the native one to create, readable."""
-EVERYBODY: Final = "100%"
+EVERY_POD: Final = "100%"
 FROZEN: Final[JSONObject] = {"type": "OnDelete"}
 """Strategy of a native DaemonSet during the migration: lost pods are replaced, none is updated."""
 SHARED: Final = ("selector", "template", "minReadySeconds", "revisionHistoryLimit")
@@ -276,7 +276,7 @@ def remove_finalizer(ours: JSONObject) -> tuple[JSONObject, ...]:
 
 def keep_all_still(draft: Draft) -> None:
     rolling = fields_of(draft.get(*_STRATEGY, "rollingUpdate"))
-    draft.set({"type": "RollingUpdate", "rollingUpdate": {**rolling, "partition": EVERYBODY}}, *_STRATEGY)
+    draft.set({"type": "RollingUpdate", "rollingUpdate": {**rolling, "partition": EVERY_POD}}, *_STRATEGY)
     draft.set(True, *_SCALE, "partitionedScaling")
 
 

@@ -99,7 +99,7 @@ def wait_for_removal(observed: Observed, side: MigrationSide, *, ours: tuple[str
     left = observed.count_owned_by(side.uid)
     others = [one for one in side.finalizers if one not in (ORPHANING, *ours)]
     if others and ORPHANING not in side.finalizers:
-        hints = (f"whoever has set it on {side.kind}/{side.name} has to take it away",)
+        hints = (f"it has to be removed from {side.kind}/{side.name} by what set it",)
         return WaitForPods(what=f"the finalizer {', '.join(others)} to go", left=left, hints=hints)
     return wait_for_native("the garbage collector to let go of the pods", left)
 
@@ -142,7 +142,7 @@ def both_exist(observed: Observed) -> CommandError:
 
 
 def deleted_by_another(side: MigrationSide) -> CommandError:
-    words = f"{side.kind}/{side.name} is being deleted by somebody else"
+    words = f"{side.kind}/{side.name} is being deleted by another client"
     return CommandError(words, exit_code=ExitCode.REFUSED)
 
 

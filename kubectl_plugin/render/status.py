@@ -92,7 +92,7 @@ class _Block:
         lines = [*self._headline()]
         if detail is not Detail.HEADLINE:
             lines += [*self._steps(), *self._holds(), *self._facts()]
-            known = self.survey.snapshot.nodes is not None  # else the grid would lack nodes, and nobody would see it
+            known = self.survey.snapshot.nodes is not None  # else the grid would lack nodes without a sign
             rows = self.survey.rows if detail is Detail.ALL and known else ()
             lines += [*_apart(grid(rows, self.width, self.only_ascii)), *_apart(self._trouble())]
         return [self._fitted(one) for one in lines]

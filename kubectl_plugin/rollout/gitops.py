@@ -167,4 +167,4 @@ def paused_words(snapshot: Snapshot) -> str:
     """`paused by alice: "CVE triage"`; empty if not paused."""
     if (pause := pause_of(snapshot)) is None:
         return "paused" if snapshot.daemonset.paused else ""
-    return f"paused by {pause.by or 'somebody'}" + (f': "{pause.reason}"' if pause.reason else "")
+    return f"paused by {pause.by or 'an unknown user'}" + (f': "{pause.reason}"' if pause.reason else "")

@@ -31,7 +31,7 @@ from kubectl_plugin.errors import CommandError
 from kubectl_plugin.rollout.nodes import NodeCounts, NodeRow, RowReader
 from kubectl_plugin.rollout.snapshot import NodePull, PullStage, RevisionDetail, Snapshot, worst_pulls
 
-_NOT_KNOWN: Final = NotPossible(why="without the right to list revisions nobody can tell whether it is done in place")
+_NOT_KNOWN: Final = NotPossible(why="without the right to list revisions it is unknown whether it is done in place")
 
 
 def world_of(snapshot: Snapshot, daemonset: DaemonSet | None = None) -> World:

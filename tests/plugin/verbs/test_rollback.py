@@ -299,7 +299,7 @@ def test_two_without_a_user_name_are_not_the_same_person() -> None:
         refused = rollback(scene)
         assert stored(scene)["spec"]["updateStrategy"]["rollingUpdate"]["paused"] is True
     assert refused.code == 6
-    assert "node-agent is paused by somebody; a rollback would lift that" in refused.err
+    assert "node-agent is paused by an unknown user; a rollback would lift that" in refused.err
 
 
 def test_who_sees_the_question_or_keeps_the_pause_is_not_refused() -> None:

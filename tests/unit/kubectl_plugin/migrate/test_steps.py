@@ -68,7 +68,7 @@ def told(found: Observed, *, to: str) -> str:
         (observed(None, ours(seen=False)), "waits: our controller to go on"),
         (
             observed(native(terminating=True), None, ALL, PAST),
-            "refused: daemonset.apps/agent is being deleted by somebody else",
+            "refused: daemonset.apps/agent is being deleted by another client",
         ),
         (observed(native(), None, ALL, PAST), "create daemonset.apps.kruise.io"),
         (observed(native(), None, (*ALL, *FREE), PAST), f"waits: the native controller {ADOPTS}"),
@@ -177,7 +177,7 @@ def test_to_ours(found: Observed, expected: str) -> None:
         (observed(None, ours(GOING, terminating=True, kept=KEPT), FREE, FREE_PAST), "create daemonset.apps"),
         (
             observed(None, ours(terminating=True), FREE),
-            "refused: daemonset.apps.kruise.io/agent is being deleted by somebody else",
+            "refused: daemonset.apps.kruise.io/agent is being deleted by another client",
         ),
         (
             observed(native(FROZEN), ours(GOING, terminating=True, kept=KEPT), FREE, FREE_PAST),
