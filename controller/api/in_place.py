@@ -44,7 +44,7 @@ class Superseded(View):
 
 
 class InPlaceState(View):
-    """The annotation. OpenKruise lacks the last four fields, and those of `ContainerBefore` except `imageID`."""
+    """The annotation. OpenKruise lacks the last five fields, and those of `ContainerBefore` except `imageID`."""
 
     revision: str = ""
     update_timestamp: str | None = None
@@ -61,6 +61,8 @@ class InPlaceState(View):
     unfinished_images: dict[str, tuple[str, ...]] | None = None
     """By container: images of earlier updates that were not running yet when this one began."""
     superseded: Superseded = Superseded()
+    restart_counts: dict[str, int] | None = None
+    """Restarts of each container once the update is done, the one that it takes included."""
 
     @property
     def replaced(self) -> frozenset[str]:

@@ -97,7 +97,7 @@ class Pod(NamespacedObject):
     unready_since: float | None = None
     """Its Ready transition, or else its creation, if it is not ready (seconds since 1970)."""
     restarts: int = 0
-    """The restarts of the container that restarted most often."""
+    """The restarts of the container that restarted most often; after an update in place, those since then."""
     problem: PodProblem | None = None
     """Why it will not become ready by itself, as far as its status shows."""
     failure_message: str = ""
@@ -106,8 +106,8 @@ class Pod(NamespacedObject):
     in_progress: UpdateInProgress | None = None
     restarted_at: float | None = None
     """When a container without readiness probe last restarted, in seconds since 1970 by the node's clock."""
-    updated_in_place: bool = False
-    """Whether an in-place update has ever begun."""
+    updated_at: float | None = None
+    """When the last in-place update began (seconds since 1970, 0 if unreadable); None: none ever did."""
     has_node_agent: bool = False
     """Whether the OpenKruise node agent manages its containers."""
     drained: bool = False
@@ -121,6 +121,16 @@ class Pod(NamespacedObject):
     def hash(self) -> str:
         """The revision hash; empty if another client created the pod."""
         return self.labels.get(HASH_LABEL, "")
+
+    @property
+    def updated_in_place(self) -> bool:
+        """Whether an in-place update has ever begun."""
+        return self.updated_at is not None
+
+    @property
+    def updated(self) -> float:
+        """When it was made or updated in place to its revision (seconds since 1970)."""
+        return self.created if self.updated_at is None else self.updated_at
 
     @property
     def ended(self) -> bool:
@@ -201,13 +211,13 @@ def project(view: PodView) -> Pod | None:
         ready=ready,
         ready_since=_latest(since, statuses) if ready else None,
         unready_since=None if ready else epoch(lost),
-        restarts=max((one.restart_count for one in statuses), default=0),
+        restarts=max((one.restart_count - _before(one, state) for one in statuses), default=0),
         problem=_problem(status, replaced, ready=ready),
         failure_message=failure_message_of(statuses, replaced) if in_progress is not None else "",
         gates=gates,
         in_progress=in_progress,
         restarted_at=_restarted_at(view),
-        updated_in_place=state is not None,
+        updated_at=None if state is None else epoch(state.update_timestamp) or 0.0,
         has_node_agent=NODE_AGENT_ANNOTATION in (meta.annotations or ()),
         drained=marked and containers_ready and not not_started and only_marked,
         drained_for_update=in_progress is None and containers_ready and only_draining,
@@ -258,6 +268,13 @@ def _latest(since: str | None, statuses: Sequence[ContainerStatusView]) -> float
         if started is not None and latest is not None and started > latest:
             latest = started
     return latest
+
+
+def _before(status: ContainerStatusView, state: InPlaceState | None) -> int:
+    """How many restarts of a container do not count: all, where an update in place recorded none."""
+    if state is None:
+        return 0
+    return min((state.restart_counts or {}).get(status.name, status.restart_count), status.restart_count)
 
 
 def _restarted_at(view: PodView) -> float | None:

@@ -41,15 +41,16 @@ def updating(pod: PodView, revision: Revision, change: InPlaceChange, now: float
     }
     images = {**left, **change.images}
     late, unsized = _unfinished_parts(pod, before, now)
+    sizes = {
+        **(amounts_of(before.container_resources) if unsized else {}),
+        **amounts_of(before.next_container_resources),
+        **amounts_in(change.resources),
+    }
     written, state = _batch(
         pod,
         revision,
         images,
-        {
-            **(amounts_of(before.container_resources) if unsized else {}),
-            **amounts_of(before.next_container_resources),
-            **amounts_in(change.resources),
-        },
+        sizes,
         msgspec.structs.replace(before, superseded=Superseded(revision=_hash(pod))),
         late,
         now,
@@ -57,6 +58,7 @@ def updating(pod: PodView, revision: Revision, change: InPlaceChange, now: float
         awaited={name for name in late if name not in images},
     )
     state |= {"revision": revision.hash, "updateImages": bool(images), "updateEnvFromMetadata": bool(change.rereads)}
+    state["restartCounts"] = _restart_counts(pod, [*late, *images, *change.rereads, *{name for name, *_ in sizes}])
     left_labels, left_annotations = _unwritten_metadata(before)
     labels = {**left_labels, **change.labels, names.HASH_LABEL: revision.hash}
     return (
@@ -285,6 +287,12 @@ def _last_statuses(
         }
         for name, one in ((name, shown.get(name, ContainerStatusView())) for name in containers)
     }
+
+
+def _restart_counts(pod: PodView, restarting: Sequence[str]) -> JSONObject:
+    """A container named twice still has to restart for an earlier update too."""
+    shown = {one.name: one.restart_count for one in pod.status.container_statuses or ()}
+    return {one.name: shown.get(one.name, 0) + restarting.count(one.name) for one in pod.spec.containers or ()}
 
 
 def _superseded(pod: PodView, images: Mapping[str, str], before: Superseded) -> JSONObject:

@@ -15,7 +15,7 @@ from controller.api import formats
 from controller.api.daemonset import DaemonSet, OnFailure, Rollout, rollout_of
 from controller.api.formats import counted, listed
 from controller.api.names import RETRY_ANNOTATION, SKIP_STEPS_ANNOTATION
-from controller.api.objects import Value, epoch
+from controller.api.objects import Value
 from controller.api.revision import Revision
 from controller.planner.nodes import NodeInfo
 from controller.planner.revisions import stored_current
@@ -30,46 +30,59 @@ class Failure(Value):
     """What failed, naming node, pod and cause; empty: nothing."""
     due: float = inf
     """When something fails if nothing happens (seconds since 1970)."""
+    unavailable_since: Mapping[str, float] | None = None
+    """Since when updated nodes have had no available pod, by name; None: that was not looked at, and the next pass
+    goes by what the pods say."""
 
 
 def failure_of(
     asked: OnFailure,
     nodes: Iterable[NodeInfo],
-    record: Rollout,
     *,
+    began: float,
     now: float,
     desired: int,
     excused: Collection[str],
-    seen: Mapping[str, float],
+    known: Mapping[str, float] | None,
 ) -> Failure:
-    """What fails among `nodes`, in update order. `excused`: nodes that were unavailable before their update. `seen`:
-    since when pods are not ready at the earliest, by uid, by a clock that does not jump. Nothing counts from before
-    the rollout began, which a retry begins anew."""
-    began = epoch(record.start_time) or 0.0
-    after = formats.seconds(asked.after) if asked.after else DEFAULT_AFTER
-    late, due = list[str](), list[float]()
-    for node in nodes:
-        pod = node.current
-        if pod is None or (pod.ready and not pod.restarts):
-            continue
-        if node.unreachable or node.name in excused or node.is_going:
-            continue
-        restarts = 0 if pod.updated_in_place or pod.created < began else pod.restarts
-        if asked.restarts is not None and restarts >= asked.restarts:
-            return Failure(why=f"a container of {_named(node)} restarted {counted(restarts, 'time')}")
-        if asked.unavailable_nodes is None or pod.ready or pod.unready_since is None:
-            continue
-        moment = max(pod.unready_since, seen.get(pod.uid, began), began) + after
-        late += [_named(node)] if moment < now else []
-        due += [moment] if moment >= now else []
+    """What fails among `nodes`, in update order. `excused`: nodes that were unavailable before their update. `known`:
+    `Failure.unavailable_since` of the last pass. Nothing counts from before the rollout `began`, which a retry begins
+    anew."""
+    suspects = [
+        one for one in nodes if not one.current_available or (one.current is not None and one.current.restarts)
+    ]
+    suspects = [one for one in suspects if not (one.unreachable or one.name in excused or one.is_going)]
+    found = ((one.name, _unavailable_since(one, known, now)) for one in suspects)
+    since = {name: max(moment, min(began, now)) for name, moment in found if moment is not None}
+    if asked.restarts is not None:
+        for node in suspects:
+            if node.current is not None and node.current.updated >= began and node.current.restarts >= asked.restarts:
+                restarted = counted(node.current.restarts, "time")
+                why = f"a container of {_named(node)} restarted {restarted}"
+                return Failure(why=why, unavailable_since=since)
     if asked.unavailable_nodes is None:
-        return Failure()
+        return Failure(unavailable_since=since)
+    after = formats.seconds(asked.after) if asked.after else DEFAULT_AFTER
+    failing = [one for one in suspects if one.name in since and not (one.current is not None and one.current.ready)]
+    late = [_named(one) for one in failing if since[one.name] + after < now]
     most = max(formats.scaled(asked.unavailable_nodes, desired, round_up=True), 1)
     if len(late) < most:
-        needed = sorted(due)[most - len(late) - 1 :]
-        return Failure(due=needed[0] if needed else inf)
+        due = sorted(since[one.name] + after for one in failing)[most - 1 :]
+        return Failure(due=due[0] if due else inf, unavailable_since=since)
     has, text = counted(len(late), "updated node", "has"), asked.after or f"{DEFAULT_AFTER:.0f}s"
-    return Failure(why=f"{has} no available pod for longer than {text}: {listed(late, separator=', ')}")
+    why = f"{has} no available pod for longer than {text}: {listed(late, separator=', ')}"
+    return Failure(why=why, unavailable_since=since)
+
+
+def _unavailable_since(node: NodeInfo, known: Mapping[str, float] | None, now: float) -> float | None:
+    """Since when the node has had no available pod of the current revision, however many came and went meanwhile;
+    None: it has one, is not updated, or has a first one that is only younger than minReadySeconds."""
+    pod, before = node.current, known.get(node.name) if known else None
+    if node.current_available or (pod is None and node.old is not None):
+        return None
+    if before is not None or pod is None or pod.ready:
+        return before
+    return now if known is not None or pod.unready_since is None else min(pod.unready_since, now)
 
 
 def _named(node: NodeInfo) -> str:

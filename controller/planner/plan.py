@@ -4,7 +4,7 @@ change are settled in the same pass; the status comes last."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import inf
 from typing import TypeAlias
 
@@ -58,6 +58,8 @@ class Plan(Value):
     """None: unchanged."""
     rollout_events: tuple[Note, ...] = ()
     """Sent after the status is written, so that each is sent once."""
+    unavailable_since: Mapping[str, float] | None = None
+    """As in `World`, for the next pass."""
     summary: Summary | None = None
     """None: the spec cannot be used."""
 
@@ -108,6 +110,7 @@ def plan(world: World) -> Plan:
         all_written=all_written,
         status=status,
         rollout_events=rollout_events(daemonset, status),
+        unavailable_since=rollout.failure.unavailable_since,
         summary=summarize(explainer, settled=status.settled, misscheduled=status.misscheduled),
     )
 

@@ -55,6 +55,8 @@ class Standing(Value):
     """Whether a person tries the aborted revision again."""
     retry_asked: str | None = None
     """The annotation for that, obeyed or not; None: there is none for this revision."""
+    began: float | None = None
+    """When a rollout began whose status is lost (seconds since 1970); None: now."""
     walk: Walk | None = None
     """The walk through the steps, with the step judged; None without steps."""
     available: int = 0
@@ -144,6 +146,7 @@ def standing_of(rollout: RolloutState, *, observed: bool) -> Standing:
         rolled_back=bool(daemonset.rolled_back),
         retries=rollout.retries,
         retry_asked=retry_of(daemonset, rollout.revision.hash),
+        began=rollout.began_before,
         walk=walk,
         available=available,
         outdated=outdated,
@@ -224,7 +227,7 @@ def advance(
         last = Rollout(
             phase=last.phase,
             last_transition_time=last.last_transition_time,
-            start_time=stamp,
+            start_time=stamp if standing.began is None else rfc3339(standing.began),
             stable_revision=last.stable_revision,
             previous_stable_revision=last.previous_stable_revision,
             retried=last.retried if standing.rolled_back else standing.retry_asked,

@@ -111,23 +111,36 @@ class RolloutState(Value, dict=True, gc=True):
         )
 
     @cached_property
+    def began_before(self) -> float | None:
+        """When a rollout began whose status is lost: when the first pod of the current revision was made, while nodes
+        are left that have an older one (seconds since 1970). None: it begins now."""
+        status = self.world.daemonset.status
+        if (status is not None and status.update_revision) or not any(node.old is not None for node in self.eligible):
+            return None
+        return min((node.current.updated for node in self.eligible if node.current is not None), default=None)
+
+    @cached_property
     def failure(self) -> Failure:
         """What aborts the rollout now, if it is not aborted already."""
         daemonset, current, rolling = self.world.daemonset, self.revision.hash, self.rolling_update
         status, record = daemonset.status, rollout_of(daemonset.status)
-        begun = status is not None and status.update_revision == current
-        if rolling is None or rolling.on_failure is None or not (begun and self.older):
+        began = epoch(record.start_time) or 0.0
+        if status is None or not status.update_revision:
+            began = self.began_before or inf
+        elif status.update_revision != current:
+            began = inf
+        if rolling is None or rolling.on_failure is None or began == inf or not self.older:
             return Failure()
         if record.stable_revision == current or is_overridden(daemonset, current):
             return Failure()
         return failure_of(
             rolling.on_failure,
             self.in_update_order(self.eligible),
-            record,
+            began=began,
             now=self.world.now,
             desired=self.budget.desired,
             excused=self.unavailable_before,
-            seen=self.world.unready_seen,
+            known=self.world.unavailable_since,
         )
 
     @cached_property

@@ -148,8 +148,8 @@ class World(Value):
     """`Rollout.step_reached_time` by a clock that does not jump (seconds since 1970); None: as recorded."""
     unavailable_before: frozenset[str] = frozenset()
     """Those of `Rollout.unavailable_before` that the last pass found; the status may not have them yet."""
-    unready_seen: Mapping[str, float] = {}
-    """When this process first saw that pods were not ready (seconds since 1970), by uid."""
+    unavailable_since: Mapping[str, float] | None = None
+    """`Failure.unavailable_since` of the last pass, by a clock that does not jump; None: there was none."""
     restarts_seen: Mapping[str, float] = {}
     """When this process first saw the last restart of a container (seconds since 1970), by uid of the pod."""
 

@@ -121,14 +121,12 @@ class Reconciler:
         current = {one.hash for one in of_template(daemonset, cached.revisions)}
         state.ready_seen.observe(cached.pods, current, this.now, this.moment)
         state.restarts_seen.observe(cached.pods, this.moment)
-        if daemonset.rolling_update is not None and daemonset.rolling_update.on_failure is not None:
-            state.unready_seen.observe(cached.pods, this.moment)
         state.soak.observe(status, this.now, this.moment)
         world = world_of(
             daemonset, cached, state, this.now, this.moment, fresh=this.fresh, image_pulls=self._image_pulls
         )
         decided = plan(world)
-        state.decided(daemonset, decided, this.now)
+        state.decided(daemonset, decided, this.now, this.moment)
         if decided.status is not None:
             state.soak.decided(decided.status.revision_hash, decided.status.rollout, this.moment)
         return decided
@@ -260,7 +258,7 @@ def world_of(
         step_reached=state.soak.since(now, moment),
         restarts_seen=state.restarts_seen.since(now, moment),
         unavailable_before=state.unavailable_before,
-        unready_seen=state.unready_seen.since(now, moment),
+        unavailable_since=None if state.unavailable_since is None else dated(state.unavailable_since),
         verdicts=state.verdicts.known(moment),
         asked=state.verdicts.asked,
         ask_at=now + state.verdicts.ask_at - moment,

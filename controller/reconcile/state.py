@@ -4,10 +4,9 @@ else except the revision of a missing pod (`predecessors`), and no limit of a ro
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from math import inf
-from operator import attrgetter
 
 import msgspec
 
@@ -125,10 +124,9 @@ class SoakClock(msgspec.Struct):
 
 
 class SeenTimes(msgspec.Struct):
-    """When times that the clock of a node says were first seen: when a container restarted, which by a clock that is
-    behind would seem to have run for long, or since when a pod is not ready."""
+    """When restarts of containers were first seen, which by the clock of a node that is behind would seem to have run
+    for long."""
 
-    read: Callable[[Pod], float | None]
     known: dict[str, NodeTimestamp] | None = None
 
     def observe(self, pods: Iterable[Pod], moment: float) -> None:
@@ -136,7 +134,7 @@ class SeenTimes(msgspec.Struct):
         seen = None if self.known is None else moment
         known, self.known = self.known or {}, {}
         for pod in pods:
-            if (reported := self.read(pod)) is not None:
+            if (reported := pod.restarted_at) is not None:
                 before = known.get(pod.uid)
                 same = before is not None and before.reported == reported
                 self.known[pod.uid] = before if before and same else NodeTimestamp(reported=reported, seen=seen)
@@ -175,8 +173,7 @@ class DaemonSetState(msgspec.Struct):
     """uids of pods that the selector does not match since a write, because a webhook changed their labels."""
     ready_seen: ReadyTimes = msgspec.field(default_factory=ReadyTimes)
     soak: SoakClock = msgspec.field(default_factory=SoakClock)
-    restarts_seen: SeenTimes = msgspec.field(default_factory=lambda: SeenTimes(attrgetter("restarted_at")))
-    unready_seen: SeenTimes = msgspec.field(default_factory=lambda: SeenTimes(attrgetter("unready_since")))
+    restarts_seen: SeenTimes = msgspec.field(default_factory=SeenTimes)
     verdicts: TemplateVerdicts = msgspec.field(default_factory=TemplateVerdicts)
     write_backoff: WriteBackoff[BackoffKey] = msgspec.field(default_factory=WriteBackoff)
     reverted_writes: RevertedWrites = msgspec.field(default_factory=RevertedWrites)
@@ -200,6 +197,8 @@ class DaemonSetState(msgspec.Struct):
     summary: Summary | None = None
     unavailable_before: frozenset[str] = frozenset()
     """As in `World`."""
+    unavailable_since: dict[str, float] | None = None
+    """As in `World`, but `elapsed`."""
     paused_since: float = 0.0
     """When the rollout was first found paused (seconds since 1970); 0 if it is not."""
 
@@ -230,12 +229,14 @@ class DaemonSetState(msgspec.Struct):
             self.no_resize = ""
             self.write_failure = None
 
-    def decided(self, daemonset: DaemonSet, decided: Plan, now: float) -> None:
-        """Remembers what later passes need of the plan. `now`: seconds since 1970."""
+    def decided(self, daemonset: DaemonSet, decided: Plan, now: float, moment: float) -> None:
+        """Remembers what later passes need of the plan. `now`: seconds since 1970; `moment`: the same, `elapsed`."""
         rolling = daemonset.rolling_update
         self.summary, self.eager = decided.summary, decided.more
         before = decided.status.rollout.unavailable_before if decided.status is not None else None
         self.unavailable_before = frozenset(before or ())
+        since = decided.unavailable_since
+        self.unavailable_since = None if since is None else {name: at - now + moment for name, at in since.items()}
         self.paused_since = (self.paused_since or now) if rolling is not None and rolling.paused else 0.0
 
     @property

@@ -173,6 +173,7 @@ class ToyCluster:
 
     def _keep_status(self) -> None:
         status = self.plan.status
+        self.world = replace(self.world, unavailable_since=self.plan.unavailable_since)
         if status is None:
             return
         daemonset = self.world.daemonset

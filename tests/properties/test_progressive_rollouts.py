@@ -134,7 +134,9 @@ class Walks(RuleBasedStateMachine):
 
     @rule()
     def the_controller_restarts(self) -> None:
-        self.cluster.world = replace(self.cluster.world, predecessors={}, verdicts={}, not_before={})
+        self.cluster.world = replace(
+            self.cluster.world, predecessors={}, verdicts={}, not_before={}, unavailable_since=None
+        )
         self.soak = SoakClock()
 
     @rule(seconds=st.sampled_from([-3600, 3600]))
@@ -145,7 +147,11 @@ class Walks(RuleBasedStateMachine):
             replace(one, ready_since=one.ready_since and one.ready_since + min(seconds, 0))
             for one in self.cluster.world.pods
         )
-        self.cluster.world = replace(self.cluster.world, pods=pods, now=self.cluster.world.now + seconds)
+        since = self.cluster.world.unavailable_since
+        moved = None if since is None else {name: moment + seconds for name, moment in since.items()}
+        self.cluster.world = replace(
+            self.cluster.world, pods=pods, now=self.cluster.world.now + seconds, unavailable_since=moved
+        )
 
     @rule()
     def the_status_is_lost(self) -> None:

@@ -116,6 +116,14 @@ def test_what_else_is_kept() -> None:
     assert (bare.owner_uid, bare.held_by_hook, bare.updated_in_place) == ("", False, False)
 
 
+def test_restarts_do_not_count_where_an_update_in_place_by_another_controller_recorded_none() -> None:
+    statuses = {"containerStatuses": [{"name": "main", "restartCount": 4}]}
+    state = {"apps.kruise.io/inplace-update-state": '{"revision":"v2","updateTimestamp":"2026-11-21T10:00:00Z"}'}
+    assert record({}, None, statuses).restarts == 4
+    updated = record({"annotations": state}, None, statuses)
+    assert (updated.restarts, updated.updated) == (0, 1795255200.0)
+
+
 def test_label_sets_are_shared_between_pods_in_a_pool_of_bounded_size() -> None:
     kept = record({"labels": {"n": "first"}})
     assert record({"labels": {"n": "first"}}).labels is kept.labels

@@ -42,6 +42,9 @@ def test_three_batches_end_to_end() -> None:
             assert waits_for(pod) == ((), True)
             pod.go_on()
     assert waits_for(pod) is None
+    assert pod.record.restarts == 0
+    pod.tells("c1", restartCount=3)
+    assert pod.record.restarts == 2
     assert images(pod) == {"c1": "v2", "c2": "v2", "c3": "v2"}
     record = pod.told["containerBatchesRecord"]
     assert [one["containers"] for one in record] == [["c1"], ["c2"], ["c3"]]

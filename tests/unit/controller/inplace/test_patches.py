@@ -62,6 +62,31 @@ def test_labels_alone_leave_the_containers_alone() -> None:
     assert pod.record.ready
 
 
+def test_restarts_count_from_the_update_and_without_those_that_it_takes() -> None:
+    pod = ChangingPod(template(container("v1"), container("v1", "side")))
+    pod.tells("side", restartCount=7)
+    pod.tells("main", restartCount=2)
+    assert pod.record.restarts == 7
+    pod.edit("v2", template(container("v2"), container("v1", "side")), at=NOW - 5)
+    assert (pod.record.restarts, pod.record.updated) == (0, NOW - 5)
+    pod.starts(id_="n1", shown="v2")
+    assert pod.record.restarts == 0
+    pod.tells("side", restartCount=8)
+    assert pod.record.restarts == 1, "of a container that the update left alone"
+    pod.tells("main", restartCount=6)
+    assert pod.record.restarts == 3
+
+
+def test_neither_do_those_count_of_an_update_that_another_one_overtakes() -> None:
+    pod = ChangingPod(template(container("v1")))
+    pod.edit("v2", template(container("v2")))
+    pod.edit("v3", template(container("v3")))
+    for number in (1, 2, 3):
+        assert pod.record.restarts == 0
+        pod.starts(id_=f"n{number}", shown="v3")
+    assert pod.record.restarts == 1
+
+
 def test_whatever_the_templates_say_the_hash_is_ours() -> None:
     """Such labels come with a template that was exported from a pod."""
     pod = ChangingPod(template(container("v1"), labels={"app": "demo", HASH_LABEL: "a"}))

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from controller.api.daemonset import DaemonSet, OnFailure, RolloutStep
 from controller.planner.rollout_state import rollout_state
 from tests.beds.toy_cluster import ToyCluster
-from tests.beds.worlds import ds, everywhere, node, pod, taint, world
+from tests.beds.worlds import ds, everywhere, node, pod, revision, served, taint, world
 from tests.unit.controller.planner.test_steps import STABLE, at
 from tests.unit.controller.planner.test_topology import said
 
@@ -66,6 +66,48 @@ def test_enough_updated_nodes_without_an_available_pod_for_long_enough_abort_the
     assert cluster.plan.rollout_events == ()
 
 
+@pytest.mark.parametrize("between", ["other pods", "no pods", "a restart of the controller"])
+def test_a_pod_that_is_made_again_begins_nothing_anew(between: str) -> None:
+    cluster = begun()
+    assert after(cluster, 200) == "Progressing"
+    if between == "no pods":
+        cluster.world = replace(cluster.world, not_before={f"node-{n}": cluster.world.now + 9999 for n in range(5)})
+    for one in [one for one in cluster.world.pods if one.hash == "v2"]:
+        cluster.lose(one.name)
+    if between == "a restart of the controller":
+        cluster.world = replace(cluster.world, unavailable_since=None)
+    made = "+node-3 v2, +node-4 v2" if between != "no pods" else ""
+    assert after(cluster, 1, made, "") == "Progressing"
+    fail(cluster, "node-3", "node-4")
+    assert after(cluster, 98) == "Progressing"
+    assert after(cluster, 2) == ("Progressing" if "restart" in between else "Aborted")
+    assert after(cluster, 250) == "Aborted"
+
+
+def test_a_node_that_is_heard_of_again_has_its_time_to_recover() -> None:
+    cluster = begun(careful(partition=3))
+    cluster.ready()
+    cluster.settle()
+    for name in ("node-3", "node-4"):
+        cluster.set_nodes(node(name, UNREACHABLE))
+    fail(cluster, "node-3", "node-4", ready=False, ready_since=None)
+    assert after(cluster, 3000) != "Aborted"
+    for name in ("node-3", "node-4"):
+        cluster.set_nodes(node(name))
+    assert after(cluster, 1) != "Aborted"
+    assert after(cluster, 299) != "Aborted"
+    assert after(cluster, 2) == "Aborted"
+
+
+def test_a_pod_that_is_only_younger_than_min_ready_seconds_is_no_failure() -> None:
+    cluster = begun(careful(min_ready=3000))
+    cluster.ready()
+    assert after(cluster, 1) == "Progressing"
+    assert after(cluster, 600) == "Progressing"
+    fail(cluster, "node-3", "node-4", ready=False, ready_since=None)
+    assert after(cluster, 1) == "Aborted", "none was available since the update"
+
+
 def test_fewer_do_not() -> None:
     cluster = begun()
     cluster.ready("node-4")
@@ -81,6 +123,39 @@ def test_so_do_enough_restarts_of_one_container(restarts: int, phase: str) -> No
     assert after(cluster, 1) == phase
     if phase == "Aborted":
         assert "on node-4 restarted 3 times" in said(cluster.plan, "Stalled")[2]
+
+
+@pytest.mark.parametrize("why", ["restarts", "unavailable pods"])
+def test_without_its_status_an_abort_is_found_again_before_any_node_is_taken(why: str) -> None:
+    cluster = begun(careful(OnFailure(restarts=3, unavailable_nodes=1)))
+    cluster.pass_time(301)
+    if why == "restarts":
+        fail(cluster, "node-4", restarts=3)
+        cluster.ready()
+    cluster.expect("")
+    assert at(cluster)[0] == "Aborted"
+    cluster.ready("node-3")
+    cluster.world = replace(cluster.world, daemonset=replace(cluster.world.daemonset, status=None))
+    cluster.expect("", "")
+    assert at(cluster)[0] == "Aborted"
+    assert cluster.revisions()["node-2"] == "v1"
+
+
+def test_what_was_rolled_out_completely_is_not_aborted_when_its_status_is_lost() -> None:
+    pods = [replace(one, restarts=9) for one in served(*(f"node-{n}" for n in range(5)), rev="v2")]
+    daemonset = replace(careful(OnFailure(restarts=3)), status=None)
+    cluster = ToyCluster(world(daemonset, nodes=5, pods=pods, revisions=[revision("v1"), revision("v2", 2)]))
+    cluster.expect("", "")
+    assert at(cluster)[0] == "Healthy"
+
+
+def test_restarts_count_in_pods_updated_in_place_since_the_update_and_a_retry() -> None:
+    cluster = begun(careful(OnFailure(restarts=3)))
+    fail(cluster, "node-4", restarts=3, created=0.0, updated_at=cluster.world.now)
+    assert after(cluster, 1) == "Aborted"
+    cluster.edit(careful(OnFailure(restarts=3), said={"kruise-ds/retry": "v2"}))
+    assert after(cluster, 1) == "Progressing"
+    assert after(cluster, 1) == "Progressing"
 
 
 def test_pods_of_the_old_revision_abort_nothing() -> None:
@@ -150,8 +225,9 @@ def test_a_person_can_go_on_in_spite_of_it() -> None:
 
 def test_a_clock_that_jumps_aborts_nothing() -> None:
     cluster = begun()
-    seen = {one.uid: cluster.world.now + 3600 for one in cluster.world.pods}
-    cluster.world = replace(cluster.world, unready_seen=seen)
+    cluster.expect("")
+    since = {name: moment + 3600 for name, moment in (cluster.world.unavailable_since or {}).items()}
+    cluster.world = replace(cluster.world, unavailable_since=since)
     assert after(cluster, 3600) != "Aborted"
     assert not rollout_state(cluster.world).abort
 
@@ -196,6 +272,7 @@ def test_available_ones_go_back_within_the_limits() -> None:
         cluster.ready()
         cluster.settle()
     fail(cluster, "node-4", "node-3", ready=False, ready_since=None)
+    cluster.expect("")
     assert after(cluster, 301) == "Aborted"
     cluster.expect(
         "renumber demo-v1 3", "-node-4 v2, -node-3 v2, -node-1 v2", "+node-1 v1, +node-3 v1, +node-4 v1", ""

@@ -69,11 +69,11 @@ def test_a_node_clock_ahead_of_ours_is_not_waited_for() -> None:
 def test_a_restarted_container_has_to_run_whatever_its_nodes_clock_says(
     said: float, seen: float | None, moment: float | None
 ) -> None:
-    new = replace(pod("n", "v2"), restarted_at=said, updated_in_place=True)
+    new = replace(pod("n", "v2"), restarted_at=said, updated_at=said)
     fields: dict[str, Any] = {"restarts_seen": {} if seen is None else {new.uid: seen}}
     assert next_available(new, min_ready=0, **fields) == moment
     assert node(new, **fields).current_available is (moment is None)
-    assert node(replace(new, updated_in_place=False), **fields).current_available, "as any pod"
+    assert node(replace(new, updated_at=None), **fields).current_available, "as any pod"
 
 
 @pytest.mark.parametrize("phase", ["Failed", "Succeeded"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from math import inf
-from operator import attrgetter
 
 import msgspec
 import pytest
@@ -163,26 +162,26 @@ def restarts(state: SeenTimes, *pods: Pod, at: float = NOW) -> dict[str, float]:
     return state.since(at, at - BEGAN)
 
 
-def restarted(said: float, **fields: bool) -> Pod:
+def restarted(said: float, **fields: float) -> Pod:
     return replace(pod("node-0"), restarted_at=said, **fields)
 
 
 def test_a_restart_counts_from_when_it_was_first_seen() -> None:
-    state, never = SeenTimes(attrgetter("restarted_at")), pod("node-0")
+    state, never = SeenTimes(), pod("node-0")
     assert restarts(state, never, at=NOW - 1) == {}
     once = restarted(NOW - 90)
     assert restarts(state, once) == {once.uid: NOW}
     assert restarts(state, once, at=NOW + 5) == {once.uid: NOW}
     assert restarts(state, restarted(NOW - 80), at=NOW + 9) == {once.uid: NOW + 9}, "and the next one"
-    state = SeenTimes(attrgetter("restarted_at"))
+    state = SeenTimes()
     for at in (NOW, NOW + 5):
         assert restarts(state, once, at=at) == {}, "one from before this process counts by its node's word"
 
 
 def test_a_first_update_in_place_is_not_taken_for_a_restart() -> None:
-    state, crashed = SeenTimes(attrgetter("restarted_at")), restarted(NOW - 9)
+    state, crashed = SeenTimes(), restarted(NOW - 9)
     restarts(state, at=NOW - 99)
     assert restarts(state, crashed) == {crashed.uid: NOW}
-    assert restarts(state, restarted(NOW - 9, updated_in_place=True), at=NOW + 60) == {crashed.uid: NOW}
+    assert restarts(state, restarted(NOW - 9, updated_at=NOW - 9), at=NOW + 60) == {crashed.uid: NOW}
     assert restarts(state, at=NOW + 61) == {}
     assert state.known == {}, "nothing is kept of a pod that is gone"
