@@ -12,11 +12,7 @@ from controller.api.objects import Key
 from controller.imagepull.wiring import ImagePullParts
 from controller.informers import Informers
 from controller.kube.client import Client
-from controller.kube.requests import (
-    IMAGE_PULL_JOBS,
-    Refresh,
-    Transport,
-)
+from controller.kube.requests import IMAGE_PULL_JOBS, Refresh, Transport
 from controller.kube.sender import Sender, Throttle
 from controller.kube.typed import Reviews
 from controller.observe.daemonset_gauges import sample_daemonsets
@@ -54,20 +50,13 @@ class Parts:
         self.clock = clock
         process = secrets.token_hex(4)
         self.identity = f"{os.environ.get('POD_NAME') or socket.gethostname()}_{process}"
-        self.metrics = Metrics(
-            version=version("kruise-ds"),
-            revision=settings.revision,
-            workers=settings.workers,
-            host=server,
-            resources=(*RESOURCES, IMAGE_PULL_JOBS.plural) if settings.gates.pre_download else RESOURCES,
-        )
+        self.metrics = _metrics(settings, server)
         self.informers = Informers(settings.namespaces)
         self.leadership = Leadership()
         """The fence: checked before each write."""
-        throttle = Throttle(qps=settings.qps, burst=settings.burst)
         sender = Sender(
             transport,
-            throttle=throttle,
+            throttle=Throttle(qps=settings.qps, burst=settings.burst),
             on_response=self.metrics.request_answered,
             refresh=refresh,
             permission=self.leadership.check,
@@ -88,16 +77,8 @@ class Parts:
         self._states = DaemonSetStates(settings.gates)
         self.pulls = self._image_pulls() if settings.gates.pre_download else None
         """None if ImagePullJobs are not enabled."""
-        dependencies = Dependencies(
-            client=self.client, expectations=Expectations(), clock=clock, observer=self.instrumentation
-        )
-        self.reconciler = Reconciler(
-            dependencies=dependencies,
-            caches=self.informers.caches,
-            states=self._states,
-            pacer=self.queue.pacer,
-            image_pulls=ImagePulls() if self.pulls is None else self.pulls,
-        )
+        dependencies = Dependencies(self.client, Expectations(), clock, self.instrumentation)
+        self.reconciler = self._reconciler(dependencies)
         self.triggers = Triggers(self.informers.caches, self._states, self.queue, dependencies)
         self.metrics_auth = DelegatedAuth(
             _reviews(transport, refresh), _reviews(transport, refresh), self.instrumentation.review_failed
@@ -105,6 +86,15 @@ class Parts:
         """Used if `Settings.metrics_auth` is set."""
         self.lease = LeaseLock(transport, settings.lease_namespace, LEASE_NAME, refresh=refresh)
         self._measure(zones=settings.zone_metrics)
+
+    def _reconciler(self, dependencies: Dependencies) -> Reconciler:
+        return Reconciler(
+            dependencies=dependencies,
+            caches=self.informers.caches,
+            states=self._states,
+            pacer=self.queue.pacer,
+            image_pulls=ImagePulls() if self.pulls is None else self.pulls,
+        )
 
     def _measure(self, *, zones: bool) -> None:
         """Registers what the metrics show; a standby shows no DaemonSets."""
@@ -132,6 +122,16 @@ class Parts:
             queue=self.queue,
             relist=informers.relist_image_pulls,
         )
+
+
+def _metrics(settings: Settings, server: str) -> Metrics:
+    return Metrics(
+        version=version("kruise-ds"),
+        revision=settings.revision,
+        workers=settings.workers,
+        host=server,
+        resources=(*RESOURCES, IMAGE_PULL_JOBS.plural) if settings.gates.pre_download else RESOURCES,
+    )
 
 
 def _reviews(transport: Transport, refresh: Refresh | None) -> Reviews:

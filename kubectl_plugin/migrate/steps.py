@@ -101,7 +101,7 @@ def wait_for_removal(observed: Observed, side: MigrationSide, *, ours: tuple[str
     if others and ORPHANING not in side.finalizers:
         hints = (f"it has to be removed from {side.kind}/{side.name} by what set it",)
         return WaitForPods(what=f"the finalizer {', '.join(others)} to go", left=left, hints=hints)
-    return wait_for_native("the garbage collector to let go of the pods", left)
+    return wait_for_native("the garbage collector to release the pods", left)
 
 
 def delete_without_pods(observed: Observed, side: MigrationSide) -> MigrationStep:
@@ -256,7 +256,7 @@ def _hand_to_native(observed: Observed, native: MigrationSide | None, ours: Migr
         if left := _miscounted(observed, native):
             return wait_for_native("the native controller to tell old pods from new ones", left)
         return _put_in_charge(observed, native, native.mark)
-    return change_step(ours, state.remove_finalizer(ours.document), "is let go")
+    return change_step(ours, state.remove_finalizer(ours.document), "is released")
 
 
 def _miscounted(observed: Observed, native: MigrationSide) -> int:
@@ -273,7 +273,7 @@ def _free_pod(name: str, uid: str) -> ChangeObject:
         name=name,
         version="",
         operations=patch.guarded_by_uid(uid, drop),
-        says="is let go",
+        says="is released",
     )
 
 
@@ -316,7 +316,7 @@ def _turn_back(observed: Observed, ours: MigrationSide) -> MigrationStep:
         return wait_for_native("the one of ours that was deleted to be gone")
     if observed.native is None or set(ours.finalizers) != {state.FINALIZER} or observed.pods_of(ours.uid):
         return to_native(observed)
-    return change_step(ours, state.remove_finalizer(ours.document), "is let go")
+    return change_step(ours, state.remove_finalizer(ours.document), "is released")
 
 
 def _side_by_side(observed: Observed, native: MigrationSide, ours: MigrationSide) -> MigrationStep:

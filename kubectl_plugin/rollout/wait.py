@@ -111,7 +111,7 @@ def _result_by_phase(status: RolloutStatus, wanted: Awaited) -> WaitResult | Non
             words, verb = _UNTIL_A_USER_ACTS[phase]
             return _waiting(status, f"{words} at {updated}", verb)
         case Phase.MANUAL:
-            words = f"waits until somebody deletes pods (updateStrategy OnDelete): {updated}"
+            words = f"waits until pods are deleted (updateStrategy OnDelete): {updated}"
             return _waiting(status, words, "nodes" if status.survey.by_nodes else "", "--only", "next")
         case Phase.STALLED if status.refused:
             return _stuck(status, f"is refused: {status.refused}")
@@ -139,7 +139,7 @@ def changed_spec_result(status: RolloutStatus, wanted: Awaited) -> WaitResult | 
     name, generation = status.daemonset.name, status.daemonset.generation
     if generation < (wanted.generation or 0):
         return None
-    words = f"{name} was changed by somebody else meanwhile (now generation {generation})"
+    words = f"{name} was changed by another client meanwhile (now generation {generation})"
     return _failed_result(ExitCode.REFUSED, words)
 
 

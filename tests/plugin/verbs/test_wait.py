@@ -90,7 +90,7 @@ def test_another_change_takes_over() -> None:
         scene.nodes.behave("*", PACE)
         ran = acted(scene, "set-image", NEW, "--wait", meanwhile=overtakes)
     assert ran.code == 6
-    assert f"error: {NAME} was changed by somebody else meanwhile" in ran.err
+    assert f"error: {NAME} was changed by another client meanwhile" in ran.err
 
 
 def test_what_is_so_already_is_waited_for_as_well() -> None:
@@ -162,7 +162,7 @@ def test_an_image_that_is_taken_back_meanwhile_ends_it_with_6() -> None:
         words = ("status", NAME, "-n", NAMESPACE, "--image", "agent:2.0.0", "-w", "--timeout", "20m")
         ran = scene.run(*words, meanwhile=takes_back)
     assert ran.code == 6, ran
-    assert f"error: {NAME} was changed by somebody else meanwhile" in ran.err
+    assert f"error: {NAME} was changed by another client meanwhile" in ran.err
 
 
 @pytest.mark.parametrize("done", [True, False])

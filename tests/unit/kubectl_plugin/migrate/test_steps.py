@@ -35,7 +35,7 @@ MINE, MY_PAST = pods(OURS), history(OURS)
 FREE, FREE_PAST = pods(""), history("")
 ENDING, LEAVING = pods(OURS, nodes=1, ends=NOW + 25), pods(NATIVE, nodes=1, ends=NOW + 25)
 TWO: JSONObject = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 2}}
-COLLECTOR = "waits: the garbage collector to let go of the pods"
+COLLECTOR = "waits: the garbage collector to release the pods"
 ADOPTS = "to take over pods and history"
 COUNTS = "waits: the native controller to tell old pods from new ones"
 BOTH = "refused: agent is there twice, as a native DaemonSet and as one of ours: nodes may have two pods"
@@ -125,7 +125,7 @@ def told(found: Observed, *, to: str) -> str:
         (observed(None, ours(GOING, terminating=True, kept=KEPT), FREE, FREE_PAST), "create daemonset.apps"),
         (
             observed(native(FROZEN), ours(GOING, terminating=True, kept=KEPT), ALL, PAST),
-            "change daemonset.apps.kruise.io: is let go",
+            "change daemonset.apps.kruise.io: is released",
         ),
         (observed(native(), ours(terminating=True), ALL, PAST), "waits: the one of ours that was deleted to be gone"),
     ],
@@ -172,7 +172,7 @@ def test_to_ours(found: Observed, expected: str) -> None:
         (observed(None, ours(GOING, terminating=True, kept=ORPHANING), MINE, MY_PAST), COLLECTOR),
         (
             observed(None, ours(GOING, terminating=True, kept=KEPT), MINE[:1] + FREE[1:], FREE_PAST),
-            "change pod: is let go",
+            "change pod: is released",
         ),
         (observed(None, ours(GOING, terminating=True, kept=KEPT), FREE, FREE_PAST), "create daemonset.apps"),
         (
@@ -203,7 +203,7 @@ def test_to_ours(found: Observed, expected: str) -> None:
         ),
         (
             observed(native(), ours(GOING, terminating=True, kept=KEPT), ALL, PAST),
-            "change daemonset.apps.kruise.io: is let go",
+            "change daemonset.apps.kruise.io: is released",
         ),
         (observed(native(), ours(terminating=True), ALL, PAST), "waits: the Advanced DaemonSet to be gone"),
     ],
