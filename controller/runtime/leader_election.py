@@ -40,7 +40,7 @@ JITTER = 0.2
 
 
 class LeadershipLost(Exception):
-    """Another process may lead, so this one must not write."""
+    """Another process may lead, so this one must not write. It ends, and cancels the requests that are under way."""
 
 
 class LeaseSpec(Part, omit_defaults=True):
