@@ -93,10 +93,19 @@ class NodesOptions(Options):
     excluded: Annotated[bool, Option(help="Also nodes that must not run the pod, and why.")] = False
     zone: Annotated[str | None, Option(help="Only nodes of this group.")] = None
     by: By = "zone"
+    by_domain: Annotated[bool, Option(help="One row per failure domain (rollingUpdate.topology) instead.")] = False
     sort: Annotated[
         str, Option(help="update (its order), name, state, restarts or age.", autocompletion=candidates.sorts)
     ] = "update"
     watch: Watch = False
+
+    def check(self) -> None:
+        super().check()
+        plain = (self.only, self.excluded, self.zone, self.by, self.sort) == ("all", False, None, "zone", "update")
+        if self.by_domain and not plain:
+            raise UsageError(
+                "--by-domain has no row for a node: leave out --only, --excluded, --zone, --by and --sort"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""`nodes`: one row per node."""
+"""`nodes`: one row per node, or per failure domain."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Final
 
 from controller.api.formats import counted
 from controller.api.objects import Value
+from controller.planner.conditions import some
 from controller.planner.explanation import PREPARING, NodeState
 from kubectl_plugin.cluster import reads
 from kubectl_plugin.cluster.follow import following, with_pulls
@@ -16,8 +17,9 @@ from kubectl_plugin.commands.screens import Picture, print_table, table_screen
 from kubectl_plugin.errors import CommandError, UsageError
 from kubectl_plugin.flags import Output
 from kubectl_plugin.options import NodesOptions as Asked
-from kubectl_plugin.render.listings import node_table
+from kubectl_plugin.render.listings import domain_table, node_table
 from kubectl_plugin.rollout.document import document
+from kubectl_plugin.rollout.domains import DomainRow, domain_rows, domains_document, topology_of, with_domains
 from kubectl_plugin.rollout.nodes import NodeRow
 from kubectl_plugin.rollout.snapshot import Snapshot
 from kubectl_plugin.rollout.survey import Survey, survey
@@ -39,20 +41,22 @@ async def nodes(invocation: Invocation, asked: Asked) -> int:
     wanted = choice_of(asked.only, excluded=asked.excluded, group=asked.zone, sort=asked.sort)
     if asked.watch and invocation.output in (Output.YAML, Output.NAME):
         raise UsageError(f"-w has no output format {invocation.output}: use json or wide")
+    if asked.by_domain and invocation.output is Output.NAME:
+        raise UsageError("--by-domain has no output format name: a domain is not an object")
     snapshot = await reads.snapshot(invocation, asked.name, reads.REVISIONS_ONLY if asked.watch else reads.ALL)
     if asked.watch:
-        return await _watch(invocation, snapshot, wanted, asked.by)
+        return await _watch(invocation, snapshot, wanted, asked)
     (snapshot,) = await with_pulls(invocation, [snapshot])
-    surveyed = _survey_of(snapshot, asked.by)
+    surveyed = _survey_of(snapshot, asked)
     _check_group(surveyed, wanted)
-    picture = _picture(invocation, surveyed, wanted)
+    picture = _picture(invocation, surveyed, wanted, asked)
     print_table(invocation, picture, (f"node/{name}" for name, _ in picture.rows))
     if invocation.output in (None, Output.WIDE):
         invocation.note_unread(snapshot.unread_words)
     return 0
 
 
-async def _watch(invocation: Invocation, first: Snapshot, wanted: Choice, by: str) -> int:
+async def _watch(invocation: Invocation, first: Snapshot, wanted: Choice, asked: Asked) -> int:
     checked = False
     async with following(invocation, [first]) as follow:
         with table_screen(invocation) as screen:
@@ -60,24 +64,33 @@ async def _watch(invocation: Invocation, first: Snapshot, wanted: Choice, by: st
                 (snapshot,) = follow.snapshots()
                 if snapshot is None:
                     raise CommandError(f'daemonsets.apps.kruise.io "{first.key.name}" was deleted')
-                surveyed = _survey_of(snapshot, by)
+                surveyed = _survey_of(snapshot, asked)
                 if not checked:
                     _check_group(surveyed, wanted)
                     checked = True
-                screen.show(_picture(invocation, surveyed, wanted), follow.interruption)
+                screen.show(_picture(invocation, surveyed, wanted, asked), follow.interruption)
                 await follow.changed(TICK)
 
 
-def _survey_of(snapshot: Snapshot, by: str) -> Survey:
+def _survey_of(snapshot: Snapshot, asked: Asked) -> Survey:
     """Raises CommandError if pods may not be read: all nodes would seem to have none."""
     if not snapshot.pods_readable:
         namespace, name = snapshot.key
         raise CommandError(f"the nodes of {name} need the right to list pods in namespace {namespace}")
-    return survey(snapshot, by)
+    return survey(with_domains(snapshot) if asked.by_domain else snapshot, asked.by)
 
 
-def _picture(invocation: Invocation, surveyed: Survey, wanted: Choice) -> Picture:
+def _picture(invocation: Invocation, surveyed: Survey, wanted: Choice, asked: Asked) -> Picture:
     snapshot, only_ascii = surveyed.snapshot, invocation.terminal.ascii
+    if asked.by_domain:
+        domains = domain_rows(surveyed)
+        return Picture(
+            table=lambda width: domain_table(domains, width=width, only_ascii=only_ascii),
+            footer=_footer_of_domains(surveyed, domains),
+            others={},
+            rows=tuple((row.name, row) for row in domains),
+            document=domains_document(surveyed, domains),
+        )
     rows = chosen_rows(surveyed, wanted)
     return Picture(
         table=lambda width: node_table(rows, now=snapshot.now, width=width, only_ascii=only_ascii),
@@ -88,6 +101,14 @@ def _picture(invocation: Invocation, surveyed: Survey, wanted: Choice) -> Pictur
             "NodeList", namespace=snapshot.key.namespace, name=snapshot.key.name, items=[row.document for row in rows]
         ),
     )
+
+
+def _footer_of_domains(surveyed: Survey, rows: Sequence[DomainRow]) -> str:
+    """Such as `3 domains of topology.kubernetes.io/zone; updating zone-c (at most 1)`."""
+    topology = topology_of(surveyed)
+    most = "" if topology.max_domains is None else f" (at most {topology.max_domains})"
+    touched = some([row.name for row in rows if row.touched]) or "none"
+    return f"{counted(len(rows), 'domain')} of {topology.key}; updating {touched}{most}"
 
 
 def _news_of(row: NodeRow) -> tuple[Hashable, ...]:

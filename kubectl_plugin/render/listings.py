@@ -11,11 +11,13 @@ from rich.text import Text
 from controller.api.formats import counted
 from controller.api.objects import epoch, rfc3339
 from controller.inplace.change import InPlaceChange
+from controller.planner.conditions import some
 from controller.planner.explanation import NodeState
 from kubectl_plugin.render import tables
 from kubectl_plugin.render.tables import Cell, Column, clean, table
 from kubectl_plugin.rollout.diff import change_lines, yaml_lines
 from kubectl_plugin.rollout.document import OverviewLine
+from kubectl_plugin.rollout.domains import DomainRow
 from kubectl_plugin.rollout.history import ComparedSide, Comparison, RevisionRow
 from kubectl_plugin.rollout.images import short_image
 from kubectl_plugin.rollout.in_place import IN_PLACE, RECREATE, way_in_words
@@ -53,6 +55,19 @@ def node_table(rows: Sequence[NodeRow], *, now: float, width: int | None, only_a
     return table(columns, rows, width=width, only_ascii=only_ascii, room=_ROOM)
 
 
+def domain_table(rows: Sequence[DomainRow], *, width: int | None, only_ascii: bool) -> Text:
+    """`width` None: never cut, with all nodes that are short."""
+    bar = _bar_length(width)
+    columns: list[Column[DomainRow]] = [
+        Column("DOMAIN", lambda row: row.name),
+        Column("UPDATED", lambda row: _progress(row.updated, row.nodes, bar, only_ascii)),
+        Column("SHORT", lambda row: str(len(row.short)), right=True),
+        Column("MAX", lambda row: "" if row.max_unavailable is None else str(row.max_unavailable), right=True),
+        Column("SHORT NODES", lambda row: ", ".join(row.short) if width is None else some(row.short), least=11),
+    ]
+    return table(columns, rows, width=width, only_ascii=only_ascii)
+
+
 def pull_table(rows: Sequence[tuple[str, NodePull]], *, width: int | None, only_ascii: bool) -> Text:
     columns: list[Column[tuple[str, NodePull]]] = [
         Column("NODE", lambda row: row[0]),
@@ -87,20 +102,25 @@ _NARROW = 100
 _ROOM_OF_LIST = 20
 
 
+def _bar_length(width: int | None) -> int:
+    return _BAR if width is None or width >= _NARROW else _SHORT_BAR
+
+
+def _progress(done: int, total: int, bar: int, only_ascii: bool) -> Text:
+    """Such as `███░░ 5/8`."""
+    return tables.bar(done, total, bar, only_ascii).append(f" {done}/{total}")
+
+
 def overview(
     lines: Sequence[OverviewLine], *, now: float, width: int | None, only_ascii: bool, namespaces: bool
 ) -> Text:
     """`width` None: never cut, with the images."""
-    bar = _BAR if width is None or width >= _NARROW else _SHORT_BAR
-
-    def progress(line: OverviewLine) -> Text:
-        return tables.bar(line.done, line.target, bar, only_ascii).append(f" {line.done}/{line.target}")
-
+    bar = _bar_length(width)
     columns: list[Column[OverviewLine]] = [
         *([Column("NAMESPACE", lambda line: line.namespace)] if namespaces else []),
         Column("NAME", lambda line: line.name),
         Column("PHASE", lambda line: tables.phase(line.phase, only_ascii)),
-        Column("PROGRESS", progress),
+        Column("PROGRESS", lambda line: _progress(line.done, line.target, bar, only_ascii)),
         Column("NODES", lambda line: str(line.desired), right=True, expendable=3),
         Column("PARTITION", lambda line: str(line.partition), expendable=1),
         Column("REV", lambda line: "?" if line.revision is None else str(line.revision), right=True, expendable=2),

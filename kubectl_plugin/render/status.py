@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
 from itertools import groupby
-from math import inf
 from typing import Final
 
 from rich.text import Text
@@ -23,6 +22,7 @@ from kubectl_plugin.render import tables
 from kubectl_plugin.render.tables import clean, cut
 from kubectl_plugin.rollout.diff import differences
 from kubectl_plugin.rollout.document import Problem, RolloutDocument
+from kubectl_plugin.rollout.domains import domain_rows
 from kubectl_plugin.rollout.gitops import guide_of
 from kubectl_plugin.rollout.history import summary, verb_to_go_back
 from kubectl_plugin.rollout.images import images_of, short_beside, short_image
@@ -209,8 +209,7 @@ class _Block:
         if pulls := self.survey.pulls:
             yield from labelled("Images", [counts_of(pulls.values()).words("nodes to go"), *failure_lines(pulls)])
         yield line("Fleet", self._fleet(named=not limited))
-        if words := self._domains():
-            yield line("Domains", words)
+        yield from self._quoted("Domains", self._domains())
 
     def _revision(self) -> str:
         revision = self.document.revision
@@ -276,14 +275,10 @@ class _Block:
 
     def _domains(self) -> str:
         """Such as `zone-a 2 of 2 short, zone-b 0`; empty without `topology`, or where the nodes are unreadable."""
-        domains = self.survey.rollout.domains if self.survey.snapshot.nodes is not None else None
-        if domains is None:
-            return ""
         words = []
-        for domain in sorted(domains.most, key=lambda one: (-domains.short[one], one is None, one or "")):
-            short, most = domains.short[domain], domains.most[domain]
-            limit = f" of {most}" if most != inf else ""
-            words.append(f"{domain or 'no label'} {f'{short}{limit} short' if short else 0}")
+        for row in sorted(domain_rows(self.survey), key=lambda row: -len(row.short)):
+            limit = "" if row.max_unavailable is None else f" of {row.max_unavailable}"
+            words.append(f"{row.name} {f'{len(row.short)}{limit} short' if row.short else 0}")
         return listed(words, separator=", ")
 
     def _fleet(self, *, named: bool) -> str:
@@ -302,7 +297,7 @@ class _Block:
         return [
             *self._problem_lines(),
             *self._prepared_lines(),
-            *labelled("Waits for", [waiting] if waiting else []),
+            *self._quoted("Waits for", waiting),
             *labelled("Try", self._commands()),
         ]
 

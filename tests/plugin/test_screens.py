@@ -10,6 +10,7 @@ from tests.beds.api import DAEMONSETS, NODES
 from tests.plugin import scene as scenes
 from tests.plugin.kept import story
 from tests.plugin.scene import NAME, NAMESPACE, Opened, Scene
+from tests.plugin.verbs.test_nodes import in_zones
 from tests.plugin.verbs.test_status import CODES
 
 HERE = (NAME, "-n", NAMESPACE)
@@ -27,6 +28,7 @@ def cloud(scene: Scene) -> None:
 
 TEXTS: list[tuple[Opened, tuple[str, ...]]] = [
     *((state, ("status", *HERE)) for state in CODES),
+    (in_zones, ("status", *HERE)),
     (scenes.canary, ("diff", NAME, "4", "7", "-n", NAMESPACE)),
     (scenes.canary, ("history", *HERE, "--revision", "7")),
 ]
@@ -36,6 +38,7 @@ TABLES: list[tuple[Opened, tuple[str, ...]]] = [
     (scenes.canary, ("history", *HERE)),
     (scenes.held, ("promote", *HERE, "--dry-run")),
     *((state, ("nodes", *HERE)) for state in (scenes.canary, scenes.in_place, scenes.preparing)),
+    (in_zones, ("nodes", *HERE, "--by-domain")),
 ]
 """Screens that have more columns, or name more nodes, where there is more room."""
 PLANS: list[tuple[Opened, tuple[str, ...]]] = [

@@ -11,7 +11,19 @@ import pytest
 
 from tests.beds.api import DAEMONSETS
 from tests.beds.api import NODES as NODE_KIND
-from tests.plugin.scene import PACE, Scene, canary, in_place, preparing, template
+from tests.plugin.kept import story
+from tests.plugin.scene import (
+    PACE,
+    Scene,
+    canary,
+    in_place,
+    preparing,
+    rolling,
+    settled,
+    start_canary,
+    template,
+)
+from tests.plugin.verbs.few_nodes import stop_serving
 
 HOME = ("-n", "observability")
 
@@ -178,3 +190,95 @@ def test_the_nodes_with_a_pod_that_a_hook_holds() -> None:
     assert [one["pod"] for one in item["preparing"]] == [item["pod"]["name"]]
     assert item["preparing"][0]["heldBy"] == ["label example.io/block-deleting=true"]
     assert [one["node"] for one in whole if one["preparing"]] == ["c-08", "c-07"]
+
+
+# by domain
+
+ZONES = {"key": "topology.kubernetes.io/zone", "maxUnavailable": "25%", "maxDomains": 1}
+BY_DOMAIN = ("nodes", "node-agent", *HOME, "--by-domain")
+
+
+@story
+def in_zones(scene: Scene) -> None:
+    """Two nodes of the third zone are being updated; in the first, a pod was not ready before, and is not now."""
+    settled.play(scene)
+    scene.do(stop_serving(scene, "a-05"))
+    scene.pass_time(30.0)
+    start_canary(scene, partition=0, topology=ZONES, maxUnavailable=4)
+    scene.nodes.behave("a-05", replace(PACE, ready=None))
+    scene.pass_time(100.0)
+
+
+def test_how_domains_look() -> None:
+    with in_zones() as scene:
+        scene.check("nodes/by-domain", *BY_DOMAIN)
+        found = json.loads(scene.run(*BY_DOMAIN, "-o", "json").out)
+        assert (found["key"], found["maxDomains"]) == (ZONES["key"], 1)
+        assert found["items"][2] == {
+            "domain": "zone-c",
+            "nodes": 8,
+            "updated": 4,
+            "short": ["c-04", "c-03"],
+            "maxUnavailable": 2,
+            "shortByUpdate": True,
+        }
+
+
+def test_without_a_topology_the_order_names_the_domains() -> None:
+    fields = {"topology": None, "order": [{"matchLabels": {"pool": "canary"}}, {"groupBy": ZONES["key"]}]}
+    with in_zones() as scene:
+        scene.do(scene.api.patch(NODE_KIND, "b-01", {"metadata": {"labels": {ZONES["key"]: None}}}))
+        scene.do(scene.edit({"spec": rolling(**fields)}))
+        shown = scene.run(*BY_DOMAIN).out.splitlines()
+        assert shown[1].split() == ["zone-a", "░░░░░", "0/8", "1", "a-05"], shown
+        assert shown[4].split() == ["no", "label", "░░░░░", "0/1", "0"]
+        assert shown[5] == f"4 domains of {ZONES['key']}; updating zone-c"
+
+
+@pytest.mark.parametrize(
+    ("strategy", "why"),
+    [
+        ({}, "updateStrategy.rollingUpdate.topology.key is not set"),
+        ({"type": "OnDelete", "rollingUpdate": None}, "updateStrategy is OnDelete"),
+    ],
+)
+def test_without_domains_the_field_and_another_way_are_named(strategy: dict[str, object], why: str) -> None:
+    with settled() as scene:
+        scene.do(scene.edit({"spec": {"updateStrategy": strategy}}))
+        ran = scene.run(*BY_DOMAIN)
+        assert (ran.code, ran.out) == (1, "")
+        assert ran.err.splitlines() == [
+            f"error: node-agent has no failure domains: {why}",
+            "  hint: shows how: kubectl explain ads.spec.updateStrategy.rollingUpdate.topology",
+            f"  hint: to see which node is in which zone: kubectl kruise-ds {' '.join(BY_DOMAIN[:4])} --by zone",
+        ]
+
+
+def test_domains_are_labels_of_nodes_that_have_to_be_read() -> None:
+    with in_zones() as scene:
+        scene.door.forbid("list", "nodes")
+        ran = scene.run(*BY_DOMAIN)
+        assert (ran.code, ran.out) == (1, "")
+        assert "cannot be told without the right to list nodes" in ran.err
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [("-o", "name"), ("--only", "old"), ("--zone", "zone-a"), ("--by", "arch"), ("--sort", "age"), ("--excluded",)],
+)
+def test_flags_for_nodes_do_not_go_with_domains(scene: Scene, flags: tuple[str, ...]) -> None:
+    ran = scene.run(*BY_DOMAIN, *flags)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith("error: --by-domain has no ")
+
+
+def test_domains_are_followed() -> None:
+    async def meanwhile(scene: Scene) -> None:
+        await asyncio.sleep(60.0)
+        await scene.api.delete(DAEMONSETS, "node-agent")
+
+    with in_zones() as scene:
+        ran = scene.run(*BY_DOMAIN, "-w", meanwhile=meanwhile)
+        assert ran.code == 1
+        assert [line.split()[0] for line in ran.out.splitlines()[:4]] == ["DOMAIN", "zone-a", "zone-b", "zone-c"]
+        assert "zone-c  ████░ 6/8      2    2  c-02, c-01" in ran.out
