@@ -8,7 +8,7 @@ PYTEST := $(BIN)/python -m pytest
 # Where it is set, each process that a test starts, and each of pytest's own, would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help help-all setup check format test test-all test-programs test-real test-node test-deep test-failover test-mutants test-versions test-cost test-coverage test-release image test-image demo demo-real demo-node cluster bench plugin packages docs manifests release-manifest bundle lock clean
+.PHONY: help help-all setup check format test test-all test-programs test-real test-node test-deep replay test-failover test-mutants test-versions test-cost test-coverage test-release image test-image demo demo-real demo-node cluster bench plugin packages docs manifests release-manifest bundle lock clean
 
 help: # the commands of every day
 	@grep -hE '^[a-z-]+:.* ## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.* ## /  make \1\t/' | expand -t 20
@@ -63,8 +63,14 @@ ifndef SEED
 SEED := $(shell od -An -N3 -tu4 /dev/urandom | tr -d ' ')
 endif
 TESTS ?= tests/properties
+FIRST ?= $(SEED)0000
+HISTORIES ?= 10000
 
-test-deep: $(READY) # property tests again, thousands of new runs of what `test` tries a hundred times
+replay: $(READY) # one history of the simulation, line by line: SEED=n
+	$(BIN)/python -m tests.simulation replay $(SEED)
+
+test-deep: $(READY) # ten thousand histories of the whole controller, for PROOF.md; and thousands of runs of the property tests
+	$(BIN)/python -m tests.simulation run --first=$(FIRST) --count=$(HISTORIES) --proof=PROOF.md
 	PYTHONHASHSEED=$(SEED) $(BIN)/python -m pytest $(foreach test,$(TESTS),'$(test)') --hypothesis-profile=deep --hypothesis-seed=$(SEED)
 
 test-failover: $(READY) # a leader that ends in mid-rollout, fifty times, in every way; a table (6 minutes)

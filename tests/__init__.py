@@ -4,8 +4,8 @@
 
     unit          does this module do what it says, case by case? Laid out as the code is. Values only.
     integration   does it do so with this machine's processes, sockets and terminals, and in real time?
-    properties    does this law hold in every world and through every story? On random worlds, and on the
-                  simulator in virtual time.
+    properties    does this law hold in every world? On random ones.
+    simulation    do the laws hold through every history? The whole process on the simulator in virtual time.
     contract      does the simulator answer as the API server does? Each test of the API runs on both.
     system        does the controller write the right thing, when, and how often? On the simulator in virtual
                   time; where the server itself decides, on the real one too.
@@ -17,11 +17,11 @@
     real_node     does it hold where containers really run? A kubelet and containerd decide, and nobody plays.
 
 So: a rule of a rollout is a table in `unit/controller/planner`. What follows from several rules is a law in
-`properties`. What depends on the order of watches and writes is a system test on the simulator, which can delay,
-refuse and lose each of them. Only what the server decides (conflicts, validation, garbage collection, the watch
-protocol, ownership, rights) needs the real one. What one module does with a program, a socket or a terminal is
-`integration`, and only what our own processes do (signals, files, ports, leases) needs `e2e`. What an image, a
-container, a probe or a node does needs `real_node`, which takes root on Linux.
+`properties`, what must hold of each write one in `simulation`. What depends on the order of watches and writes is a
+system test on the simulator, which can delay, refuse and lose each of them. Only what the server decides (conflicts,
+validation, garbage collection, the watch protocol, ownership, rights) needs the real one. What one module does with a
+program, a socket or a terminal is `integration`, and only what our own processes do (signals, files, ports, leases)
+needs `e2e`. What an image, a container, a probe or a node does needs `real_node`, which takes root on Linux.
 
 `beds` is what tests stand on: `worlds` and `objects` make what a test begins with, `pods` asks questions about a
 pod, `api` is the server without our own client, `virtual_time` lets hours pass in milliseconds. `simulator` is an

@@ -83,6 +83,13 @@ class LateWatch:
 
 
 @dataclass(frozen=True)
+class LateBookmark:
+    """Every bunch of events with a bookmark arrives that much later, and whatever comes after it waits behind it."""
+
+    seconds: float
+
+
+@dataclass(frozen=True)
 class CutLine:
     """After `events` events the next one is cut in the middle and the connection breaks."""
 
@@ -124,6 +131,7 @@ Effect: TypeAlias = (
     | Hang
     | StaleList
     | LateWatch
+    | LateBookmark
     | CutLine
     | CloseWatch
     | CutIdle

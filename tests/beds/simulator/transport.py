@@ -6,9 +6,10 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import Counter, deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import msgspec
 
@@ -44,9 +45,11 @@ class WatchStream:
     status = 200
     retry_after: float | None = None
 
-    def __init__(self, cluster: Cluster, watch: Watch, request: Request, effect: Effect | None) -> None:
+    def __init__(
+        self, cluster: Cluster, watch: Watch, request: Request, effect: Effect | None, on_fault: OnFault
+    ) -> None:
         self.watch = watch
-        self._cluster, self._effect = cluster, effect
+        self._cluster, self._effect, self._on_fault = cluster, effect, on_fault
         self._silence = request.timeout
         self._loop = asyncio.get_running_loop()
         asked = dict(request.query).get("timeoutSeconds") or "0"
@@ -75,6 +78,8 @@ class WatchStream:
         bookmark, cut = self._loop.time() + BETWEEN_BOOKMARKS, self._loop.time() + self._idle
         while True:
             if self._broken or self._loop.time() >= cut:
+                if not self._broken:
+                    self._fired()
                 raise ConnectionResetError("injected fault: the watch is cut off")
             now = self._loop.time()
             if self._waiting and self._waiting[0][0] <= now:
@@ -95,8 +100,17 @@ class WatchStream:
 
     def _arrived(self) -> None:
         if lines := self.watch.take():
-            self._waiting.append((self._loop.time() + self._late, lines))
+            late = self._late
+            if isinstance(self._effect, faults.LateBookmark) and any(b'"BOOKMARK"' in one[:20] for one in lines):
+                late = self._effect.seconds
+            if late:
+                self._fired()
+            self._waiting.append((self._loop.time() + late, lines))
         self._something.set()
+
+    def _fired(self) -> None:
+        if self._effect is not None:
+            self._on_fault(self._effect)
 
     async def _wait(self, until: float) -> None:
         if self._waiting:
@@ -119,6 +133,7 @@ class WatchStream:
         if self._left or (self._cuts and not rest):
             return b"".join(whole)
         self._over = True
+        self._fired()
         if self._cuts:
             whole.append(rest[0][: len(rest[0]) // 2])
         if isinstance(self._effect, faults.ErrorEvent):
@@ -134,6 +149,13 @@ class WatchStream:
         """The end that the fault asks for."""
         if self._cuts or (isinstance(self._effect, faults.CloseWatch) and self._effect.reset):
             raise ConnectionResetError("injected fault: the watch is cut off")
+
+
+OnFault: TypeAlias = Callable[[Effect], None]
+
+
+def _unnoticed(_: Effect) -> None:
+    """Nobody counts."""
 
 
 WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
@@ -170,9 +192,11 @@ class InProcess:
         self.latency = latency
         self.seen: deque[ServedRequest] = deque(maxlen=keep)
         """The requests so far, or the last `keep` of them; clear it when it gets in the way."""
+        self.on_fault: OnFault = _unnoticed
+        """Told of each effect when it happens."""
         self.up = True
         """False: connections are refused. See also `drop_watches`."""
-        self._streams: set[WatchStream] = set()
+        self._streams: dict[WatchStream, None] = {}  # a set would have an order of its own in each process
 
     def counts(self) -> Counter[str]:
         """How many requests of each sort so far: `create pods`, `patch daemonsets.apps.kruise.io/status` …"""
@@ -204,6 +228,8 @@ class InProcess:
     async def stream(self, request: Request) -> AsyncIterator[WatchStream | ErrorStream]:
         where = route(request)
         effect = self.faults.effect_on(where)
+        if isinstance(effect, faults.Answer | faults.NoConnection | faults.LoseRequest | faults.Hang):
+            self.on_fault(effect)
         async with asyncio.timeout(request.timeout):
             early = await self._early(effect)
             await self._pause()
@@ -218,16 +244,18 @@ class InProcess:
             yield ErrorStream(Response(status=refused.code, body=refused.body(), retry_after=refused.retry_after))
             return
         self._note(request, where, 200)
-        stream = WatchStream(self.cluster, watch, request, effect)
-        self._streams.add(stream)
+        stream = WatchStream(self.cluster, watch, request, effect, self.on_fault)
+        self._streams[stream] = None
         try:
             yield stream
         finally:
-            self._streams.discard(stream)
+            self._streams.pop(stream, None)
             close_watch(self.cluster, watch)
 
     async def _answer(self, request: Request, where: Route) -> Response:
         effect = self.faults.effect_on(where)
+        if effect is not None:
+            self.on_fault(effect)
         if isinstance(effect, faults.LateRequest):
             asyncio.get_running_loop().call_later(effect.seconds, api.handle, self.cluster, request)
             raise ConnectionResetError("injected fault: the request is late")

@@ -18,8 +18,8 @@ from tests.beds.simulator.faults import (
     Answer,
     CloseWatch,
     CutIdle,
+    Effect,
     ErrorEvent,
-    FaultPlan,
     LateWatch,
     LoseAnswer,
     LoseRequest,
@@ -27,9 +27,9 @@ from tests.beds.simulator.faults import (
 )
 from tests.beds.simulator.refusal import forbidden
 from tests.beds.virtual_time import clock
-from tests.properties.rollout_bed import Stage
-from tests.properties.rollout_chronicle import KINDS
-from tests.properties.rollout_scene import CANARY, CHOOSY, GUARD, UNREACHABLE, Number, Pod
+from tests.simulation.chronicle import KINDS
+from tests.simulation.scene import CANARY, CHOOSY, GUARD, UNREACHABLE, Number, Pod
+from tests.simulation.stage import Stage
 
 LIMITS: tuple[dict[str, Number], ...] = (
     {"maxUnavailable": 1},
@@ -115,21 +115,12 @@ WRITE_TROUBLES = [what for what, rule in TROUBLES.items() if rule.verb != "watch
 REFUSALS = [what for what, rule in TROUBLES.items() if rule.verb != "watch" and not rule.times]
 """Until somebody mends them."""
 
-happened: Counter[str] = Counter()
-"""By name, in this process: each trouble that a request has met, and moves that are no fault of the server."""
-
-
-def account(what: str, rule: Rule, faults: FaultPlan) -> None:
-    """The trouble is over: how often it has happened."""
-    opened = len(KINDS) if what == IDLE_CUTS else 0  # each was opened once without having been cut
-    happened[what] += max(faults.fired(rule) - opened, 0)
-
 
 class Quota:
     """So many pods and no more, by whoever they are made."""
 
-    def __init__(self, cluster: Cluster, most: int) -> None:
-        self._cluster, self._most = cluster, most
+    def __init__(self, cluster: Cluster, most: int, fired: Counter[str]) -> None:
+        self._cluster, self._most, self._fired = cluster, most, fired
         cluster.admission.append(self._admit)
 
     def lift(self) -> None:
@@ -138,7 +129,7 @@ class Quota:
     def _admit(self, attempt: Attempt) -> None:
         new = attempt.kind is kinds.PODS and attempt.verb == "create"
         if new and len(self._cluster.store.objects[kinds.PODS]) >= self._most:
-            happened[QUOTA] += 1
+            self._fired[QUOTA] += 1
             raise forbidden(kinds.PODS, attempt.name, "exceeded quota: pods")
 
 
@@ -164,7 +155,9 @@ class Moves:
     """All moves, on one stage. Those that are about something that is not there do nothing."""
 
     def __init__(self, stage: Stage) -> None:
-        self.stage, self.bed = stage, stage.bed
+        self.stage, self.bed, self.fired = stage, stage.bed, stage.record.fired
+        for process in stage.processes:
+            process.link.on_fault = self._on_fault
         self.wish = Wish()
         self.former = ""
         """The image before the last edit of the template."""
@@ -173,6 +166,9 @@ class Moves:
         self.quota: Quota | None = None
         self.lost: set[str] = set()
         """Nodes that nobody hears of."""
+
+    def _on_fault(self, effect: Effect) -> None:
+        self.fired[next(what for what, rule in TROUBLES.items() if rule.effect is effect)] += 1
 
     async def begin(self, count: int, how: str, wish: Wish) -> None:
         self.bed.nodes.behave("*", KUBELETS[how])
@@ -190,10 +186,35 @@ class Moves:
     async def edit(self, **changes: Any) -> None:
         before, self.wish = self.wish, replace(self.wish, **changes)
         if before.image != self.wish.image:
-            happened[PLACEMENT] += CHOOSY in (before.image, self.wish.image)
-            happened[REVERT] += bool(self.wish.partition) and self.wish.image == self.former
+            self.fired[PLACEMENT] += CHOOSY in (before.image, self.wish.image)
+            self.fired[REVERT] += bool(self.wish.partition) and self.wish.image == self.former
             self.former = before.image
         await self.bed.edit(self.wish.spec())
+
+    async def revert(self) -> None:
+        """The template goes back, and everything else stays: partition, pause, selector."""
+        if self.former:
+            await self.edit(image=self.former)
+
+    async def bad_version(self, image: str, name: str) -> None:
+        """While surging: on one node its pods never get ready, and fail."""
+        await self.kubelet(name, "never ready")
+        free: dict[str, Any] = {"partition": None, "canaries_only": False, "paused": False}
+        await self.edit(image=image, limits=len(LIMITS) - 1, rolling=True, kind="Standard", **free)
+        for _ in range(3):
+            await self.wait(0.6)
+            await self.fail_successors()
+
+    async def refuse(self, what: str, image: str) -> None:
+        """From now on, and there is a new template."""
+        await self.hinder(what)
+        await self.edit(image=image)
+
+    async def pass_time(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    async def set_nodes_clock(self, ahead: float) -> None:
+        self.stage.clock_ahead = ahead
 
     async def release(self, name: str = "") -> None:
         """Whoever is asked by the hook lets the pods of this node go, or all."""
@@ -203,7 +224,7 @@ class Moves:
                 with suppress(Refusal):
                     gone = {"metadata": {"labels": dict.fromkeys(GUARD)}}
                     await self.bed.api.patch(PODS, pod["metadata"]["name"], gone)
-                    happened[RELEASE] += 1
+                    self.fired[RELEASE] += 1
 
     # nodes
 
@@ -304,28 +325,35 @@ class Moves:
         place = "watches" if rule.verb == "watch" else "writes"
         await self.help(place)
         self.troubles[place] = what, rule
-        self.bed.simulator.link.faults.add(rule)
+        for process in self.stage.processes:
+            process.link.faults.add(rule)
         if place == "watches":
-            chronicle = self.stage.chronicle
             until = clock() + CUT_ONCE if what == IDLE_CUTS else float("inf")
-            chronicle.hindered_until = max(chronicle.hindered_until, until)
+            self.hindered(until)
             self.drop_watches()
+
+    def hindered(self, until: float) -> None:
+        """News may be late until then."""
+        for process in self.stage.processes:
+            process.chronicle.hindered_until = max(process.chronicle.hindered_until, until)
 
     async def help(self, place: str) -> None:
         """The trouble there is over."""
         if place not in self.troubles:
             return
-        what, rule = self.troubles.pop(place)
-        account(what, rule, self.bed.simulator.link.faults)
-        self.bed.simulator.link.faults.remove(rule)
+        _, rule = self.troubles.pop(place)
+        for process in self.stage.processes:
+            process.link.faults.remove(rule)
+            if place == "watches":
+                process.chronicle.hindered_until = clock() + HINDRANCE
         if place == "watches":
-            self.stage.chronicle.hindered_until = clock() + HINDRANCE
             self.drop_watches()
 
     def drop_watches(self) -> None:
         """In one order, whatever the order of a set may be: a story must be the same when it is told again."""
-        for kind in KINDS:
-            self.bed.simulator.link.drop_watches(kind.resource)
+        for process in self.stage.processes:
+            for kind in KINDS:
+                process.link.drop_watches(kind.resource)
 
     async def limit_pods(self, fewer: int | None) -> None:
         """No more pods than there are, or even fewer; None: as many as anybody wants."""
@@ -333,20 +361,23 @@ class Moves:
             self.quota.lift()
         cluster = self.bed.simulator.cluster
         there = len(cluster.store.objects[kinds.PODS])
-        self.quota = None if fewer is None else Quota(cluster, there - fewer)
+        self.quota = None if fewer is None else Quota(cluster, there - fewer, self.fired)
 
     async def set_clock(self, ahead: float) -> None:
         """Of the machine on which the controller runs."""
-        set_back = ahead < self.bed.controller.ahead
-        happened[CLOCK_SET_BACK] += set_back
-        self.stage.chronicle.clock_set |= set_back
-        self.bed.controller.ahead = ahead
+        for process in self.stage.processes:
+            self.fired["clock jump"] += ahead != process.ahead
+            process.chronicle.clock_set |= ahead < process.ahead
+            process.ahead = ahead
 
     async def restart(self, seconds: float) -> None:
         """Killed, and nobody there for so long."""
-        await self.bed.controller.kill()
+        for process in self.stage.processes:
+            self.fired["killed"] += process.is_running
+            await process.kill()
         await asyncio.sleep(seconds)
-        self.stage.start()
+        for process in self.stage.processes:
+            process.begin()
 
     # time
 
@@ -354,7 +385,7 @@ class Moves:
         """Until the controller has not written for a moment, at most so many seconds."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await self.bed.idle(min(seconds, 0.6))
+                await self.stage.idle(min(seconds, 0.6))
 
     async def heal(self) -> None:
         """All faults are over, all machines well. Spec, labels and taints stay as they are."""

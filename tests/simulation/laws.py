@@ -33,8 +33,8 @@ from collections.abc import Iterator
 from tests.beds.api import Object
 from tests.beds.simulator.kinds import DAEMONSETS, PODS
 from tests.beds.simulator.store import HistoryEntry
-from tests.properties.rollout_chronicle import Chronicle, Create
-from tests.properties.rollout_scene import Pod, State, is_ours, pod_of
+from tests.simulation.chronicle import Chronicle, Create
+from tests.simulation.scene import Pod, State, is_ours, pod_of
 
 
 def broken(change: HistoryEntry, server: Chronicle) -> Iterator[str]:

@@ -1,4 +1,5 @@
-"""The real controller on a simulated cluster in virtual time, in the hands of tests that are not asynchronous.
+"""The whole controller process, once or twice, on a simulated cluster in virtual time, for a caller that is not
+asynchronous.
 
 `Stage.run` enters the loop for one move and leaves it again; everything that runs stays where it is meanwhile,
 because the time of a virtual loop stands still while nobody is in it.
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 import traceback
 from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -23,51 +25,72 @@ from controller.planner.world import World
 from controller.reconcile import reconcile
 from tests.beds.api import NAMESPACES, Api
 from tests.beds.controller.bed import Bed, Simulation
-from tests.beds.controller.journal import Journal, Recording
-from tests.beds.controller.running import Controller
+from tests.beds.controller.journal import Journal
 from tests.beds.nodes import Nodes
-from tests.beds.objects import node_of
 from tests.beds.simulator.cluster import Cluster
-from tests.beds.simulator.faults import FaultPlan
 from tests.beds.simulator.kinds import PODS
 from tests.beds.simulator.store import HistoryEntry
 from tests.beds.simulator.transport import InProcess
-from tests.beds.virtual_time import VirtualLoop, clock
+from tests.beds.virtual_time import clock
 from tests.beds.worlds import picture
 from tests.properties.explanation_law import blockers, misled, misnamed
-from tests.properties.rollout_chronicle import Chronicle, Ear
-from tests.properties.rollout_laws import broken
-from tests.properties.rollout_scene import State
+from tests.simulation.chronicle import Chronicle
+from tests.simulation.laws import broken
+from tests.simulation.loop import SimulatedLoop
+from tests.simulation.process import ACTING, Process
+from tests.simulation.record import As, Record
+from tests.simulation.scene import State
 
 T = TypeVar("T")
 
 NAMESPACE = "agents"
+REST = 1.0
+"""Seconds: what a process has put off for less is waited for."""
 
 
 class Broken(AssertionError):
-    """A law was broken, or the end is not what it should be; with the story so far."""
+    """A law was broken, or the end is not what it should be."""
 
 
 class Stage:
-    """One cluster and one controller, until `close`."""
+    """One cluster and its controller processes, until `close`."""
 
     bed: Bed
-    chronicle: Chronicle
-    ear: Ear
+    record: Record
+    processes: tuple[Process, ...]
 
-    def __init__(self) -> None:
-        self.story: list[str] = []
+    def __init__(
+        self,
+        seed: int = 0,
+        *,
+        processes: int = 1,
+        elects: bool = False,
+        latency: float = 0.0,
+        pulls: bool = False,
+        lists: bool = False,
+    ) -> None:
         self.clock_ahead = 0.0
         """Seconds by which the nodes' clocks are ahead of everybody else's."""
-        self._charges: list[str] = []
+        self._count, self._elects, self._latency = processes, elects, latency
+        self._pulls, self._lists = pulls, lists
         self._told: Mapping[str, Blocker | None] = {}
         """Node to what keeps it, in the pass before."""
         structlog.configure([self._logged], wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
-        self._loop = VirtualLoop()
+        random.seed(seed)
+        self._loop = SimulatedLoop()
         self._leave = asyncio.Event()
         self._host = self._loop.create_task(self._play(), name="stage")
         self._began = asyncio.Event()
         self._loop.run_until_complete(self._raised())
+
+    @property
+    def chronicle(self) -> Chronicle:
+        """Of whoever leads."""
+        return next((one for one in self.processes if one.leads), self.processes[0]).chronicle
+
+    @property
+    def time(self) -> float:
+        return self._loop.time()
 
     def run(self, move: Coroutine[Any, Any, T]) -> T:
         """Carry out one move. Raises Broken when a law was broken meanwhile, and whatever brought the stage down."""
@@ -86,14 +109,12 @@ class Stage:
 
         return self._loop.run_until_complete(inside())
 
-    def tell(self, line: str) -> None:
-        """Add a line to the story."""
-        self.story.append(f"  {self._loop.time():8.2f}  {line}")
-
     def judge(self, *more: str) -> None:
-        charges = [*self._charges, *self.chronicle.deaf, *self.ear.unguarded, *more]
-        if charges:
-            raise Broken("\n".join([*charges, "the story:", *self.story]))
+        record = self.record
+        deaf = [f"{one.identity} {charge}" for one in self.processes for charge in one.chronicle.deaf]
+        unguarded = [charge for one in self.processes for charge in one.ear.unguarded]
+        if charges := [*record.charges, *deaf, *unguarded, *more]:
+            raise Broken("\n".join(charges))
 
     def close(self) -> None:
         """Whatever happened before. An error of what ran is raised by `run`, not here."""
@@ -104,6 +125,24 @@ class Stage:
         finally:
             self._loop.close()
             structlog.reset_defaults()
+
+    async def led(self) -> None:
+        """Until a process may write."""
+        async with asyncio.timeout(self.bed.patience):
+            while not any(one.leads for one in self.processes):
+                await asyncio.sleep(1.0)
+
+    async def idle(self, seconds: float) -> None:
+        """Until no process has written for so long, and none has put off anything for less than a second."""
+        journal, until = self.bed.journal, self._loop.time() + self.bed.patience
+        while True:
+            before = journal.last
+            await asyncio.sleep(seconds)
+            silent = journal.last == before and not journal.in_flight
+            if silent and all(one.rests(REST) for one in self.processes):
+                return
+            if self._loop.time() > until:
+                raise Broken(f"no end of writing; {journal}")
 
     async def _raised(self) -> None:
         """The curtain is up."""
@@ -120,45 +159,60 @@ class Stage:
 
     @asynccontextmanager
     async def _open(self) -> AsyncIterator[None]:
-        cluster, faults, journal = Cluster(clock, strict_namespaces=True), FaultPlan(), Journal()
-        self.chronicle = Chronicle(cluster, self._written)
-        link = InProcess(cluster, faults=faults, keep=1)
-        self.ear = Ear(Recording(link, journal), self.chronicle)
-        api = Api(InProcess(cluster, keep=1), NAMESPACE)
-        await api.create(NAMESPACES, {"metadata": {"name": NAMESPACE}})
+        cluster, journal = Cluster(clock, watch_list=not self._lists, strict_namespaces=True), Journal()
+        self.record = Record(cluster, self._loop.time)
+        self.api = Api(As("user", InProcess(cluster, keep=1)), NAMESPACE)
+        await self.api.create(NAMESPACES, {"metadata": {"name": NAMESPACE}})
         async with AsyncExitStack() as stack:
             stack.enter_context(patch.object(reconcile, "plan", self._planned))
-            machines = Nodes(InProcess(cluster, keep=1), clock=lambda: clock() + self.clock_ahead)
+            stack.enter_context(patch("controller.wiring.socket.gethostname", lambda: ACTING.get().name))
+            stack.enter_context(patch("controller.wiring.secrets.token_hex", lambda _: f"{ACTING.get().life:08x}"))
+            stack.enter_context(patch.dict("os.environ", {"POD_NAME": ""}))
+            way = As("cluster", InProcess(cluster, keep=1))
+            machines = Nodes(way, clock=lambda: clock() + self.clock_ahead)
             nodes = await stack.enter_async_context(machines)
             tasks = await stack.enter_async_context(asyncio.TaskGroup())
-            controller = Controller(self.ear, NAMESPACE, tasks, clock=clock)
-            self.bed = Bed(api, nodes, controller, journal, clock, Simulation(cluster, link), patience=100_000.0)
-            self.start()
+            self.processes = tuple(
+                Process(
+                    name,
+                    cluster,
+                    self.record,
+                    journal,
+                    tasks,
+                    self._written,
+                    namespace=NAMESPACE,
+                    latency=self._latency,
+                    pulls=self._pulls,
+                    elects=self._elects,
+                    clock=clock,
+                )
+                for name in "ab"[: self._count]
+            )
+            first = self.processes[0]
+            simulation = Simulation(cluster, first.link)
+            self.bed = Bed(self.api, nodes, first, journal, clock, simulation, patience=100_000.0)
+            for process in self.processes:
+                process.begin()
             try:
                 yield
             finally:
-                await controller.kill()
-
-    def start(self) -> None:
-        """The controller process."""
-        self.chronicle.restarted()
-        self.bed.controller.start()
+                for process in self.processes:
+                    await process.kill()
 
     def _logged(self, _logger: object, _level: str, event: EventDict) -> EventDict:
         """What the controller logs as an error: a pass that raised."""
         error = event.get("exc_info")
         if isinstance(error, BaseException):
-            self._charges.append(f"a pass crashed: {''.join(traceback.format_exception(error))}")
+            self.record.charge("crash", "".join(traceback.format_exception(error)))
         raise structlog.DropEvent
 
     def _planned(self, world: World) -> Plan:
         """Stands before the planner to note the moment of the decision, and to judge how this very world is
         explained."""
-        self.chronicle.decided()
+        ACTING.get().chronicle.decided()
         decided = plan(world)
         for charge in self._wrongly_explained(world):
-            self._charges.append(f"the explanation: {charge}")
-            self.tell(f"    BROKEN {charge}\n{picture(world, decided)}")
+            self.record.charge("explanation", f"{charge}\n{picture(world, decided)}")
         return decided
 
     def _wrongly_explained(self, world: World) -> Iterator[str]:
@@ -172,13 +226,8 @@ class Stage:
 
     def _written(self, change: HistoryEntry, server: Chronicle) -> None:
         """Within a write of the controller: nothing may be raised here."""
-        pod = server.pods.get(change.after.uid)
-        if change.after.kind is PODS and (pod is None or not pod.terminating):
-            ends = change.type == "DELETED" or change.after.metadata.get("deletionTimestamp")
-            verb = "creates" if pod is None else "deletes" if ends else "patches"
-            self.tell(f"    controller {verb} {change.after.name[1]} on {node_of(change.after.object)}")
+        self.record.judged["a write by what its process was told"] += change.after.kind is PODS
         for charge in broken(change, server):
-            self._charges.append(charge)
-            self.tell(f"    BROKEN {charge}")
-            for title, scene in (("told", server.told()), ("at the server", server.now())):
-                self.story.append(f"   {title}:\n{scene.table()}")
+            scenes = (("told", server.told()), ("at the server", server.now()))
+            tables = "".join(f"\n   {title}:\n{scene.table()}" for title, scene in scenes)
+            self.record.charge("write", f"{charge}{tables}")

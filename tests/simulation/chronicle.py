@@ -23,11 +23,12 @@ from tests.beds.simulator.cluster import Cluster
 from tests.beds.simulator.kinds import DAEMONSETS, NODES, PODS, REVISIONS
 from tests.beds.simulator.objects import Kind
 from tests.beds.simulator.route import route
-from tests.beds.simulator.store import HistoryEntry, Watch
-from tests.properties.rollout_scene import Gone, Node, Pod, Spec, State, is_ours, node_from, pod_of, spec_of
+from tests.beds.simulator.store import HistoryEntry
+from tests.simulation.record import Listener
+from tests.simulation.scene import Gone, Node, Pod, Spec, State, is_ours, node_from, pod_of, spec_of
 
-BY_THE_CONTROLLER: ContextVar[list[int] | None] = ContextVar("by the controller", default=None)
-"""While a request of the controller is carried out: the versions that it has written."""
+WRITING: ContextVar[tuple[Chronicle, list[int]] | None] = ContextVar("writing", default=None)
+"""While a request of a controller is carried out: whose, and the versions that it has written."""
 KINDS = (DAEMONSETS, NODES, PODS, REVISIONS)
 
 UNANSWERED_COUNTS = True
@@ -117,7 +118,7 @@ class Chronicle:
 
     def __post_init__(self) -> None:
         for kind in KINDS:
-            self.cluster.store.watches[kind].append(_Listener(kind, self._happened))
+            self.cluster.store.watches[kind].append(Listener(kind, self._happened))
 
     def restarted(self) -> None:
         """A new process knows nothing."""
@@ -262,17 +263,17 @@ class Chronicle:
 
     def _happened(self, change: HistoryEntry) -> None:
         kind, now = change.after.kind, self.cluster.clock()
-        writing = BY_THE_CONTROLLER.get()
-        ours = writing is not None
+        writing = WRITING.get()
+        ours = writing is not None and writing[0] is self
         if kind is PODS and not is_ours(change.after.object):
             return
         if ours and kind is not REVISIONS:
             self.on_write(change, self)
         before, after = self._apply(kind, change.after.object, now, gone=change.type == "DELETED")
-        self.unstored |= ours and kind is PODS and not self.revisions
+        self.unstored |= writing is not None and kind is PODS and not self.revisions
         self._entries.append(Entry(change.version, kind, ours, now, before, after))
-        if writing is not None:
-            writing.append(change.version)
+        if writing is not None and ours:
+            writing[1].append(change.version)
         if kind is PODS and after is None:
             node = self.nodes.get(before.node)
             self._departures.append(Departure(change.version, before, node.uid if node else ""))
@@ -298,17 +299,6 @@ def _put(table: dict[str, Any], key: str, after: Any) -> tuple[Any, Any]:
     if after is not None:
         table[key] = after
     return before, after
-
-
-class _Listener(Watch):
-    """Told of every change in the very step that makes it."""
-
-    def __init__(self, kind: Kind, tell: Callable[[HistoryEntry], None]) -> None:
-        super().__init__(kind, "", "", None, bookmarks=False, version=0)
-        self._tell = tell
-
-    def offer(self, change: HistoryEntry) -> None:
-        self._tell(change)
 
 
 class _Meta(msgspec.Struct, rename="camel", frozen=True):
@@ -344,7 +334,7 @@ class Ear:
         if changes and not any(guard in request.body for guard in guards):
             self.unguarded.append(f"{where.verb} {where.resource} {where.name}: {request.body.decode()}")
         written: list[int] = []
-        token = BY_THE_CONTROLLER.set(written)
+        token = WRITING.set((self._chronicle, written))
         try:
             response = await self._inner.exchange(request)
             if 200 <= response.status < 300:
@@ -353,7 +343,7 @@ class Ear:
                     self._note_page(where.resource, response.body)
             return response
         finally:
-            BY_THE_CONTROLLER.reset(token)
+            WRITING.reset(token)
 
     def _note_page(self, resource: str, body: bytes) -> None:
         """A list is told when its last page has come."""

@@ -1,0 +1,183 @@
+"""The API server's record of a history: who wrote what and when; and the laws that only the record can answer."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+
+import msgspec
+
+from controller.api.names import LEASE_NAME
+from controller.kube.requests import Request, Response, Stream, Transport
+from controller.runtime.leader_election import RENEW_DEADLINE
+from tests.beds.api import Object
+from tests.beds.objects import condition, image_of, node_of
+from tests.beds.simulator.cluster import Cluster
+from tests.beds.simulator.kinds import DAEMONSETS, EVENTS, KINDS, LEASES, PODS
+from tests.beds.simulator.objects import Kind
+from tests.beds.simulator.store import HistoryEntry, Watch
+
+WHO: ContextVar[str] = ContextVar("who", default="server")
+"""Who has sent the request that is carried out."""
+UNDER_WAY = 4.0
+"""Seconds that a request may be under way after it was sent: less than the difference between the end of the right to
+write and the earliest take-over."""
+
+
+class Listener(Watch):
+    """Told of every change in the very step that makes it."""
+
+    def __init__(self, kind: Kind, tell: Callable[[HistoryEntry], None]) -> None:
+        super().__init__(kind, "", "", None, bookmarks=False, version=0)
+        self._tell = tell
+
+    def offer(self, change: HistoryEntry) -> None:
+        self._tell(change)
+
+    def close(self) -> None:
+        """It outlives the restore of a backup."""
+
+
+class As:
+    """A `Transport` whose writes the record ascribes to `who`."""
+
+    def __init__(self, who: str, inner: Transport) -> None:
+        self._who, self._inner = who, inner
+
+    async def exchange(self, request: Request) -> Response:
+        token = WHO.set(self._who)
+        try:
+            return await self._inner.exchange(request)
+        finally:
+            WHO.reset(token)
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[Stream]:
+        async with self._inner.stream(request) as stream:
+            yield stream
+
+
+@dataclass
+class Reign:
+    """What a process did to the Lease."""
+
+    renewed: float = float("-inf")
+    """When it last wrote itself into it."""
+    ends: float = float("inf")
+    """From when on it may write nothing, because another one may."""
+
+
+@dataclass
+class Record:
+    cluster: Cluster
+    now: Callable[[], float]
+    """The loop's time."""
+    lines: list[str] = field(default_factory=list)
+    charges: list[str] = field(default_factory=list)
+    fired: Counter[str] = field(default_factory=Counter)
+    """How often each kind of fault has really happened."""
+    judged: Counter[str] = field(default_factory=Counter)
+    """How often each law was asked."""
+    processes: set[str] = field(default_factory=set)
+    _leader: str = ""
+    """Who has last written itself into the Lease."""
+    _reigns: dict[str, Reign] = field(default_factory=dict)
+    _digest: hashlib._Hash = field(default_factory=hashlib.sha256)
+
+    def __post_init__(self) -> None:
+        for kind in KINDS:
+            self.cluster.store.watches[kind].append(Listener(kind, self._happened))
+
+    @property
+    def digest(self) -> str:
+        return self._digest.hexdigest()[:16]
+
+    def tell(self, line: str) -> None:
+        self.lines.append(f"{self.now():9.2f}  {line}")
+        self._digest.update(self.lines[-1].encode())
+
+    def charge(self, law: str, words: str) -> None:
+        self.charges.append(f"{law}: {words}")
+        self.tell(f"BROKEN {law}: {words}")
+
+    def _happened(self, change: HistoryEntry) -> None:
+        who, kind = WHO.get(), change.after.kind
+        self._digest.update(change.line(kind.versions[0]))
+        if kind is LEASES:
+            if change.after.name[1] == LEASE_NAME:
+                self._lease(who, change)
+            return
+        verb = {"ADDED": "creates", "MODIFIED": "changes", "DELETED": "removes"}[change.type]
+        if kind is not EVENTS:
+            self.tell(f"{who:10} {verb} {kind.plural} {change.after.name[1]}{_summary(change)}")
+        if who in self.processes:
+            self._may_write(who, f"{verb} {kind.plural} {change.after.name[1]}")
+
+    def _lease(self, who: str, change: HistoryEntry) -> None:
+        holder = (change.after.object.get("spec") or {}).get("holderIdentity") or ""
+        now = self.cluster.clock()
+        if who not in self.processes:
+            self.tell(f"{who:10} {change.type.lower()} the Lease, held by {holder or 'none'}")
+            return
+        if not holder:
+            self.tell(f"{who:10} releases the Lease")
+            self._reigns.setdefault(who, Reign()).ends = now
+            return
+        mine = self._reigns.setdefault(who, Reign())
+        if change.before is None or self._leader != who:
+            self._leader = who
+            self.tell(f"{who:10} {'creates' if change.before is None else 'takes'} the Lease")
+            self.fired["the Lease changes hands"] += any(one is not mine for one in self._reigns.values())
+            until = now + RENEW_DEADLINE if change.before is None else now
+            for other, reign in self._reigns.items():
+                if other != who:
+                    reign.ends = min(reign.ends, until)
+            mine.ends = float("inf")
+        mine.renewed = now
+
+    def _may_write(self, who: str, words: str) -> None:
+        self.judged["no write after the Lease was lost"] += 1
+        reign, now = self._reigns.get(who, Reign()), self.cluster.clock()
+        if now > reign.ends:
+            self.charge("lease", f"{who} {words} {now - reign.ends:.2f} s after another one may lead")
+        elif now > reign.renewed + RENEW_DEADLINE + UNDER_WAY:
+            self.charge("lease", f"{who} {words} {now - reign.renewed:.2f} s after its last renewal")
+
+
+def _summary(change: HistoryEntry) -> str:
+    """What of it matters in a history."""
+    new = change.after.object
+    if change.after.kind is PODS:
+        return f" on {node_of(new)}: {_pod(new)}"
+    if change.after.kind is DAEMONSETS:
+        before = change.before.object if change.before else {}
+        return "".join(f"; {part}" for part in _daemonset(before, new))
+    return ""
+
+
+def _pod(pod: Object) -> str:
+    status = pod.get("status") or {}
+    words = [image_of(pod).rpartition(":")[2], str(status.get("phase", "")).lower()]
+    words += ["ready"] if condition(pod, "Ready").get("status") == "True" else []
+    words += ["terminating"] if pod["metadata"].get("deletionTimestamp") else []
+    return " ".join(words)
+
+
+def _daemonset(before: Object, new: Object) -> list[str]:
+    said = []
+    if before.get("spec") != new.get("spec"):
+        said.append(f"spec of generation {new['metadata'].get('generation')}")
+    status = new.get("status") or {}
+    if before.get("status") != status:
+        rollout = status.get("rollout") or {}
+        counts = f"{status.get('updatedNumberScheduled', 0)} of {status.get('desiredNumberScheduled', 0)} updated"
+        step = f", step {rollout['step']}/{rollout.get('steps')}" if rollout.get("step") else ""
+        said.append(f"status {rollout.get('phase', '')} {counts}{step}")
+    notes = new["metadata"].get("annotations") or {}
+    if (before.get("metadata") or {}).get("annotations") != new["metadata"].get("annotations"):
+        said.append(f"annotations {msgspec.json.encode(notes).decode()[:200]}")
+    return said

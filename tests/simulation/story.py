@@ -1,0 +1,254 @@
+"""From a seed to a history: which moves are made, when, and what must hold meanwhile and in the end.
+
+The moves are drawn before the first one is made, so that a story can be told again without some of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tests.beds.api import Object
+from tests.simulation.chronicle import PROMPT
+from tests.simulation.laws import missing
+from tests.simulation.moves import (
+    IMAGES,
+    KUBELETS,
+    LIMITS,
+    NAMES,
+    REFUSALS,
+    WATCH_TROUBLES,
+    WRITE_TROUBLES,
+    Moves,
+    Wish,
+)
+from tests.simulation.stage import Broken, Stage
+
+HOURS = 3
+"""Within which everything has come to rest; failed pods and refused templates wait up to a quarter of an hour."""
+Chance = random.Random
+
+
+@dataclass(frozen=True)
+class Move:
+    name: str
+    """Of a method of `Moves`."""
+    arguments: dict[str, Any]
+    wait: float
+    """Seconds that are left to everybody after it; with 0 the next one comes on top of this one."""
+
+    def __str__(self) -> str:
+        said = ", ".join(f"{key}={value}" for key, value in self.arguments.items())
+        return f"{self.name}({said}), then {self.wait:g} s"
+
+
+@dataclass(frozen=True)
+class Story:
+    seed: int
+    count: int
+    """Nodes at first."""
+    kubelets: str
+    wish: Wish
+    processes: int
+    elects: bool
+    latency: float
+    pulls: bool
+    lists: bool
+    """Whether the server does not know watches with initial events."""
+    moves: tuple[Move, ...]
+
+    def without(self, *numbers: int) -> Story:
+        kept = [move for number, move in enumerate(self.moves) if number not in numbers]
+        return replace(self, moves=tuple(kept))
+
+
+@dataclass(frozen=True)
+class Outcome:
+    seed: int
+    charges: str
+    """What was broken; empty: nothing."""
+    lines: list[str]
+    digest: str
+    seconds: float
+    """Of simulated time."""
+    fired: Counter[str]
+    judged: Counter[str]
+
+    def brief(self) -> Outcome:
+        """Without the history, which can be told again."""
+        return replace(self, lines=[])
+
+
+def _one(chance: Chance, *choices: Any) -> Any:
+    return chance.choice(choices)
+
+
+PARTITIONS = (None, 0, 1, 2, 3, "30%", "50%", 100)
+
+
+def _wish(chance: Chance) -> Wish:
+    return Wish(
+        kind=_one(chance, "Standard", "Standard", "InPlaceIfPossible"),
+        limits=chance.randrange(len(LIMITS)),
+        partition=chance.choice(PARTITIONS),
+        min_ready=_one(chance, 0, 0, 3, 30),
+        partitioned_scaling=_one(chance, None, None, True),
+        hook=_one(chance, "", "", "plain", "marks"),
+    )
+
+
+def _node(chance: Chance) -> str:
+    return chance.choice(NAMES)
+
+
+def _edit(field: str, *values: Any) -> Callable[[Chance], dict[str, Any]]:
+    return lambda chance: {field: chance.choice(values)}
+
+
+DRAWN: tuple[tuple[int, str, Callable[[Chance], dict[str, Any]]], ...] = (
+    (8, "edit", _edit("image", *IMAGES)),
+    (2, "revert", lambda _: {}),
+    (2, "edit", _edit("partition", *PARTITIONS)),
+    (1, "edit", _edit("canaries_only", True, False)),
+    (2, "edit", _edit("paused", True, False)),
+    (2, "edit", _edit("limits", *range(len(LIMITS)))),
+    (1, "edit", _edit("rolling", True, False)),
+    (1, "edit", _edit("kind", "Standard", "InPlaceIfPossible", "Surging")),
+    (1, "edit", lambda chance: {"min_ready": _one(chance, 0, 3, 30), "burst": _one(chance, 250, 1, "40%")}),
+    (1, "edit", _edit("partitioned_scaling", True, False, None)),
+    (1, "edit", _edit("hook", "", "plain", "marks")),
+    (1, "edit", lambda chance: {"image": chance.choice(IMAGES), "partition": _one(chance, None, 1, 2)}),
+    (1, "bad_version", lambda chance: {"image": chance.choice(IMAGES), "name": _node(chance)}),
+    (1, "release", lambda chance: {"name": _one(chance, "", *NAMES)}),
+    (2, "add", lambda chance: {"name": _node(chance), "canary": _one(chance, True, False)}),
+    (2, "remove", lambda chance: {"name": _node(chance), "collect": _one(chance, True, False)}),
+    (1, "collect", lambda _: {}),
+    (1, "label", lambda chance: {"name": _node(chance), "canary": _one(chance, True, False)}),
+    (2, "taint", lambda chance: {"name": _node(chance), "effect": _one(chance, "NoSchedule", "NoExecute", "")}),
+    (2, "lose", lambda chance: {"name": _node(chance), "evict_only": _one(chance, True, False)}),
+    (1, "regain", lambda chance: {"name": _node(chance)}),
+    (2, "kubelet", lambda chance: {"name": _node(chance), "how": chance.choice(list(KUBELETS))}),
+    (1, "set_nodes_clock", lambda chance: {"ahead": _one(chance, 0.0, 20.0, 600.0)}),
+    (1, "sicken", lambda chance: {"node": _node(chance)}),
+    (1, "fail", lambda chance: {"node": _node(chance)}),
+    (1, "delete", lambda chance: {"node": _node(chance)}),
+    (3, "hinder", lambda chance: {"what": chance.choice(WATCH_TROUBLES)}),
+    (3, "hinder", lambda chance: {"what": chance.choice(WRITE_TROUBLES)}),
+    (1, "refuse", lambda chance: {"what": chance.choice(REFUSALS), "image": chance.choice(IMAGES)}),
+    (2, "help", lambda chance: {"place": _one(chance, "watches", "writes")}),
+    (1, "limit_pods", lambda chance: {"fewer": _one(chance, 0, 1, None)}),
+    (1, "set_clock", lambda chance: {"ahead": _one(chance, -3600.0, -20.0, 0.0)}),
+    (2, "restart", lambda chance: {"seconds": _one(chance, 0.0, 5.0)}),
+    (1, "pass_time", lambda chance: {"seconds": _one(chance, 1.0, 10.0, 200.0)}),
+)
+LONG = 40.0
+"""Seconds, and somebody leads."""
+WAITS = (0.6, 0.0, 0.1, 3.0, LONG)
+
+
+def drawn(seed: int) -> Story:
+    chance = random.Random(seed)
+    weights = [weight for weight, _, _ in DRAWN]
+    moves = []
+    for _ in range(chance.randrange(4, 24)):
+        _, name, arguments = chance.choices(DRAWN, weights)[0]
+        moves.append(Move(name, arguments(chance), chance.choice(WAITS)))
+    processes = _one(chance, 1, 2, 2)
+    return Story(
+        seed=seed,
+        count=chance.randrange(2, 6),
+        kubelets=_one(chance, "well", "slow", "pulling slowly"),
+        wish=_wish(chance),
+        processes=processes,
+        elects=processes > 1 or _one(chance, True, False),
+        latency=_one(chance, 0.0, 0.02),
+        pulls=False,
+        lists=_one(chance, True, False, False),
+        moves=tuple(moves),
+    )
+
+
+def told(story: Story) -> Outcome:
+    """Tell it. Never raises."""
+    stage = Stage(
+        story.seed,
+        processes=story.processes,
+        elects=story.elects,
+        latency=story.latency,
+        pulls=story.pulls,
+        lists=story.lists,
+    )
+    charges = ""
+    try:
+        _tell(stage, story)
+    except Exception as error:
+        charges = str(error) if isinstance(error, Broken) else _innermost(error)
+    try:
+        stage.close()
+    except BaseException as error:
+        charges = charges or f"the stage did not close: {_innermost(error)}"
+    record = stage.record
+    return Outcome(story.seed, charges, record.lines, record.digest, stage.time, record.fired, record.judged)
+
+
+def _innermost(error: BaseException) -> str:
+    import traceback
+
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return "".join(traceback.format_exception(error))
+
+
+def _tell(stage: Stage, story: Story) -> None:
+    moves = Moves(stage)
+    stage.record.tell(
+        f"== {story.count} nodes, kubelets are {story.kubelets}, {story.processes} processes: {story.wish}"
+    )
+    stage.run(moves.begin(story.count, story.kubelets, story.wish))
+    stage.run(stage.led())
+    stage.run(moves.wait(LONG))
+    for move in story.moves:
+        stage.record.tell(f"== {move}")
+        stage.run(getattr(moves, move.name)(**move.arguments))
+        if move.wait == LONG:
+            stage.run(stage.led())
+        if move.wait:
+            stage.run(moves.wait(move.wait))
+    settle(stage, moves)
+    fall_silent(stage)
+
+
+def settle(stage: Stage, moves: Moves) -> None:
+    """All faults are over and all machines well, until the oracle misses nothing."""
+    stage.record.tell("== all is well")
+    stage.run(moves.heal())
+    stage.run(stage.led())
+    if stage.look().slack > PROMPT:
+        stage.run(stage.idle(30.0))  # the last edits may still be news
+    begun, wrong = stage.look(), ["nothing was looked at"]
+    for _ in range(HOURS * 12):
+        stage.run(moves.release())
+        stage.run(stage.idle(30.0))
+        if not (wrong := missing(begun, stage.look(), stage.run(status(stage)))):
+            return
+        stage.run(asyncio.sleep(270.0))
+    stage.judge(*(f"in the end: {one}" for one in wrong), stage.look().table())
+
+
+def fall_silent(stage: Stage) -> None:
+    stage.record.tell("== an hour in which nothing happens")
+    stage.bed.journal.clear()
+    stage.run(asyncio.sleep(3600.0))
+    written = [one for one in stage.bed.journal.writes if "leases" not in one.resource]
+    if written:
+        stage.judge("in the end it goes on writing:", *map(str, written))
+    stage.record.judged["no write at rest"] += 1
+
+
+async def status(stage: Stage) -> Object:
+    found: Object = (await stage.bed.daemonset()).get("status") or {}
+    return found

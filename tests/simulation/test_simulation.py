@@ -1,0 +1,41 @@
+"""Some histories for every day; `make test-deep` tells ten thousand. `laws` and `record` say what each one keeps."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+
+from tests.simulation.moves import REFUSALS
+from tests.simulation.story import Outcome, drawn, told
+
+EVERY_DAY = range(18)
+
+
+@pytest.fixture(scope="module")
+def outcomes() -> list[Outcome]:
+    return [told(drawn(seed)) for seed in EVERY_DAY]
+
+
+def test_no_law_is_broken(outcomes: list[Outcome]) -> None:
+    assert not [f"seed {one.seed}: {one.charges}" for one in outcomes if one.charges]
+
+
+def test_a_seed_tells_the_same_history_in_every_process(outcomes: list[Outcome]) -> None:
+    """Whatever the order of sets is there."""
+    seed = outcomes[-1].seed
+    command = [sys.executable, "-m", "tests.simulation", "replay", str(seed)]
+    environ = {**os.environ, "PYTHONHASHSEED": "1"}
+    said = subprocess.run(command, capture_output=True, text=True, check=True, env=environ).stdout
+    assert said.splitlines()[:-1] == outcomes[-1].lines
+    assert outcomes[-1].digest in said.splitlines()[-1]
+
+
+def test_faults_of_all_kinds_have_happened(outcomes: list[Outcome]) -> None:
+    fired = sum((one.fired for one in outcomes), Counter[str]())
+    assert len(fired) > 15, fired
+    assert fired["the Lease changes hands"]
+    assert any(fired[what] for what in REFUSALS)
