@@ -323,9 +323,11 @@ class Survey(Value, dict=True, gc=True):
 
     @cached_property
     def in_update_order(self) -> tuple[NodeRow, ...]:
-        """By descending name, excluded nodes last."""
+        """In the order in which the controller updates them, excluded nodes last."""
         excluded = [row for row in self.rows if row.state is NodeState.EXCLUDED]
-        return (*(row for row in reversed(self.rows) if row.state is not NodeState.EXCLUDED), *excluded)
+        rows = {row.node: row for row in self.rows if row.state is not NodeState.EXCLUDED}
+        nodes = self.rollout.in_update_order(self.rollout.nodes) if rows else ()
+        return (*(rows[node.name] for node in nodes if node.name in rows), *excluded)
 
     def rows_in(self, *states: NodeState) -> list[NodeRow]:
         return [row for row in self.in_update_order if row.state in states]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from controller.api.daemonset import DaemonSetStatus, LifecycleHook, Phase
+from controller.api.daemonset import DaemonSetStatus, LifecycleHook, OrderRule, Phase
 from controller.api.names import LIFECYCLE_STATE_LABEL, PREPARING_DELETE, TAINT_UNREACHABLE
 from controller.api.objects import JSON, JSONObject, Key
 from controller.planner.explanation import NodeState
@@ -304,6 +304,13 @@ def five() -> Survey:
 def test_each_column_has_its_order(five: Survey, sort: str) -> None:
     rows = chosen_rows(five, choice_of("", excluded=False, group=None, sort=sort))
     assert [row.node for row in rows] == ORDERS[sort].split()
+
+
+def test_nodes_that_the_order_puts_first_come_first() -> None:
+    nodes = (node("node-0"), node("node-1", labels={"tier": "canary"}), node("node-2"))
+    order = (OrderRule(match_labels={"tier": "canary"}),)
+    surveyed = survey(snapshot(ds("v2", rolling={"order": order}), pods=everywhere(3), nodes=nodes))
+    assert [row.node for row in surveyed.in_update_order] == ["node-1", "node-2", "node-0"]
 
 
 EXCLUDED = (node("node-0"), node("node-1", taint("gpu")), node("node-2", taint("gpu")))
