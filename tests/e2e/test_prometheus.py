@@ -95,6 +95,7 @@ async def _rolled_out(bed: Workspace, prometheus: Prometheus) -> None:
             "rollingUpdateType": "InPlaceIfPossible",
             "steps": [{"nodes": "100%"}],
             "onFailure": {"restarts": 9},
+            "unreachableNodes": {"leaveOut": 1},
         }
     }
     demo["spec"]["lifecycle"] = {"preDelete": {"labelsHandler": {"nobody": "has it"}}}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from string import ascii_uppercase
 
 from controller.api.daemonset import Phase
 from tests.tools.monitoring.dashboards.panels import (
@@ -20,6 +21,8 @@ from tests.tools.monitoring.dashboards.panels import (
 CHOSEN = 'cluster=~"$cluster",namespace=~"$namespace",daemonset=~"$daemonset"'
 OBJECT = "cluster, namespace, daemonset"
 """Of an object, without the pod that reports it: a fail-over is no gap, and two that report count once."""
+
+BARS = {"mergeValues": True, "showValue": "auto", "legend": {"displayMode": "list", "placement": "bottom"}}
 
 COLOURS = {
     Phase.PENDING: "text",
@@ -45,6 +48,7 @@ def rollouts() -> Document:
             "Now": _now(),
             "DaemonSets": (_table(),),
             "The chosen DaemonSets, together": _chosen(),
+            "Steps": _steps(),
             "How long it takes": _durations(),
         },
         [
@@ -70,6 +74,11 @@ def total(metric: str, *more: str, **matches: str) -> str:
     return f"sum({each(metric, *more, **matches)})"
 
 
+def where_asked(expression: str) -> str:
+    """0 where no DaemonSet asks for what it counts."""
+    return f"{expression} or vector(0)"
+
+
 def unserved() -> str:
     """Nodes without an available pod, without those that are left empty on purpose, as in the rules of the alerts."""
     left = f"{each('rollout_target_nodes')} - {each('status_updated_number_scheduled')}"
@@ -86,6 +95,20 @@ def _now() -> tuple[Panel, ...]:
         stat("DaemonSets", f"count({each('metadata_generation')})"),
         *by_phase,
         stat("Nodes unavailable", total("status_number_unavailable"), warn_at=1),
+        stat(Phase.SOAKING, where_asked(total("rollout_phase", phase=Phase.SOAKING))),
+        stat(
+            "To be approved",
+            where_asked(total("rollout_phase", phase=Phase.AWAITING_APPROVAL)),
+            warn_at=1,
+            meaning="Steps that only wait for an approval: kubectl kruise-ds promote",
+        ),
+        stat(Phase.ABORTED, where_asked(total("rollout_aborted")), warn_at=1),
+        stat(
+            "Nodes left out",
+            where_asked(total("rollout_left_out_nodes")),
+            warn_at=1,
+            meaning="Unreachable nodes that no rollout waits for",
+        ),
     )
 
 
@@ -96,9 +119,12 @@ def _table() -> Panel:
         "Nodes updated": each("status_updated_number_scheduled"),
         "Nodes unavailable": each("status_number_unavailable"),
         "Nodes kept by the partition": each("spec_strategy_partition"),
+        "Step": each("rollout_step"),
+        "of": each("rollout_steps"),
+        "Soak left": each("rollout_soak_seconds_left"),
         "Age": f"time() - {each('created')}",
     }
-    names = {f"Value #{letter}": name for letter, name in zip("ABCDEF", columns, strict=True)}
+    names = {f"Value #{letter}": name for letter, name in zip(ascii_uppercase, columns, strict=False)}
     shown = {name: title for name, title in names.items() if title != "Phase"}
     labels = {"cluster": "Cluster", "namespace": "Namespace", "daemonset": "DaemonSet", "phase": "Phase"}
     colours = {phase.value: {"text": phase.value, "color": COLOURS[phase]} for phase in Phase}
@@ -111,6 +137,7 @@ def _table() -> Panel:
         options={"showHeader": True},
         overrides={
             "Age": {"unit": "dtdurations"},
+            "Soak left": {"unit": "dtdurations"},
             "Phase": {
                 "mappings": [{"type": "value", "options": colours}],
                 "custom.cellOptions": {"type": "color-text"},
@@ -220,7 +247,31 @@ def _bars(title: str, query: Query, names: Sequence[tuple[str, str]], *, meaning
         meaning,
         width=8,
         defaults={"mappings": mappings(names)},
-        options={"mergeValues": True, "showValue": "auto", "legend": {"displayMode": "list", "placement": "bottom"}},
+        options=BARS,
+    )
+
+
+def _steps() -> tuple[Panel, ...]:
+    """Only of DaemonSets with `rollingUpdate.steps`."""
+    name = "{{namespace}}/{{daemonset}}"
+    without: Document = {"type": "value", "options": {"0": {"text": "no step", "color": "text"}}}
+    return (
+        Panel(
+            "state-timeline",
+            "Step over time",
+            (Query(each("rollout_step"), name),),
+            "From 1; 0 while a first deployment or the way back goes without steps",
+            width=12,
+            defaults={"mappings": [without], "min": 0, "color": {"mode": "continuous-blues"}},
+            options=BARS,
+        ),
+        graph(
+            "Soak left",
+            Query(each("rollout_soak_seconds_left"), name),
+            unit="s",
+            width=12,
+            meaning="It starts again when a pod of the step restarts or is not available",
+        ),
     )
 
 
