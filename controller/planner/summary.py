@@ -82,19 +82,19 @@ class Summary(Value):
 
 def summarize(explainer: Explainer, *, settled: bool, misscheduled: int) -> Summary:
     """If `settled`, every node has an available pod of the current revision, and none is looked at."""
-    walk = _Walk(explainer)
+    counts = _NodeCounts(explainer)
     if not settled:
-        walk.along()
+        counts.count()
     deadlines = _deadlines(explainer)
     hook = explainer.rollout.world.daemonset.pre_delete
     seen = Summary(
         budget=explainer.rollout.budget,
-        zones=walk.zones(),
-        failed={problem.value: walk.problems.count(problem) for problem in PodProblem},
-        blocks={label: label in walk.blocks for label in METRIC_LABELS.values()},
-        unplanned=walk.unplanned(settled=settled),
+        zones=counts.zones(),
+        failed={problem.value: counts.problems.count(problem) for problem in PodProblem},
+        blocks={label: label in counts.blocks for label in METRIC_LABELS.values()},
+        unplanned=counts.unplanned(settled=settled),
         leaving=misscheduled and sum(node.fit is Fit.LEAVE for node in explainer.rollout.nodes if node.pods),
-        starting=tuple(walk.starting),
+        starting=tuple(counts.starting),
         preparing=len(deadlines) if hook is not None else None,
         deadlines=deadlines,
     )
@@ -107,7 +107,7 @@ def _deadlines(explainer: Explainer) -> tuple[float, ...]:
     return tuple([pod.held_since + patience if pod.held_since is not None else inf for pod in explainer.held_by_hook])
 
 
-class _Walk:
+class _NodeCounts:
     """Counts all nodes that are not updated, in a plain loop for speed."""
 
     def __init__(self, explainer: Explainer) -> None:
@@ -118,7 +118,7 @@ class _Walk:
         self.starting: list[StartingPod] = []
         self.blocks = set[str]() if self._rollout.world.fresh else {METRIC_LABELS[WaitReason.SERVER_SILENT]}
 
-    def along(self) -> None:
+    def count(self) -> None:
         explainer, rollout = self._explainer, self._rollout
         run, placement = Fit.RUN, Blocker.PLACEMENT
         old, updating = self._zones[ZoneState.OLD], self._zones[ZoneState.UPDATING]
@@ -132,7 +132,7 @@ class _Walk:
                 continue
             if node.current is not None:
                 if node.old is not None or not node.current_available:
-                    self._see_current(node.current, zone)
+                    self._count_current(node.current, zone)
                 continue
             if unseen and (keeper := explainer.kept(node)) is not None:
                 unseen.discard(keeper)  # one node is enough: do not ask for the others
@@ -144,7 +144,7 @@ class _Walk:
                 blocker = explainer.blocker(node)
                 blockers.add(blocker)
                 if node.ended:
-                    self._fail(node.ended[0].problem or PodProblem.OTHER, zone)
+                    self._count_failed(node.ended[0].problem or PodProblem.OTHER, zone)
                 elif gets_older or blocker is placement or node.name not in explainer.target:
                     old.append(zone)  # what comes is a pod of an older revision
                 else:
@@ -172,9 +172,9 @@ class _Walk:
             found[zone] = {**numbers, ZoneState.UPDATED.value: number - sum(numbers.values())}
         return found
 
-    def _see_current(self, pod: Pod, zone: str) -> None:
+    def _count_current(self, pod: Pod, zone: str) -> None:
         if pod.problem is not None:
-            self._fail(pod.problem, zone)
+            self._count_failed(pod.problem, zone)
             return
         self._zones[ZoneState.UPDATING].append(zone)
         if not pod.ready:
@@ -182,6 +182,6 @@ class _Walk:
                 StartingPod(zone=zone, until=pod.created + self._rollout.world.daemonset.progress_deadline)
             )
 
-    def _fail(self, problem: PodProblem, zone: str) -> None:
+    def _count_failed(self, problem: PodProblem, zone: str) -> None:
         self.problems.append(problem)
         self._zones[ZoneState.FAILED].append(zone)

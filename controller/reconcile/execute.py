@@ -57,7 +57,7 @@ class PlanExecution:
         self._answered = answered
         self.is_stopped = self._is_quota_full = False
         self.answers: list[Answer] = []
-        self._look: asyncio.Task[ApiError | None] | None = None
+        self._owner_check: asyncio.Task[ApiError | None] | None = None
         """The one read of the DaemonSet before all adoptions. Its result is the error that forbids them, or None."""
 
     def stop(self) -> None:
@@ -67,7 +67,7 @@ class PlanExecution:
     @property
     def _is_over(self) -> bool:
         """Whether the DaemonSet was found to be deleted or replaced."""
-        error = self._look.result() if self._look is not None and self._look.done() else None
+        error = self._owner_check.result() if self._owner_check is not None and self._owner_check.done() else None
         return error is not None and classify(error).write in (WriteVerdict.NOT_FOUND, WriteVerdict.CONFLICT)
 
     @property
@@ -80,8 +80,8 @@ class PlanExecution:
         if not any(isinstance(action, actions.AdoptPod | actions.AdoptRevision) for action in self._actions):
             await self._run_batches()
             return
-        async with asyncio.TaskGroup() as looking:
-            self._look = looking.create_task(self._confirmed())
+        async with asyncio.TaskGroup() as checking:
+            self._owner_check = checking.create_task(self._check_owner())
             await self._run_batches()
 
     async def _run_batches(self) -> None:
@@ -157,7 +157,7 @@ class PlanExecution:
         if reverted is not None:
             counts = state.write_backoff.is_suspect(action.backoff_key)
             return Answer(action=action, error=reverted, left=reverted, counts=counts)
-        self._say(event_of(action))
+        self._record_event(event_of(action))
         return Answer(action=action)
 
     async def _counts_as_failure(self, action: actions.Action, error: ApiError, verdict: WriteVerdict) -> bool:
@@ -174,25 +174,25 @@ class PlanExecution:
             return await self._requests.still_exists(action)
         if decision is RetryDecision.CHECK and isinstance(action, actions.InDoubt):
             if await self._requests.check_outcome(action):
-                self._say(event_of(action))
+                self._record_event(event_of(action))
         elif decision is RetryDecision.REPORT and isinstance(action, actions.InDoubt):
             unknown = isinstance(error, UnknownFields)
-            self._say(event_of(action, unknown_field_words(error.message) if unknown else error.message))
+            self._record_event(event_of(action, unknown_field_words(error.message) if unknown else error.message))
         return decision is not RetryDecision.NONE
 
     async def _may_adopt(self) -> None:
         """Raises the error that forbids adoptions: the DaemonSet is gone, or could not be read."""
-        if self._look is not None and (error := await self._look) is not None:
+        if self._owner_check is not None and (error := await self._owner_check) is not None:
             raise error
 
-    async def _confirmed(self) -> ApiError | None:
+    async def _check_owner(self) -> ApiError | None:
         try:
             await self._requests.confirm_owner()
         except ApiError as error:
             return error
         return None
 
-    def _say(self, note: actions.Note | None) -> None:
+    def _record_event(self, note: actions.Note | None) -> None:
         if note is not None:
             self._dependencies.observer.event(self._daemonset, note)
 

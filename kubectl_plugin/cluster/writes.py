@@ -59,8 +59,8 @@ def warn_if_interrupted(terminal: Terminal, what: str, *hints: str) -> Iterator[
     of ending the process. Do not prompt inside: that blocks the event loop and delays SIGTERM."""
     task = asyncio.current_task()
     assert task is not None
-    loop, unheeded = task.get_loop(), signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
-    if unheeded:
+    loop, is_default = task.get_loop(), signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    if is_default:
         loop.add_signal_handler(signal.SIGTERM, task.cancel)
     try:
         yield
@@ -68,7 +68,7 @@ def warn_if_interrupted(terminal: Terminal, what: str, *hints: str) -> Iterator[
         terminal.warn(f"interrupted{what}", *hints)
         raise
     finally:
-        if unheeded:
+        if is_default:
             loop.remove_signal_handler(signal.SIGTERM)
 
 

@@ -430,7 +430,7 @@ def print_failure(invocation: Invocation, error: CommandError | ApiError) -> int
 
 
 def _asking_beside_a_guide(change: Change) -> Change:
-    """Prompts, as the change bypasses the Rollout that is in hand; `pause` is urgent and does not."""
+    """Prompts, as the change bypasses the Rollout that drives the object; `pause` is urgent and does not."""
     guide = gitops.guide_of(change.snapshot.document)
     if guide is None or change.ask is not None or not change.edit.operations:
         return change

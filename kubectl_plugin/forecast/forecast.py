@@ -84,15 +84,15 @@ def repeated(
     ):
         return None
     kind, queue = _kind(sample, world), []
-    hopeful = {one.name for one in world.nodes if not one.not_ready}
-    hopeful -= {node for node, _ in never_ready}
+    able = {one.name for one in world.nodes if not one.not_ready}
+    able -= {node for node, _ in never_ready}
     moved = [move.node for wave in last for move in wave.moves]
-    if any(node not in hopeful or node not in first or _kind(first[node], world) != kind for node in moved):
+    if any(node not in able or node not in first or _kind(first[node], world) != kind for node in moved):
         return None
     for node in Explainer(rollout).in_turn:
         there = now_there.get(node.name, [])
         plain = node.only_old and node.old_ready and node.name not in world.predecessors
-        if not plain or len(there) != 1 or node.name not in hopeful or _kind(there[0], world) != kind:
+        if not plain or len(there) != 1 or node.name not in able or _kind(there[0], world) != kind:
             break
         queue.append(there[0])
     count = min(len(queue) // width - _LEFT, most)
@@ -233,10 +233,10 @@ def forecast(
 
 class _Forecaster:
     def __init__(
-        self, world: World, hopeless: NeverReady, limit: int, pace: float, progress: Progress | None
+        self, world: World, never_ready: NeverReady, limit: int, pace: float, progress: Progress | None
     ) -> None:
         self._world, self._began = world, world.now
-        self._hopeless, self._limit, self._pace, self._progress = hopeless, limit, pace, progress
+        self._never_ready, self._limit, self._pace, self._progress = never_ready, limit, pace, progress
         self._waves: list[Wave] = []
         self._first: dict[str, Pod] = {}
         """The initial pod of each node that had exactly one."""
@@ -324,7 +324,7 @@ class _Forecaster:
         if count < self._look_at or not are_alike(self._waves):
             return
         most = self._limit - count if self._limit else len(self._first)
-        found = repeated(rollout_state(self._world), self._waves, self._first, self._hopeless, most)
+        found = repeated(rollout_state(self._world), self._waves, self._first, self._never_ready, most)
         if found is None:
             self._look_at = count + _LOOK_EVERY
             return
@@ -333,7 +333,7 @@ class _Forecaster:
         self._surged |= {move.node for wave in copies for move in wave.moves if move.how is How.SURGE}
 
     def _wait(self, wake_at: float | None) -> bool:
-        passed = world_after_waiting(self._world, self._hopeless, self._pace)
+        passed = world_after_waiting(self._world, self._never_ready, self._pace)
         if passed is not None:
             self._world, ready = passed
             self._after += ready

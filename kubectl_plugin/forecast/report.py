@@ -232,8 +232,8 @@ def rollout_plan(
         verdict = TemplateRefused(words=refusal, unknown_fields=answer is not None and answer.unknown_fields)
         world = replace(world, verdicts={surveyed.rollout.revision.hash: verdict}, ask_at=math.inf)
     failing = frozenset((one.pod.node, one.pod.hash) for one in snapshot.pods if failure_of(one) is not None)
-    hopeless, seconds = failing | port_waiters(surveyed.rollout), pace.seconds if pace else 0.0
-    found = forecast(world, never_ready=hopeless, waves=waves, pace=seconds, progress=progress)
+    never_ready, seconds = failing | port_waiters(surveyed.rollout), pace.seconds if pace else 0.0
+    found = forecast(world, never_ready=never_ready, waves=waves, pace=seconds, progress=progress)
     checks = [*(_dry_run_checks(answer, refusal) if answer is not None else ()), *_missing_rights(snapshot)]
     return RolloutPlan(
         survey=surveyed,

@@ -183,9 +183,9 @@ def world_after_waiting(world: World, never_ready: NeverReady, pace: float) -> t
     `pace` seconds after `created` (the end of the grace period for restarts in place); lost ones are deleted."""
     silent = {node.name for node in world.nodes if node.unreachable}
     known = {node.name for node in world.nodes}
-    hearing = known - silent - {one.name for one in world.nodes if one.not_ready}
+    responsive = known - silent - {one.name for one in world.nodes if one.not_ready}
     hook = world.daemonset.pre_delete
-    waiting = [pod for pod in world.pods if pod.node in hearing and _may_get_ready(pod, never_ready)]
+    waiting = [pod for pod in world.pods if pod.node in responsive and _may_get_ready(pod, never_ready)]
     now = max([world.now, *(pod.created + pace for pod in waiting)])
     pods: list[Pod] = []
     gone: dict[str, Predecessor] = {}
@@ -199,7 +199,7 @@ def world_after_waiting(world: World, never_ready: NeverReady, pace: float) -> t
         elif hook is not None and pod.held_by_hook and handlers(pod, hook):
             pods.append(_released_by_hook(pod, hook))
             released = True
-        elif pod.node in hearing and _may_get_ready(pod, never_ready):
+        elif pod.node in responsive and _may_get_ready(pod, never_ready):
             pods.append(replace(_updated_in_place(pod), bound=True, phase="Running", ready=True, ready_since=now))
             ready.append(pod.node)
         else:
