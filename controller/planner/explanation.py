@@ -142,7 +142,7 @@ class Explainer:
         rollout = self.rollout
         if rollout.world.daemonset.pre_delete is None:
             return ()
-        pods = (pod for node in rollout.in_update_order(rollout.nodes) for pod in node.pods)
+        pods = (pod for node in rollout.in_update_order for pod in node.pods)
         return tuple([pod for pod in pods if not pod.terminating and blockers.waits_for_hook(rollout, pod)])
 
     @cached_property

@@ -5,7 +5,7 @@ are compiled once per generation; a node then costs a few dictionary look-ups.""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import TypeAlias
 
@@ -71,8 +71,8 @@ class Judged(Value):
     zones: tuple[str, ...] = ()
     eligible: Mapping[str, int] = {}
     """The number of eligible nodes in each zone that has any."""
-    ranks: Mapping[str, int] = {}
-    """As in `UpdateOrder`."""
+    order: Sequence[int] = ()
+    """The indexes of `nodes` in update order."""
     domains: Mapping[str | None, int] = {}
     """The number of eligible nodes with each value of the topology key; None: without the label."""
 
@@ -132,7 +132,7 @@ class Rules:
                 selected=tuple(map(self.selects, nodes)),
                 zones=zones,
                 eligible=Counter(zone for zone, fit in zip(zones, fits, strict=True) if fit is Fit.RUN),
-                ranks=self._order.ranks(nodes),
+                order=self._order.of(nodes),
                 domains=Counter([node.labels.get(key) for node in run]) if key is not None else {},
             )
         return self._judged

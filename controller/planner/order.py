@@ -20,13 +20,12 @@ class UpdateOrder:
         """Raises ValueError for a rule that cannot be used, naming its index and field."""
         self._places = [_place_by(index, rule) for index, rule in enumerate(rules)]
 
-    def ranks(self, nodes: Sequence[Node]) -> Mapping[str, int]:
-        """The place of each node by name, lower first; empty without rules, as the names then decide alone."""
+    def of(self, nodes: Sequence[Node]) -> Sequence[int]:
+        """The indexes of these nodes, which are sorted by name, in update order."""
+        by_name = range(len(nodes) - 1, -1, -1)
         if not self._places:
-            return {}
-        by_name = sorted(nodes, key=lambda node: node.name, reverse=True)
-        by_name.sort(key=lambda node: [place(node.labels) for place in self._places])
-        return {node.name: rank for rank, node in enumerate(by_name)}
+            return by_name
+        return sorted(by_name, key=lambda index: [place(nodes[index].labels) for place in self._places])
 
 
 def _place_by(index: int, rule: OrderRule) -> Callable[[Mapping[str, str]], _Place]:

@@ -197,7 +197,7 @@ def _awaited_nodes(rollout: RolloutState, walk: Walk | None) -> list[str]:
             if not (held and _lacks_only_budget(rollout, node)):
                 return []
         awaited |= silent
-    return [node.name for node in rollout.in_update_order(rollout.nodes) if node.name in awaited]
+    return [node.name for node in rollout.in_update_order if node.name in awaited] if awaited else []
 
 
 def _lacks_only_budget(rollout: RolloutState, node: NodeInfo) -> bool:

@@ -4,7 +4,7 @@ over all nodes cost most, so they use no properties and look up each enum member
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property
 from math import inf
 
@@ -77,10 +77,16 @@ class RolloutState(Value, dict=True, gc=True):
         run = Fit.RUN
         return tuple([node for node in self.nodes if node.fit is run])
 
-    def in_update_order(self, nodes: Sequence[NodeInfo]) -> Sequence[NodeInfo]:
-        """These nodes, given ascending by name, in update order."""
-        ranks = self.world.rules.judged(self.world.nodes).ranks
-        return sorted(nodes, key=lambda node: ranks.get(node.name, -1)) if ranks else nodes[::-1]
+    @cached_property
+    def in_update_order(self) -> tuple[NodeInfo, ...]:
+        """`nodes` in update order; those that are gone come first."""
+        nodes, known = self.nodes, self.world.nodes
+        return (*reversed(nodes[len(known) :]), *[nodes[index] for index in self.world.rules.judged(known).order])
+
+    @cached_property
+    def eligible_in_order(self) -> tuple[NodeInfo, ...]:
+        run = Fit.RUN
+        return tuple([node for node in self.in_update_order if node.fit is run])
 
     @property
     def quota(self) -> int:
@@ -135,7 +141,7 @@ class RolloutState(Value, dict=True, gc=True):
             return Failure()
         return failure_of(
             rolling.on_failure,
-            self.in_update_order(self.eligible),
+            self.eligible_in_order,
             began=began,
             now=self.world.now,
             desired=self.budget.desired,
@@ -204,7 +210,8 @@ class RolloutState(Value, dict=True, gc=True):
     @property
     def unavailable_nodes(self) -> list[str]:
         """Their names, in update order."""
-        return [node.name for node in self.in_update_order(self._lacking) if node.name not in self._excused]
+        lacking = {node.name for node in self._lacking} - self._excused
+        return [node.name for node in self.eligible_in_order if node.name in lacking] if lacking else []
 
     @cached_property
     def _excused(self) -> set[str]:
@@ -375,7 +382,7 @@ class RolloutState(Value, dict=True, gc=True):
         """While surging: nodes that get no new pod (`Fit.STAY`) and lose their old one, in update order. It goes if
         it is not available, or if more pods are available than desired, so that an application moving to other nodes
         always has enough. A pod already prepared for its deletion goes first, but stays if too few are available."""
-        tainted = [one for one in self.in_update_order(self.nodes) if one.fit is Fit.STAY] if self.surging else []
+        tainted = [one for one in self.in_update_order if one.fit is Fit.STAY] if self.surging else []
         leaving = [one for one in tainted if one.only_old and one.selected and not one.unreachable]
         if not leaving:
             return ()
@@ -416,7 +423,7 @@ class RolloutState(Value, dict=True, gc=True):
         return self._for_current(stopped=self.stopped)
 
     def _for_current(self, *, stopped: bool) -> tuple[NodeInfo, ...]:
-        in_order = tuple(self.in_update_order(self.eligible))
+        in_order = self.eligible_in_order
         if self.rolling_update is None:
             return in_order
         coming = {name for name, revision_hash in self.world.coming.items() if revision_hash == self.revision.hash}

@@ -365,7 +365,7 @@ class _Forecaster:
 def _kept_on(rollout: RolloutState) -> Mapping[Blocker, tuple[str, ...]]:
     explainer = Explainer(rollout)
     found: dict[Blocker, list[str]] = {}
-    for node in rollout.in_update_order(rollout.eligible):
+    for node in rollout.eligible_in_order:
         if node.current is not None:
             continue
         blocker = explainer.blocker(node)

@@ -94,7 +94,7 @@ def _partition(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
 def _unplanned(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
     rollout = found.start
     planned = {node.name for node in rollout.target}
-    there = [node for node in rollout.in_update_order(rollout.eligible) if node.current is not None]
+    there = [node for node in rollout.eligible_in_order if node.current is not None]
     beyond = [node.name for node in there if node.name not in planned or not node.selected]
     if beyond and rollout.older:
         run = counted(len(beyond), "node", "has")

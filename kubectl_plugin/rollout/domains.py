@@ -58,7 +58,7 @@ def domain_rows(survey: Survey) -> tuple[DomainRow, ...]:
     states = {row.node: row.state for row in survey.rows}
     short = frozenset(rollout.mid_surge if rollout.surging else rollout.unavailable_nodes)
     members: dict[str | None, list[str]] = {domain: [] for domain in domains.most}
-    for node in rollout.in_update_order(rollout.eligible):
+    for node in rollout.eligible_in_order:
         members.setdefault(domains.domain(node), []).append(node.name)
     return tuple(
         DomainRow(

@@ -126,7 +126,7 @@ def planned_moves(rollout: RolloutState) -> Moves:
     going = explainer.in_turn
     in_turn = {node.name for node in going}
     held: dict[Blocker, list[str]] = {}
-    for node in rollout.in_update_order(rollout.nodes):
+    for node in rollout.in_update_order:
         blocker = explainer.blocker(node) if node.only_old else None
         if blocker is not None and node.name not in in_turn:
             held.setdefault(blocker, []).append(node.name)
@@ -140,7 +140,7 @@ def planned_moves(rollout: RolloutState) -> Moves:
         later=_names([node for node in going if node.old_ready]),
         wave=limit,
         starting=starting,
-        staying=_names([node for node in rollout.in_update_order(rollout.eligible) if node.current is not None]),
+        staying=_names([node for node in rollout.eligible_in_order if node.current is not None]),
         held={blocker: tuple(nodes) for blocker, nodes in held.items()},
         spent_by=spent_by,
         surging=rollout.surging,

@@ -163,7 +163,7 @@ def new_pods_words(survey: Survey) -> str:
 
 
 def nodes_without_available_pod(survey: Survey) -> list[str]:
-    return [node.name for node in survey.rollout.in_update_order(survey.rollout.eligible) if not node.available]
+    return [node.name for node in survey.rollout.eligible_in_order if not node.available]
 
 
 def failing_words(rows: Sequence[NodeRow]) -> str:

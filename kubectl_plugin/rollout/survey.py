@@ -326,7 +326,7 @@ class Survey(Value, dict=True, gc=True):
         """In the order in which the controller updates them, excluded nodes last."""
         excluded = [row for row in self.rows if row.state is NodeState.EXCLUDED]
         rows = {row.node: row for row in self.rows if row.state is not NodeState.EXCLUDED}
-        nodes = self.rollout.in_update_order(self.rollout.nodes) if rows else ()
+        nodes = self.rollout.in_update_order if rows else ()
         return (*(rows[node.name] for node in nodes if node.name in rows), *excluded)
 
     def rows_in(self, *states: NodeState) -> list[NodeRow]:
