@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
 from controller.api import selector
@@ -12,24 +12,24 @@ from controller.api.node import Node
 from controller.api.selector import LabelSelector, is_label_key
 
 _NUMBER = re.compile(r"([0-9]+)")
-_Place: TypeAlias = tuple[object, ...]
+_Places: TypeAlias = Callable[[Sequence[Node]], Sequence[int]]
+"""The place of each node by one rule, lower first."""
 
 
 class UpdateOrder:
     def __init__(self, rules: Iterable[OrderRule]) -> None:
         """Raises ValueError for a rule that cannot be used, naming its index and field."""
-        self._places = [_place_by(index, rule) for index, rule in enumerate(rules)]
+        self._rules = [_compiled(index, rule) for index, rule in enumerate(rules)]
 
     def of(self, nodes: Sequence[Node]) -> Sequence[int]:
         """The indexes of these nodes, which are sorted by name, in update order."""
-        by_name = range(len(nodes) - 1, -1, -1)
-        if not self._places:
-            return by_name
-        return sorted(by_name, key=lambda index: [place(nodes[index].labels) for place in self._places])
+        order: Sequence[int] = range(len(nodes) - 1, -1, -1)
+        for places_of in reversed(self._rules):  # sorting is stable, so that the first rule decides
+            order = sorted(order, key=places_of(nodes).__getitem__)
+        return order
 
 
-def _place_by(index: int, rule: OrderRule) -> Callable[[Mapping[str, str]], _Place]:
-    """How one rule tells nodes apart by their labels."""
+def _compiled(index: int, rule: OrderRule) -> _Places:
     if not rule.group_by:
         try:
             matches = selector.parse(
@@ -37,11 +37,18 @@ def _place_by(index: int, rule: OrderRule) -> Callable[[Mapping[str, str]], _Pla
             )
         except ValueError as error:
             raise ValueError(f"order[{index}]: {error}") from error
-        return lambda labels: (not matches(labels),)
+        return lambda nodes: [not matches(node.labels) for node in nodes]
     key = rule.group_by
     if not is_label_key(key):
         raise ValueError(f"order[{index}].groupBy: {key!r} is not a label key")
-    return lambda labels: (0, *natural(labels[key])) if key in labels else (1,)
+
+    def places_of(nodes: Sequence[Node]) -> Sequence[int]:
+        values = [node.labels.get(key) for node in nodes]
+        groups = sorted({value for value in values if value is not None}, key=natural)
+        places = {value: place for place, value in enumerate(groups)}
+        return [len(groups) if value is None else places[value] for value in values]
+
+    return places_of
 
 
 def natural(value: str) -> tuple[list[str | int], str]:
