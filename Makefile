@@ -96,8 +96,8 @@ test-version-%: $(READY)
 	KUBERNETES_VERSION=$* $(BIN)/python -m tests.beds.control_plane fetch --complete
 	CI=true KUBERNETES_VERSION=$* $(BIN)/python -m pytest $(or $(ON_$*),$(ON_VERSION))
 
-test-cost: $(READY) # what a decision, an event and a cached pod cost, as ratios to plain dicts, each with a ceiling
-	$(BIN)/python -m tests.tools.bench --only decide
+test-cost: $(READY) # what a decision, an event and a cached pod cost, as ratios to plain dicts, and what progressive fields add; each with a ceiling
+	$(BIN)/python -m tests.tools.bench --only decide,progressive
 
 test-coverage: $(READY) # which branches of the pure core its unit tests leave out; fails below 95 %
 	$(BIN)/python -m coverage run -m pytest tests/unit/controller/planner tests/unit/controller/api

@@ -21,12 +21,13 @@ from tests.tools.bench.decide import decide
 from tests.tools.bench.figures import Report, Values
 from tests.tools.bench.look import look
 from tests.tools.bench.loop import loop
+from tests.tools.bench.progressive import progressive
 from tests.tools.bench.pulls import pulls
 from tests.tools.bench.rounds import ON_BED, rounds
 
 Part: TypeAlias = Callable[[Callable[[str], None]], Report]
 
-ALONE: Mapping[str, Part] = {"decide": decide, "loop": loop, "pulls": pulls}
+ALONE: Mapping[str, Part] = {"decide": decide, "progressive": progressive, "loop": loop, "pulls": pulls}
 """What needs no control plane."""
 PARTS = (*ALONE, "look", *ON_BED, "clients")
 

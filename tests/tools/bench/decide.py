@@ -65,11 +65,8 @@ def _decisions(size: int) -> list[Comparison]:
 
 def _world(owner: DaemonSet, nodes: list[JSON], pods: list[JSON], image: str) -> World:
     """The world in which the pods have revision `HASH` and the template is that of `image`."""
-    view = wire.revision(manifests.template(image))
     label = wire.HASH if image == manifests.FIRST_IMAGE else wire.HASH[::-1]
-    view["metadata"]["labels"]["controller-revision-hash"] = label
-    stored = revision.project(msgspec.convert(view, revision.RevisionView))
-    assert stored is not None
+    stored = stored_revision(image, label)
     spec = replace(owner.spec, template=stored.template)
     records = [pod.project(msgspec.convert(one, pod.PodView)) for one in pods]
     wanted = replace(owner, spec=spec, identity=stored.identity)
@@ -82,6 +79,14 @@ def _world(owner: DaemonSet, nodes: list[JSON], pods: list[JSON], image: str) ->
         verdicts={label: Accepted()},
         now=time.time(),
     )
+
+
+def stored_revision(image: str, label: str) -> revision.Revision:
+    view = wire.revision(manifests.template(image))
+    view["metadata"]["labels"]["controller-revision-hash"] = label
+    stored = revision.project(msgspec.convert(view, revision.RevisionView))
+    assert stored is not None
+    return stored
 
 
 def _decision(
@@ -97,14 +102,14 @@ def _decision(
     if found != min(actions, DEFAULT_BURST):
         raise AssertionError(f"{text}: {found} actions, not {min(actions, DEFAULT_BURST)}")
     document, label, limit = wire.owner(), world.revisions[0].hash, len(nodes) // 10
-    theirs, mine = _timed(lambda: plain.decide(document, nodes, pods, label, limit), ours)
+    theirs, mine = timed(lambda: plain.decide(document, nodes, pods, label, limit), ours)
     return Comparison(text, theirs, mine, ceiling)
 
 
 def _decoding() -> Comparison:
     lines = [wire.event(one) for one in wire.pods(EVENTS)]
     decoder = Decoder(PODS)
-    theirs, mine = _timed(lambda: _done(map(json.loads, lines)), lambda: _done(map(decoder.line, lines)), repeats=5)
+    theirs, mine = timed(lambda: _done(map(json.loads, lines)), lambda: _done(map(decoder.line, lines)), repeats=5)
     text = f"reading a pod event of {len(lines[0])} bytes (µs)"
     return Comparison(text, _for_one(theirs), _for_one(mine), EVENT)
 
@@ -133,7 +138,7 @@ def _holding() -> list[Comparison]:
     ]
 
 
-def _timed(
+def timed(
     theirs: Callable[[], object], mine: Callable[[], object], repeats: int = REPEATS
 ) -> tuple[list[float], list[float]]:
     """Milliseconds of processor time of each call, after one that does not count, in turns: a slow moment of the
