@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from sys import intern
+from typing import Final
 
 import msgspec
 
@@ -75,6 +76,10 @@ class ManagedPodView(PodView):
     metadata: ManagedMeta
 
 
+ENDED: Final = ("Failed", "Succeeded")
+"""Phases in which a pod does not run any more."""
+
+
 class Pod(NamespacedObject):
     """A cached pod, controlled by an Advanced DaemonSet or by nothing."""
 
@@ -135,7 +140,7 @@ class Pod(NamespacedObject):
     @property
     def ended(self) -> bool:
         """Whether it is Failed or Succeeded; its Ready condition may still be True."""
-        return self.phase in ("Failed", "Succeeded")
+        return self.phase in ENDED
 
     @property
     def adoptable(self) -> bool:

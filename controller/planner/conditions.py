@@ -165,10 +165,10 @@ def walking(rollout: RolloutState, standing: Standing) -> str:
 
 def _left_out(rollout: RolloutState) -> str:
     """How many unreachable nodes are not waited for, or that they are too many for that."""
-    many, most = len([node for node in rollout.eligible if node.unreachable]), rollout.budget.leave_out
     if rollout.too_many_unreachable:
-        return f"{counted(many, 'node', 'is')} unreachable, and unreachableNodes.leaveOut is {most}"
-    return f"{counted(many, 'unreachable node', 'is')} left out" if rollout.left_out else ""
+        many = counted(sum(node.unreachable for node in rollout.eligible), "node", "is")
+        return f"{many} unreachable, and unreachableNodes.leaveOut is {rollout.budget.leave_out}"
+    return f"{counted(len(rollout.left_out), 'unreachable node', 'is')} left out" if rollout.left_out else ""
 
 
 def staying_empty(rollout: RolloutState) -> str:
@@ -183,6 +183,8 @@ def staying_empty(rollout: RolloutState) -> str:
 def _unadopted(rollout: RolloutState) -> str:
     """The nodes where a pod must be adopted before they get one of the current revision; empty: none."""
     orphans = {node for node, why in rollout.taken.items() if why is Blocker.ADOPTABLE}
+    if not orphans:
+        return ""
     nodes = [node.name for node in rollout.eligible if node.name in orphans and node.current is None]
     if not nodes:
         return ""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import inf
 
-from controller.api.names import HASH_LABEL
+from controller.api.names import HASH_LABEL, LIFECYCLE_STATE_LABEL
 from controller.api.node import Node
 from controller.api.objects import Value
-from controller.api.pod import Pod
+from controller.api.pod import ENDED, Pod
 from controller.planner.node_fit import Fit
 from controller.planner.world import World
 
@@ -116,28 +116,28 @@ class NodeReader:
     def node(
         self,
         name: str,
-        pods: Sequence[Pod],
-        *,
+        pods: tuple[Pod, ...],
         node: Node | None = None,
         fit: Fit | None = None,
         selected: bool = False,
     ) -> NodeInfo:
-        removed: Sequence[Pod] = ()
+        removed: tuple[Pod, ...] = ()
         if len(pods) > 1 or (pods and pods[0].terminating):
             pods, removed = _without_removed(pods)
         current: Pod | None = None
         old: Pod | None = None
         current_available = old_available = had_current = had_old = False
         for pod in pods:
+            ended = pod.phase in ENDED
             if pod.labels.get(HASH_LABEL) == self._hash:
                 had_current = True
-                if not (current_available or pod.terminating or pod.ended):
+                if not (current_available or pod.terminating or ended):
                     current_available = self._is_available(pod)
                     if current is None or current_available:
                         current = pod
             else:
                 had_old = True
-                if not (old_available or pod.terminating or pod.ended):
+                if not (old_available or pod.terminating or ended):
                     old_available = self._is_available(pod)
                     if old is None or old_available:
                         old = pod
@@ -150,8 +150,8 @@ class NodeReader:
             fit=fit,
             selected=selected,
             unreachable=node is not None and bool(node.taints) and node.unreachable,
-            pods=tuple(pods),
-            removed=tuple(removed),
+            pods=pods,
+            removed=removed,
             current=current,
             old=old,
             current_available=current_available,
@@ -171,7 +171,7 @@ class NodeReader:
 
     def _is_available(self, live: Pod) -> bool:
         """As in the native controller, `minReadySeconds` must have passed, not only be reached."""
-        if not live.ready or live.held_by_hook:
+        if not live.ready or (LIFECYCLE_STATE_LABEL in live.labels and live.held_by_hook):
             return False
         if live.in_progress is not None and live.in_progress.is_pending(self._now):
             return self._awaits(live.in_progress.until)
@@ -200,8 +200,8 @@ class NodeReader:
         return False
 
 
-def _without_removed(pods: Sequence[Pod]) -> tuple[Sequence[Pod], Sequence[Pod]]:
+def _without_removed(pods: Sequence[Pod]) -> tuple[tuple[Pod, ...], tuple[Pod, ...]]:
     """The pods in the order in which they count, and those that are both terminating and ended."""
     there = (pod for pod in pods if not (pod.terminating and pod.ended))
-    removed = [pod for pod in pods if pod.terminating and pod.ended]
-    return sorted(there, key=lambda pod: (not pod.bound, pod.created, pod.name)), removed
+    removed = tuple([pod for pod in pods if pod.terminating and pod.ended])
+    return tuple(sorted(there, key=lambda pod: (not pod.bound, pod.created, pod.name))), removed

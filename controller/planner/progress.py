@@ -4,7 +4,7 @@ there change only with counts or the phase, so that the status is never written 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from math import inf
 
 from msgspec.structs import replace
@@ -321,10 +321,10 @@ def with_stable(rollout: RolloutState, record: Rollout, *, observed: bool) -> tu
     record = replace(record, stable_revision=known, previous_stable_revision=former)
     if known == current.hash or rollout.world.unreadable or rollout.abort:
         return record, None
-    ready = tuple(_ready_since(rollout))
-    if known is not None and any(one != known for one in _on_most_nodes(rollout, ready)):
+    complete_since, on_most_nodes = _proof(rollout)
+    if known is not None and any(one != known for one in on_most_nodes):
         return replace(record, stable_revision=None, previous_stable_revision=None), None
-    moment = _complete_since(rollout, ready) + SOAK_SECONDS
+    moment = complete_since + SOAK_SECONDS
     if moment == inf or not (observed and current.uid) or (rollout.walk is not None and not record.completion_time):
         return record, None
     if moment > rollout.world.now:
@@ -337,28 +337,26 @@ def with_stable(rollout: RolloutState, record: Rollout, *, observed: bool) -> tu
     return replace(record, stable_revision=current.hash, previous_stable_revision=former), None
 
 
-def _ready_since(rollout: RolloutState) -> Iterator[tuple[str, float]]:
-    """The hash of the available pod on each reachable node (of two, the old one), and since when it is ready."""
-    seen = rollout.world.ready_seen
-    for node in rollout.eligible:
-        pod = node.old if node.old is not None else node.current
-        available = node.old_available if node.old is not None else node.current_available
-        if pod is not None and available and pod.ready_since is not None and not node.unreachable:
-            yield pod.hash, min(pod.ready_since, seen.get(pod.uid, pod.ready_since))
-
-
-def _complete_since(rollout: RolloutState, ready: Sequence[tuple[str, float]]) -> float:
+def _proof(rollout: RolloutState) -> tuple[float, Sequence[str]]:
     """Since when all reachable nodes have an available pod of the current revision (seconds since 1970); inf: they do
-    not, or at least half of the nodes are unreachable."""
-    reached = sum(not node.unreachable for node in rollout.eligible)
-    moments = [since for hash_, since in ready if hash_ == rollout.revision.hash]
-    return max(moments) if len(moments) == reached > rollout.budget.desired / 2 else inf
-
-
-def _on_most_nodes(rollout: RolloutState, ready: Sequence[tuple[str, float]]) -> Iterator[str]:
-    """Hashes of older revisions that are on more than three quarters of the nodes and were never complete, because
-    some nodes are kept old or a pod never got ready. Only a user can decide whether such a revision was good."""
-    soaked = rollout.world.now - SOAK_SECONDS
-    counts = Counter(hash_ for hash_, since in ready if since <= soaked)
-    del counts[rollout.revision.hash]
-    return (one for one, count in counts.items() if count > 0.75 * rollout.budget.desired)
+    not, or at least half of the nodes are unreachable. And the hashes of older revisions that are on more than three
+    quarters of the nodes and were never complete, because some nodes are kept old or a pod never got ready: only a
+    user can decide whether such a revision was good. Of two pods on a node the old one counts."""
+    seen, soaked = rollout.world.ready_seen, rollout.world.now - SOAK_SECONDS
+    reached, moments, older = 0, list[float](), list[str]()
+    for node in rollout.eligible:
+        if node.unreachable:
+            continue
+        reached += 1
+        old, pod = node.old is not None, node.current if node.old is None else node.old
+        if pod is None or not (node.old_available if old else node.current_available) or pod.ready_since is None:
+            continue
+        since = min(pod.ready_since, seen.get(pod.uid, inf)) if seen else pod.ready_since
+        if not old:
+            moments.append(since)
+        elif since <= soaked:
+            older.append(pod.hash)
+    desired = rollout.budget.desired
+    complete = len(moments) == reached > desired / 2
+    most = [one for one, count in Counter(older).items() if count > 0.75 * desired]
+    return max(moments) if complete else inf, most

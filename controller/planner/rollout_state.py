@@ -462,14 +462,14 @@ def rollout_state(world: World) -> RolloutState:
     """Raises ValueError for a malformed number, which `Rules.problems` reports before."""
     revision, history = current_revision(world)
     owned, unmatched = split_unmatched(world)
-    by_node: dict[str, list[Pod]] = {}
+    by_node: dict[str, tuple[Pod, ...]] = {}
     for pod in owned:
-        by_node.setdefault(pod.node, []).append(pod)
+        by_node[pod.node] = (*by_node[pod.node], pod) if pod.node in by_node else (pod,)
     by_node.pop("", None)  # such a pod names no node, so nothing can be decided about it
     reader = NodeReader(world, revision.hash)
     judged = world.rules.judged(world.nodes)
     nodes = [
-        reader.node(node.name, by_node.pop(node.name, ()), node=node, fit=fit, selected=selected)
+        reader.node(node.name, by_node.pop(node.name, ()), node, fit, selected)
         for node, fit, selected in zip(world.nodes, judged.fits, judged.selected, strict=True)
     ]
     nodes += [reader.node(name, by_node[name]) for name in sorted(by_node)]
