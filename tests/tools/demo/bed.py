@@ -19,6 +19,8 @@ class DemoCluster:
     """For logs; gone with the bed."""
     controller_kubeconfig: Path
     """What the controller is given."""
+    kubeconfig: Path
+    """What a person has."""
     has_scheduler: bool
     controller_writes: Callable[[], Writes]
 
@@ -61,6 +63,7 @@ WORDS = {
     "patch pods": "changes of pods",
     "patch pods/status": "readiness gates",
     "create controllerrevisions.apps": "revisions",
+    "patch controllerrevisions.apps": "changes of revisions",
     "patch daemonsets.apps.kruise.io/status": "statuses",
     "create events": "events",
     "patch events": "events repeated",

@@ -11,10 +11,13 @@ NODES_PER_ZONE = 8
 LABEL = ("gpu", "cuda")
 """On every node; the story takes it from one and gives it back."""
 
+BAD_IMAGE = "busybox:1.73"
+"""No node can pull it."""
+
 NAMES = {
     f"{zone.removeprefix('zone-')}-{number:02}": zone for zone in ZONES for number in range(1, NODES_PER_ZONE + 1)
 }
-"""Name and zone of each node. A rollout goes through names descending, so zone by zone."""
+"""Name and zone of each node."""
 
 
 async def join(nodes: Nodes, pace: float) -> None:
@@ -26,4 +29,7 @@ async def join(nodes: Nodes, pace: float) -> None:
 def _behaviour(name: str, pace: float) -> Behaviour:
     """No two machines are alike, but each is the same in every run."""
     factor = pace * (0.7 + 0.6 * (zlib.crc32(name.encode()) % 100) / 100)
-    return Behaviour(pull=0.8 * factor, start=0.3 * factor, ready=0.8 * factor, terminate=0.6 * factor)
+    missing = (BAD_IMAGE,)
+    return Behaviour(
+        pull=0.8 * factor, start=0.3 * factor, ready=0.8 * factor, terminate=0.6 * factor, missing_images=missing
+    )

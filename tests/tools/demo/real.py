@@ -40,6 +40,7 @@ async def real_plane(binaries: Binaries, *, audit: bool) -> AsyncIterator[tuple[
                     transport=transport,
                     folder=plane.folder,
                     controller_kubeconfig=plane.kubeconfig_for(CONTROLLER),
+                    kubeconfig=plane.kubeconfig,
                     has_scheduler=plane.runs_scheduler,
                     controller_writes=lambda: _writes_in(plane.audit_path),
                 ),

@@ -15,8 +15,6 @@ from tests.tools.demo.screen import is_live, print_outcome, shown
 from tests.tools.demo.story import NAME, Story
 from tests.tools.demo.witness import Witness
 
-BREATH = 1.5
-"""Seconds between two steps, for the reader."""
 SHOWN_LINES = 60
 
 
@@ -27,7 +25,7 @@ async def show(where: AbstractAsyncContextManager[DemoCluster], pace: float, pat
         await fleet.join(nodes, pace)
         journal = Journal()
         witness = Witness(Api(bed.transport), journal, NAME)
-        story = Story(bed, witness, journal, breath=BREATH * pace, patience=patience)
+        story = Story(bed, witness, journal, pace=pace, patience=patience)
         try:
             async with witness.watching(), running_controller(bed), shown(lambda: _picture(story), journal):
                 await story.run()

@@ -1,4 +1,4 @@
-"""The simulated cluster: in memory, with a door for the controller that counts who goes through."""
+"""The simulated cluster: in memory, with a door for the controller that counts who goes through, and another one."""
 
 from __future__ import annotations
 
@@ -24,14 +24,15 @@ async def simulated_bed() -> AsyncIterator[DemoCluster]:
         return Writes.of((f"{seen.route.verb} {seen.route.resource}", seen.status) for seen in real)
 
     with temporary_folder() as folder:
-        async with serving(door) as url:
-            kubeconfig = folder / "kubeconfig"
-            write_kubeconfig(kubeconfig, url)
+        async with serving(door) as url, serving(InProcess(cluster, keep=0)) as not_counted:
+            write_kubeconfig(controller := folder / "controller.kubeconfig", url)
+            write_kubeconfig(kubeconfig := folder / "kubeconfig", not_counted)
             yield DemoCluster(
                 title="simulated cluster",
                 transport=InProcess(cluster, keep=0),
                 folder=folder,
-                controller_kubeconfig=kubeconfig,
+                controller_kubeconfig=controller,
+                kubeconfig=kubeconfig,
                 has_scheduler=False,
                 controller_writes=writes,
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from string import ascii_uppercase
@@ -25,7 +26,11 @@ class Witness:
     def __init__(self, api: Api, journal: Journal, name: str) -> None:
         self.cells: dict[str, Cell] = {}
         self.worst = 0
-        """The most wanted nodes without an available pod at one time; set it back to 0 at will."""
+        """The most wanted nodes without an available pod at one time."""
+        self.most_zones = 0
+        """The most zones with such nodes at one time."""
+        self.taken: defaultdict[str, dict[str, float]] = defaultdict(dict)
+        """Revision to the nodes that ever had a pod of it, in order, and when that was first seen."""
         self.pods_created = 0
         self.born: dict[str, float] = {}
         """When the newest pod of each node was first seen, in seconds of the journal."""
@@ -55,6 +60,10 @@ class Witness:
                 for task in tasks:
                     task.cancel()
 
+    def forget(self) -> None:
+        """Count the most anew."""
+        self.worst = self.most_zones = 0
+
     @property
     def counts(self) -> Counts:
         return picture.counts(self._daemonset)
@@ -65,7 +74,21 @@ class Witness:
 
     @property
     def images(self) -> tuple[tuple[str, str], ...]:
-        return tuple(self._images.items())
+        """Letter and image of each revision that a pod has."""
+        running = {cell.revision for cell in self.cells.values()}
+        return tuple((letter, image) for letter, image in self._images.items() if letter in running)
+
+    @property
+    def phase(self) -> str:
+        """The phase that the status has; empty without one, or where the controller has not seen the newest spec."""
+        found = self._daemonset or {}
+        seen = found and (found.get("status") or {}).get("observedGeneration") == found["metadata"]["generation"]
+        return str(self._rollout.get("phase", "")) if seen else ""
+
+    @property
+    def stable(self) -> str:
+        """The letter of the revision that can be gone back to."""
+        return self._letters.get(self._rollout.get("stableRevision", ""), "")
 
     def on(self, revision: str) -> int:
         """How many nodes have an available pod of that revision."""
@@ -73,7 +96,7 @@ class Witness:
 
     def bare(self) -> int:
         """How many wanted nodes have no available pod."""
-        return sum(cell.state not in (State.READY, State.OUT, State.IDLE) for cell in self.cells.values())
+        return sum(map(_is_bare, self.cells.values()))
 
     async def until(self, holds: Callable[[], bool], what: str, seconds: float) -> None:
         """Wait for something to be seen. Raises Overdue."""
@@ -89,6 +112,11 @@ class Witness:
     def _daemonset(self) -> Object | None:
         found = self._daemonsets.objects.values()
         return next((item for item in found if item["metadata"]["name"] == self._name), None)
+
+    @property
+    def _rollout(self) -> Object:
+        found: Object = ((self._daemonset or {}).get("status") or {}).get("rollout") or {}
+        return found
 
     def _own_pods(self) -> list[Object]:
         return [pod for pod in self._pods.objects.values() if picture.revision_of(pod)]
@@ -116,7 +144,10 @@ class Witness:
         for name, cell in self.cells.items():
             if (old := before.get(name)) is not None and old != cell:
                 self._report(old, cell)
+            if cell.revision:
+                self.taken[cell.revision].setdefault(name, self._journal.now)
         self.worst = max(self.worst, self.bare())
+        self.most_zones = max(self.most_zones, sum(any(map(_is_bare, zone.cells)) for zone in self.zones))
         self._news.set()
 
     def _report(self, old: Cell, new: Cell) -> None:
@@ -127,6 +158,8 @@ class Witness:
             bare = self._bare_since.pop(new.node, None)
             gap = "" if bare is None else f", unavailable for {now - bare:.1f} s"
             self._journal.tell(NODE, f"{new.node}  {new.revision} ready{gap}")
+        elif new.state is State.OUT:
+            self._bare_since.pop(new.node, None)
         elif new.state is State.FAILING:
             self._journal.tell(NODE, f"{new.node}  {new.state}")
 
@@ -136,3 +169,7 @@ class Witness:
         more = f" and {len(others) - 8} more" if len(others) > 8 else ""
         ready = len(self.cells) - len(others)
         return f"{ready} of {len(self.cells)} nodes have an available pod; not: {listed or 'none'}{more}"
+
+
+def _is_bare(cell: Cell) -> bool:
+    return cell.state not in (State.READY, State.OUT, State.IDLE)
