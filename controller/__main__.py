@@ -120,7 +120,7 @@ def run(
 
 
 def _main_loop() -> Callable[[Settings], Coroutine[object, object, int]]:
-    """Import the rest of the program only now, so that --help and a wrong option answer at once.
+    """Imports the rest of the program only now, so that --help and a wrong option answer at once.
 
     All of it lives until the end, so it is exempted from garbage collection, which would take a sixth of the start.
     """

@@ -17,8 +17,6 @@ KNOWN_GATES = {PRE_DOWNLOAD: "pre_download", ENV_GATE: "env_from_metadata", RESI
 
 
 class FeatureGates(Value):
-    """Which feature gates are on."""
-
     env_from_metadata: bool = True
     """Update in place also pods whose containers read a changed label from their environment, if the node agent of
     OpenKruise takes care of them."""
@@ -70,7 +68,7 @@ class Settings(Value):
 
 
 def parse_gates(text: str) -> FeatureGates:
-    """Parse `A=true,B=false`. Raises ValueError for an unknown gate or value."""
+    """Parses `A=true,B=false`. Raises ValueError for an unknown gate or value."""
     gates: dict[str, bool] = {}
     for part in filter(None, (piece.strip() for piece in text.split(","))):
         name, _, value = part.partition("=")
@@ -83,7 +81,7 @@ def parse_gates(text: str) -> FeatureGates:
 
 
 def parse_address(text: str) -> Address | None:
-    """Parse `:8080`, `127.0.0.1:8080`, `[::1]:8080` or `localhost:0` (any free port); None for `0`, which means off.
+    """Parses `:8080`, `127.0.0.1:8080`, `[::1]:8080` or `localhost:0` (any free port); None for `0`, which means off.
 
     Raises ValueError, one line that says what is expected.
     """

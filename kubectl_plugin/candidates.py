@@ -18,7 +18,7 @@ LookUp: TypeAlias = Callable[[str], Callable[[typer.Context, str], list[str]]]
 
 
 def _look_up_in_cluster(what: str) -> Callable[[typer.Context, str], list[str]]:
-    """Call the `LookUp` that `main` puts into typer's context, so that this module imports no client."""
+    """Calls the `LookUp` that `main` puts into typer's context, so that this module imports no client."""
 
     def found(ctx: typer.Context, incomplete: str) -> list[str]:
         look_up: LookUp = ctx.obj

@@ -117,7 +117,7 @@ class Options:
 
 @runtime_checkable
 class Timed(Protocol):
-    """Options of a verb that may wait for long."""
+    """Options of a verb that may wait for a long time."""
 
     @property
     def timeout(self) -> str:

@@ -66,7 +66,7 @@ class Host:
         return await run_program(*command)
 
     async def connection(self, access: Access, login_seconds: float | None = None) -> Connection:
-        """Connect as kubectl does. An exec plugin may prompt for up to `login_seconds`. Raises ConfigError."""
+        """Connects as kubectl does. An exec plugin may prompt for up to `login_seconds`. Raises ConfigError."""
         from controller.kube.config import connection_for
 
         return await connection_for(

@@ -48,7 +48,7 @@ class KubectlLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ign
 
 
 def _without_tag(loader: Any, node: yaml.Node) -> Any:
-    """Ignore unknown tags. No error quotes them, because the text after `!` may be an unquoted secret."""
+    """Ignores unknown tags. No error quotes them, because the text after `!` may be an unquoted secret."""
     if isinstance(node, yaml.ScalarNode):
         return loader.construct_scalar(node)
     is_list = isinstance(node, yaml.SequenceNode)

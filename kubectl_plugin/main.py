@@ -26,7 +26,7 @@ DEADLINE = 5
 
 
 def main() -> None:
-    """Run the plugin, or completion for the first word `__complete`, as in scripts of `completion install`."""
+    """Runs the plugin, or completion for the first word `__complete`, as in scripts of `completion install`."""
     repair_streams()
     if sys.argv[1:2] == [COMPLETE]:
         del sys.argv[1]
@@ -36,7 +36,7 @@ def main() -> None:
 
 
 def complete() -> None:
-    """Print candidates as kubectl expects: lines `value<TAB>help`, then a directive. Exits with 0 within `DEADLINE`;
+    """Prints candidates as kubectl expects: lines `value<TAB>help`, then a directive. Exits with 0 within `DEADLINE`;
     on failure it offers nothing and keeps stderr empty."""
     repair_streams()
     out = sys.stdout
@@ -55,7 +55,7 @@ def complete() -> None:
 
 
 def repair_streams() -> None:
-    """Open missing streams and escape what cannot be encoded: a failure to print would look like a failed change."""
+    """Opens missing streams, and escapes what cannot be encoded: a failure to print looks like a failed change."""
     sys.stdin = sys.stdin or null_stream("r")  # in this order: each opens with the lowest free descriptor, its own
     sys.stdout, sys.stderr = sys.stdout or null_stream("w"), sys.stderr or null_stream("w")
     for stream in (sys.stdout, sys.stderr):

@@ -89,7 +89,7 @@ class Runner:
         self.host = host
 
     def run(self, flags: GlobalFlags, entry: Entry, asked: Options) -> None:
-        """Run a verb and exit with its code. Invalid flags are reported before a kubeconfig is read."""
+        """Runs a verb and exits with its code. Invalid flags are reported before a kubeconfig is read."""
 
         def body(terminal: Terminal) -> int:
             asked.check()
@@ -106,7 +106,7 @@ class Runner:
         self.run_guarded(flags, body, outputs=entry.outputs)
 
     def run_guarded(self, flags: GlobalFlags, body: Callable[[Terminal], int], *, outputs: Sequence[Output]) -> None:
-        """Run `body` and exit with its code. `outputs`: formats accepted after `-o`."""
+        """Runs `body` and exits with its code. `outputs`: formats accepted after `-o`."""
         terminal = Terminal(flags, self.host)
         try:
             terminal.check_environment()

@@ -101,7 +101,7 @@ class Terminal:
             raise UsageError(words) from None
 
     def ignore_broken_pipe(self) -> None:
-        """Ignore failures to print from now on, because a change that has begun must be finished."""
+        """Ignores failures to print from now on, because a change that has begun must be finished."""
         self._outlives = True
 
     def say(self, *lines: str) -> None:
@@ -113,7 +113,7 @@ class Terminal:
         self.say(as_text(document, output, only_ascii=self.ascii))
 
     def show(self, renderable: RenderableType, *, whole: bool = False) -> None:
-        """Print a rich renderable. Lines that do not fit are cut, unless `whole`."""
+        """Prints a rich renderable. Lines that do not fit are cut, unless `whole`."""
         with self._printing():
             if whole:
                 self.console.print(renderable, soft_wrap=True)
@@ -136,7 +136,7 @@ class Terminal:
         self._print_to_stderr(one_line(f"Warning: {text}"))
 
     def note(self, text: str) -> None:
-        """Print information that is not a warning; not with -q."""
+        """Prints information that is not a warning; not with -q."""
         if not self.quiet:
             self._print_to_stderr(one_line(f"note: {text}"))
 
@@ -230,7 +230,7 @@ def _escaped(found: re.Match[str]) -> str:
 
 
 def _lead_nowhere(stream: TextIO) -> None:
-    """Discard buffered and later output; otherwise the flush at exit would fail again."""
+    """Discards buffered and later output; otherwise the flush at exit would fail again."""
     try:
         with open(os.devnull, "wb") as sink:
             os.dup2(sink.fileno(), stream.fileno())
@@ -240,7 +240,7 @@ def _lead_nowhere(stream: TextIO) -> None:
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Let Ctrl-C raise KeyboardInterrupt: asyncio would cancel a task, which a blocked loop never runs."""
+    """Lets Ctrl-C raise KeyboardInterrupt: asyncio would cancel a task, which a blocked loop never runs."""
     before = signal.getsignal(signal.SIGINT)
     if not callable(before):  # ignored, as under nohup
         yield
@@ -253,7 +253,7 @@ def interruptible() -> Iterator[None]:
 
 
 def one_line(text: str) -> str:
-    """Replace line breaks, so that foreign text cannot imitate a line of the plugin."""
+    """Replaces line breaks, so that foreign text cannot imitate a line of the plugin."""
     return text.replace("\n", " ")
 
 

@@ -78,7 +78,7 @@ class ServerClock:
         return self.local() + min(max(0.0, self._least), self._most)
 
     def learn(self, date: str, asked: float) -> None:
-        """Learn from a response that has just arrived: its `Date` header, and `local()` when its request was sent."""
+        """Learns from a response that has just come: its `Date` header, and `local()` when its request was sent."""
         try:
             server = parsedate_to_datetime(date).timestamp()
         except ValueError:

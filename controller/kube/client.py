@@ -111,7 +111,7 @@ class Client:
         dry_run: bool = False,
         strict: bool = False,
     ) -> Written:
-        """Create an object, or with `dry_run` only validate it. With `strict`, unknown fields raise UnknownFields
+        """Creates an object, or with `dry_run` only validates it. With `strict`, unknown fields raise UnknownFields
         instead of being dropped. `name` is only for error messages."""
         what = f"{_collection(resource, namespace)} {name}".rstrip()
         call = Call(verb="create", what=what)
@@ -132,7 +132,7 @@ class Client:
         sub: str = "",
         dry_run: bool = False,
     ) -> Written:
-        """Send a JSON Patch with its own guard (`api.patch`). Raises Conflict for an old version or another uid."""
+        """Sends a JSON Patch with its own guard (`api.patch`). Raises Conflict for an old version or another uid."""
         call, request = _patch(resource, target, patch, sub, dry_run=dry_run)
         return (await self._sender.answer(call, request, _WrittenView, stores=True)).metadata
 
@@ -144,7 +144,7 @@ class Client:
     async def delete(
         self, resource: GroupVersionResource, ref: Ref, *, version: str = "", propagation: str = ""
     ) -> str | None:
-        """Delete an object; returns the resourceVersion that it then has, or None if it is gone. Raises Conflict
+        """Deletes an object; returns the resourceVersion that it then has, or None if it is gone. Raises Conflict
         unless it has `ref.uid` (empty matches any) and, if given, `version`; `ref.version` is ignored, as a status
         update must not prevent a delete. `propagation` is Background, Foreground, Orphan or the server's default."""
         call = Call(verb="delete", what=resource.describe(ref))

@@ -251,7 +251,7 @@ def _checked(value: str, source: str) -> str:
 
 
 def _settle_auth_provider(settings: KubeconfigEntry, source: str, clock: Callable[[], float]) -> None:
-    """Replace an OIDC auth-provider with its token if that is valid. Raises ConfigError otherwise."""
+    """Replaces an OIDC auth-provider with its token if that is valid. Raises ConfigError otherwise."""
     provider = settings.get("auth-provider")
     if not provider:
         return

@@ -23,7 +23,7 @@ class Credentials:
         return self._authorization
 
     async def refresh(self) -> None:
-        """Get new credentials now, after a 401. Raises ConfigError if that is not possible."""
+        """Gets new credentials now, after a 401. Raises ConfigError if that is not possible."""
         raise ConfigError("the server refuses our credentials, and there is no way to renew them")
 
     def renewing(self) -> AbstractAsyncContextManager[None]:

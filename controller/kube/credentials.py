@@ -86,7 +86,7 @@ class Program:
         self.seconds = seconds or (math.inf if self._at_terminal else PLUGIN_SECONDS)
 
     async def run(self) -> Credential:
-        """Run the plugin once. Raises ConfigError if it fails; malformed settings or output may raise anything."""
+        """Runs the plugin once. Raises ConfigError if it fails; malformed settings or output may raise anything."""
         try:
             async with asyncio.timeout(None if self.seconds == math.inf else self.seconds):
                 return _credential(self._status(await self._printed()))
@@ -191,7 +191,7 @@ async def run_program(
     stderr: int = PIPE,
     at_terminal: bool = False,
 ) -> tuple[int, bytes, bytes]:
-    """Run a program to its end, and return its exit code, stdout and, by default, stderr. `stdin` None is inherited.
+    """Runs a program to its end; returns its exit code, stdout and, by default, stderr. `stdin` None is inherited.
     On cancellation, its process group is killed. A program that interacts `at_terminal` stays in the caller's process
     group, the only one that may read from the terminal, and is killed alone."""
     group = None if at_terminal else 0
@@ -222,7 +222,7 @@ async def run_program(
 
 
 async def _end(starting: asyncio.Task[Process | Exception], *, alone: bool) -> None:
-    """Kill the program. Waits for its start to finish, however often the caller is cancelled: asyncio would kill the
+    """Kills the program. Waits for its start to finish, however often the caller is cancelled: asyncio would kill the
     process alone if its start is interrupted, and wait for all others that share its pipes."""
     while not starting.done():
         with suppress(asyncio.CancelledError):  # the caller raises it
@@ -308,7 +308,7 @@ class ExecPlugin(Credentials):
         return self._renewal
 
     async def _attempt(self) -> ConfigError | None:
-        """Renew the credential; returns why that failed. If no task awaits the result, the next 401 reports it."""
+        """Renews the credential; returns why that failed. If no task awaits the result, the next 401 reports it."""
         try:
             credential = await self._program.run()
             if credential.certificate:

@@ -84,7 +84,7 @@ class Page(Value, Generic[T]):
 
 
 def _uncollected(decode: Callable[[D, bytes], R]) -> Callable[[D, bytes], R]:
-    """Disable garbage collection while decoding, until temporary objects are freed. A template of 1 MB has 200,000
+    """Disables garbage collection while decoding, until temporary objects are freed. A template of 1 MB has 200,000
     tracked objects, which would trigger hundreds of collections, each over everything decoded so far."""
 
     @wraps(decode)

@@ -119,7 +119,7 @@ class Sender:
 
     @asynccontextmanager
     async def stream(self, call: Call, request: Request) -> AsyncIterator[AsyncIterator[list[bytes]]]:
-        """Open a long-lived stream, which bypasses the throttle, as an iterator over batches of lines."""
+        """Opens a long-lived stream, which bypasses the throttle, as an iterator over batches of lines."""
         began = asyncio.get_running_loop().time()
         async with AsyncExitStack() as stack:
             try:
@@ -248,7 +248,7 @@ class Throttle:
             self._changed = now
 
     def _hand_out(self) -> None:
-        """Give free permits to waiting requests, round-robin across the queues."""
+        """Gives free permits to waiting requests, round-robin across the queues."""
         while self._queues and self.taken < self.permits:
             queue = self._queues.popleft()
             if queue._admit_next():
@@ -257,7 +257,7 @@ class Throttle:
                 queue._is_listed = False
 
     async def _take_token(self, within: float) -> None:
-        """Take the next token. Each is issued with its due time, so that order and rate need no timer. Raises
+        """Takes the next token. Each is issued with its due time, so that order and rate need no timer. Raises
         PermitTooLate if it is due in more than `within` seconds."""
         now = asyncio.get_running_loop().time()
         due = max(self._next_token, now - self._saved)
@@ -280,7 +280,7 @@ class RequestQueue:
         self._is_listed = False
 
     async def acquire(self, within: float = math.inf) -> None:
-        """Wait for a permit. If cancelled, none was taken, and `release` is not due. Raises PermitTooLate at once if
+        """Waits for a permit. If cancelled, none was taken, and `release` is not due. Raises PermitTooLate at once if
         the rate alone would delay it for more than `within` seconds, to limit how many requests wait for a token."""
         throttle = self._throttle
         if throttle._interval:
@@ -319,7 +319,7 @@ class RequestQueue:
         self._throttle._hand_out()
 
     def _admit_next(self) -> bool:
-        """Admit the request that has waited longest. Returns False if none waits."""
+        """Admits the request that has waited longest. Returns False if none waits."""
         while self._waiting:
             admitted = self._waiting.popleft()
             if not admitted.done():  # else cancelled

@@ -190,7 +190,7 @@ def _socket(
 
 @contextmanager
 def _mapped_errors(guarded: _CheckedBody | None = None) -> Iterator[None]:
-    """Translate library errors to those that `Transport` promises. A refusal by `guarded` is raised unchanged."""
+    """Translates library errors to those that `Transport` promises. A refusal by `guarded` is raised unchanged."""
     try:
         yield
     except (ClientError, OSError) as error:

@@ -72,7 +72,7 @@ class _Needs:
         return action is not None
 
     def leave(self, pod: Pod) -> None:
-        """Delete a pod from a node that the current revision leaves, after any dry run for misspelt fields."""
+        """Deletes a pod from a node that the current revision leaves, after any dry run for misspelt fields."""
         if pod.hash != self.rollout.revision.hash and self.rollout.must_ask:
             self.ask_about.append(pod.node)
         else:
@@ -92,7 +92,7 @@ def _delete_ended(node: NodeInfo, needs: _Needs) -> None:
 
 
 def _delete_excess(node: NodeInfo, needs: _Needs) -> None:
-    """Delete pods until one is left; while surging one of each kind, as long as the old one is needed."""
+    """Deletes pods until one is left; while surging one of each kind, as long as the old one is needed."""
     for pod in node.live:
         if pod is not node.current and pod is not node.old:
             needs.delete(pod, DeleteReason.EXCESS)

@@ -207,7 +207,6 @@ class Requests:
         self._in_place = InPlaceWrites(self._client, dependencies.clock, expects, compiled.rules.owns)
 
     async def send(self, action: actions.Action) -> None:
-        """Sends the request of one action."""
         client, daemonset = self._client, self._daemonset
         match action:
             case actions.CreatePod() | actions.ProbeTemplate():

@@ -133,7 +133,7 @@ async def list_objects(client: Client, resource: Resource[W, T], namespace: str 
 async def watch(
     session: Session, resource: AnyResource, key: Key, version: str
 ) -> AsyncGenerator[tuple[str, JSONObject]]:
-    """Yield (ADDED, MODIFIED, DELETED or BOOKMARK, document) after `version` until the server ends the watch. The
+    """Yields (ADDED, MODIFIED, DELETED or BOOKMARK, document) after `version` until the server ends the watch. The
     caller must close the generator. Raises ApiError."""
     call = Call(verb="watch", what=resource.describe(key))
     query = (("watch", "1"), ("fieldSelector", f"metadata.name={key.name}"), *from_version(version))

@@ -80,7 +80,7 @@ class PullFollowing(WatchSet):
         )
 
     def _learn(self) -> None:
-        """Keep what pullers report, because each is deleted soon after."""
+        """Keeps what pullers report, because each is deleted soon after."""
         for puller in self.pullers.found.values():
             if puller.state is PullState.SUCCEEDED:
                 self._having.add(puller.node)
@@ -92,7 +92,7 @@ class PullFollowing(WatchSet):
 def following_pull(
     invocation: Invocation, made: ImagePullJob, nodes: Iterable[Node]
 ) -> AbstractAsyncContextManager[PullFollowing]:
-    """Keep the job up to date while the block runs. `nodes` is empty if they may not be listed. Raises ApiError for
+    """Keeps the job up to date while the block runs. `nodes` is empty if they may not be listed. Raises ApiError for
     permanent errors, also in the block."""
     follow = PullFollowing(invocation, made, nodes)
     return follow.keeping(first=(follow.job, follow.pullers), report=invocation.terminal.note)
@@ -231,7 +231,7 @@ class Following(WatchSet):
         )
 
     def mark_nodes_stale(self) -> None:
-        """List the nodes again within seconds: the controller counts another number of them."""
+        """Lists the nodes again within seconds: the controller counts another number of them."""
         self._listing.mark_stale()
 
     def begun(self) -> AbstractAsyncContextManager[Following]:
@@ -284,7 +284,7 @@ class Following(WatchSet):
 
 
 def following(invocation: Invocation, first: Sequence[Snapshot]) -> AbstractAsyncContextManager[Following]:
-    """Keep the DaemonSets of `first` up to date while the block runs; reads their pods and nodes before it begins.
+    """Keeps the DaemonSets of `first` up to date while the block runs; reads their pods and nodes before it begins.
     Raises ApiError for permanent errors, also in the block."""
     return Following(invocation, first).begun()
 
@@ -327,7 +327,7 @@ class _WatchedDaemonSet(Watched):
                     return
 
     async def _see(self, document: JSONObject) -> None:
-        """Store the newer `document`. Another uid means that the followed object was deleted."""
+        """Stores the newer `document`. Another uid means that the followed object was deleted."""
         made = reads.with_document(self.snapshot, document)
         if made.daemonset.uid != self.snapshot.daemonset.uid:
             self._note_deletion()
@@ -338,7 +338,7 @@ class _WatchedDaemonSet(Watched):
         await self._read_revisions()
 
     async def _read_revisions(self) -> None:
-        """List the revisions if the DaemonSet changed in a way that may have created or renumbered one. Without the
+        """Lists the revisions if the DaemonSet changed in a way that may have created or renumbered one. Without the
         right to list them they are empty and `unread`. Raises ApiError for other failures; the next call retries."""
         daemonset = self.snapshot.daemonset
         revised = _revision_marks(daemonset)

@@ -88,7 +88,7 @@ def _names(word: str, host: str, port: str, address: _Address | None) -> bool:
 
 
 def _host_and_port(text: str) -> tuple[str, str]:
-    """Split `host:port` or `[IPv6]:port`; the port is empty if missing."""
+    """Splits `host:port` or `[IPv6]:port`; the port is empty if missing."""
     host, colon, port = text.rpartition(":")
     if text.startswith("["):
         return (host[1:-1], port) if host.endswith("]") else (text.strip("[]"), "")
@@ -139,7 +139,7 @@ async def open_session(
     clock: ServerClock | None = None,
     warn: Callable[[str], None] | None = None,
 ) -> AsyncIterator[Session]:
-    """Connect as the user, which may run an exec plugin; sends no request yet. Raises ConfigError.
+    """Connects as the user, which may run an exec plugin; sends no request yet. Raises ConfigError.
 
     `request_timeout`: seconds for each answer and the plugin, 0 for no limit. Without it a call, with its retries,
     ends within `CALL_SECONDS`. It does not limit watches. `trace` gets method, path, status and milliseconds of each
@@ -234,7 +234,7 @@ class Invocation:
     """Start of the verb, in seconds of the event loop's clock."""
 
     def answers_a_program(self, names: Iterable[str], document: Callable[[], JSONObject]) -> bool:
-        """Print `names` or `document` if `-o` requests either; returns whether it did."""
+        """Prints `names` or `document` if `-o` requests either; returns whether it did."""
         if self.output is Output.NAME:
             self.terminal.say(*names)
         elif self.output in (Output.JSON, Output.YAML):
@@ -244,7 +244,7 @@ class Invocation:
         return True
 
     def note_unread(self, missing: Iterable[str]) -> None:
-        """Print one note for each distinct thing that could not be read."""
+        """Prints one note for each distinct thing that could not be read."""
         for words in dict.fromkeys(missing):
             self.terminal.note(f"not everything could be read: {words}")
 

@@ -46,7 +46,7 @@ def is_from_proxy(error: ApiError) -> bool:
 
 
 def right_is_missing(error: ApiError) -> bool:
-    """Whether the API server itself refused for want of a right."""
+    """Whether the API server itself refused because a right is missing."""
     return isinstance(error, Forbidden) and not is_from_proxy(error)
 
 
@@ -55,7 +55,7 @@ async def read_with_patience(
     report: Callable[[str], None],
     passes: Callable[[ApiError], bool] = lambda error: not right_is_missing(error),
 ) -> T:
-    """Retry `read` for `PATIENCE` seconds while `passes` accepts its ApiError, else raise it. `report` gets the
+    """Retries `read` for `PATIENCE` seconds while `passes` accepts its ApiError, else raises it. `report` gets the
     first."""
     loop = asyncio.get_running_loop()
     until, reported = loop.time() + PATIENCE, False
@@ -81,11 +81,11 @@ class Watched(ABC):
 
     @abstractmethod
     async def refresh(self) -> None:
-        """Read the current state. Raises ApiError."""
+        """Reads the current state. Raises ApiError."""
 
     @abstractmethod
     async def watch(self) -> None:
-        """Follow changes after the last known version until the server ends the stream. What cannot be watched waits
+        """Follows changes after the last known version until the server ends the stream. What cannot be watched waits
         until it may have changed, and clears `current`. Raises ApiError."""
 
     def on_refusal(self, error: ApiError) -> None:
@@ -110,7 +110,7 @@ class WatchSet:
         return next(iter(self._interruptions.values()), "")
 
     async def changed(self, seconds: float, *, apart: float = MIN_INTERVAL) -> None:
-        """Wait up to `seconds` for the next change, and until `apart` seconds after the previous one."""
+        """Waits up to `seconds` for the next change, and until `apart` seconds after the previous one."""
         if not await is_set_within(self._news, seconds):
             return
         loop = asyncio.get_running_loop()
@@ -122,7 +122,7 @@ class WatchSet:
     async def keeping(
         self, *watched: Watched, first: Iterable[Watched] = (), report: Callable[[str], None] = lambda _: None
     ) -> AsyncIterator[Self]:
-        """Keep them up to date while the block runs; those of `first` are read before it begins, as
+        """Keeps them up to date while the block runs; those of `first` are read before it begins, as
         `read_with_patience` does. Raises the first error in the block, not in a group."""
         for one in first:
             try:

@@ -55,7 +55,7 @@ _NOT_THERE: Final = {"resourceVersion": "1"}
 
 @contextmanager
 def warn_if_interrupted(terminal: Terminal, what: str, *hints: str) -> Iterator[None]:
-    """Warn `interrupted{what}` when Ctrl-C, `--timeout` or SIGTERM ends the block. SIGTERM cancels the task instead
+    """Warns `interrupted{what}` when Ctrl-C, `--timeout` or SIGTERM ends the block. SIGTERM cancels the task instead
     of ending the process. Do not prompt inside: that blocks the event loop and delays SIGTERM."""
     task = asyncio.current_task()
     assert task is not None
@@ -127,7 +127,7 @@ async def write(
 async def _apply_manifest(
     invocation: Invocation, document: JSONObject, application: Application, *, dry_run: bool
 ) -> JSONObject:
-    """Take from other managers only what was shown. Updates kubectl's last-applied annotation, if present."""
+    """Takes from other managers only what was shown. Updates kubectl's last-applied annotation, if present."""
     session, meta, manager = invocation.session, reads.meta_of(document), application.manager
     if not dry_run and apply.client_side_managers(document):
         managers = patch.add(apply.taken_from_client_side(document, manager), "metadata", "managedFields")

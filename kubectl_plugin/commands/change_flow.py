@@ -223,8 +223,8 @@ def _overruled(change: Change, document: JSONObject) -> tuple[str, bool]:
     if not found:
         return "", False
     touched = {part for one in change.edit.operations for part in path_segments(one)}
-    guide = gitops.guide_of(document)
-    by = f"{guide} drives it" if guide else "admission changed it"
+    driver = gitops.driver_of(document)
+    by = f"{driver} drives it" if driver else "admission changed it"
     words = f"{change.snapshot.key.name}: the server stored {' and '.join(found.values())}; {by}"
     return words, not touched.isdisjoint(found)
 
@@ -378,7 +378,7 @@ async def carry_out(
         raise UsageError("give -o or --print-patch, not both")
     invocation.terminal.ignore_broken_pipe()
     code, changes = _plan_each(invocation, snapshots, plan)
-    changes = [one if verb == PAUSE else _asking_beside_a_guide(one) for one in changes]
+    changes = [one if verb == PAUSE else _asking_beside_a_driver(one) for one in changes]
     for change in changes:
         _print_cautions(invocation, change)
     refusal = None
@@ -429,12 +429,12 @@ def print_failure(invocation: Invocation, error: CommandError | ApiError) -> int
     return failure.exit_code
 
 
-def _asking_beside_a_guide(change: Change) -> Change:
+def _asking_beside_a_driver(change: Change) -> Change:
     """Prompts, as the change bypasses the Rollout that drives the object; `pause` is urgent and does not."""
-    guide = gitops.guide_of(change.snapshot.document)
-    if guide is None or change.ask is not None or not change.edit.operations:
+    driver = gitops.driver_of(change.snapshot.document)
+    if driver is None or change.ask is not None or not change.edit.operations:
         return change
-    return with_fields(change, ask=f"This bypasses {guide}.\nContinue?")
+    return with_fields(change, ask=f"This bypasses {driver}.\nContinue?")
 
 
 def _print_cautions(invocation: Invocation, change: Change) -> None:

@@ -56,7 +56,7 @@ async def doctor(invocation: Invocation, _: Options) -> int:
 async def _facts(invocation: Invocation) -> Facts:
     session = invocation.session
     here, rights = await side_by_side(
-        look_around(invocation.host),
+        installed_programs(invocation.host),
         for_each(WANTED, lambda one: review_right(session, *one, "" if one[2] == "nodes" else session.namespace)),
     )
     server, served, pods, rival, daemons = await side_by_side(
@@ -86,7 +86,7 @@ async def _facts(invocation: Invocation) -> Facts:
     )
 
 
-async def look_around(host: Host) -> Machine:
+async def installed_programs(host: Host) -> Machine:
     """kubectl, and the plugin's files on the PATH."""
     plugin, completion, shadow = (host.on_path(one) for one in (PLUGIN, COMPLETION, SHADOW))
     return Machine(kubectl=await _kubectl(host), plugin=plugin, completion=completion, shadow=shadow)

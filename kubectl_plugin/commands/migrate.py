@@ -96,7 +96,7 @@ _RECORDS = read_as(REVISIONS, revision.RevisionView, _record)
 
 
 async def observe(invocation: Invocation, key: Key, *, as_native: bool) -> Observed:
-    """Read both DaemonSets, then their pods and revisions, which are thus at least as recent. `as_native`: if only
+    """Reads both DaemonSets, then their pods and revisions, which are thus at least as recent. `as_native`: if only
     the Advanced one exists, a dry run gets its template with the defaults of a native one. Raises ApiError."""
     session = invocation.session
     native, ours = await _side(session, NATIVE, key), await _side(session, DAEMONSETS, key)
@@ -138,7 +138,7 @@ async def _side(session: Session, resource: AnyResource, key: Key) -> MigrationS
 
 
 async def carry_out(session: Session, key: Key, step: CreateObject | ChangeObject | Delete) -> bool:
-    """Write the step; returns False if the object has changed meanwhile. Raises ApiError."""
+    """Writes the step; returns False if the object has changed meanwhile. Raises ApiError."""
     resource = _RESOURCES[step.kind]
     where = Key(key.namespace, step.name)
     try:

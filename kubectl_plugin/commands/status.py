@@ -47,7 +47,7 @@ async def status(invocation: Invocation, asked: Asked) -> int:
     _refuse_flags_of_watching(asked)
     found, missing = await choose_objects(invocation, asked)
     seen = await with_pulls(invocation, found)
-    statuses = [await look_at(invocation, asked, snapshot) for snapshot in seen]
+    statuses = [await rollout_status(invocation, asked, snapshot) for snapshot in seen]
     if statuses or not missing:
         show(invocation, statuses, single=bool(asked.names) and len(statuses) + len(missing) == 1)
     for absent in missing:
@@ -127,7 +127,7 @@ async def choose_objects(
     return found, absent
 
 
-async def look_at(
+async def rollout_status(
     invocation: Invocation,
     asked: Asked,
     snapshot: Snapshot,
@@ -215,7 +215,7 @@ class _StatusWatch:
         wanted = [replace(asked, generation=generations.get(key, asked.generation)) for key in keys]
         while True:
             began = loop.time()
-            found = [None if one is None else await self._look(one) for one in self.follow.snapshots()]
+            found = [None if one is None else await self._report(one) for one in self.follow.snapshots()]
             seen = [one for one in found if one is not None]
             if any(one.survey.counts_differ for one in seen):
                 self.follow.mark_nodes_stale()
@@ -231,8 +231,10 @@ class _StatusWatch:
             pause = min(max(TICK, REST * took), self.deadline.seconds_left)
             await self.follow.changed(pause, apart=max(MIN_INTERVAL, REST * took))
 
-    async def _look(self, snapshot: Snapshot) -> RolloutStatus:
-        return await look_at(self.invocation, self.asked, snapshot, words=self.words, presence=self.presence.absence)
+    async def _report(self, snapshot: Snapshot) -> RolloutStatus:
+        return await rollout_status(
+            self.invocation, self.asked, snapshot, words=self.words, presence=self.presence.absence
+        )
 
     def _unfinished(self, one: RolloutStatus | None, late: bool) -> WaitResult:
         assert one is not None, "what is gone has a result"

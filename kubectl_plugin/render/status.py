@@ -23,7 +23,7 @@ from kubectl_plugin.render.tables import clean, cut
 from kubectl_plugin.rollout.diff import differences
 from kubectl_plugin.rollout.document import Problem, RolloutDocument
 from kubectl_plugin.rollout.domains import domain_rows
-from kubectl_plugin.rollout.gitops import guide_of
+from kubectl_plugin.rollout.gitops import driver_of
 from kubectl_plugin.rollout.history import summary, verb_to_go_back
 from kubectl_plugin.rollout.images import images_of, short_beside, short_image
 from kubectl_plugin.rollout.nodes import NodeRow
@@ -166,8 +166,8 @@ class _Block:
             yield line("Steps", step_words(steps, standing.done, standing.target, only_ascii=self.only_ascii))
 
     def _held_lines(self) -> Iterator[Text]:
-        if guide := guide_of(self.survey.snapshot.document):
-            yield line("Next", f"by {guide}, which sets the partition")
+        if driver := driver_of(self.survey.snapshot.document):
+            yield line("Next", f"by {driver}, which sets the partition")
             return
         release = release_of(self.survey)
         if release is None:

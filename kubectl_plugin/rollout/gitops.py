@@ -32,25 +32,25 @@ class _Manager(Value):
 
 def caution_of(name: str, document: JSONObject, owners: Iterable[OwnerReference]) -> str | None:
     """A warning that names the manager, the risk, and where else to make the change; None without a manager."""
-    if guide := guide_of(document):
-        return f"{name} is driven by {guide}, which holds new templates and sets the partition itself; go on there"
+    if driver := driver_of(document):
+        return f"{name} is driven by {driver}, which holds new templates and sets the partition itself; go on there"
     manager = _manager(document, owners)
     if manager is None:
         return None
     return f"{name} is managed by {manager.text} ({manager.risk}); change it {manager.where} as well"
 
 
-def guide_of(document: JSONObject) -> str | None:
+def driver_of(document: JSONObject) -> str | None:
     """`Rollout "agent" of kruise-rollouts`, which carries out a rollout of this DaemonSet now; None without one."""
     annotations = texts_in(fields_of(document.get("metadata")).get("annotations"))
-    for annotation, field in _IN_HAND.items():
+    for annotation, field in _DRIVEN.items():
         with suppress(msgspec.DecodeError, RecursionError):
             if name := texts_in(msgspec.json.decode(annotations.get(annotation, ""))).get(field):
                 return f'Rollout "{name}" of kruise-rollouts'
     return None
 
 
-_IN_HAND: Final = {
+_DRIVEN: Final = {
     "rollouts.kruise.io/in-progressing": "rolloutName",
     "batchrelease.rollouts.kruise.io/control-info": "name",
 }

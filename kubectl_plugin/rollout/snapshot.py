@@ -261,10 +261,6 @@ class Snapshot(Value):
         return self.unread_of("controllerrevisions") is None
 
     @property
-    def nodes_readable(self) -> bool:
-        return self.unread_of("nodes") is None
-
-    @property
     def unread_words(self) -> tuple[str, ...]:
         return tuple(one.words for one in self.unread)
 

@@ -51,7 +51,7 @@ Run: TypeAlias = tuple[Key, str, int]
 
 
 class RolloutStatus(Value, dict=True, gc=True):
-    """What is told of a rollout: the reason for its phase, problems, and the JSON document."""
+    """What is reported of a rollout: the reason for its phase, problems, and the JSON document."""
 
     survey: Survey
     blocker: str = ""
@@ -182,7 +182,7 @@ class RolloutStatus(Value, dict=True, gc=True):
             nodes=self.counts,
             budget=self._budget(limits),
             groups=_groups(seen) if self.snapshot.nodes is not None else (),
-            problems=tuple(_told(self.snapshot, one, self.logs) for one in self._problems),
+            problems=tuple(_with_log_line(self.snapshot, one, self.logs) for one in self._problems),
             preparing=tuple([one for row in seen.in_update_order for one in row.preparing]),
             steps=steps_of(seen),
             started_at=recorded.start_time,
@@ -260,7 +260,7 @@ def _run(snapshot: Snapshot, problem: Problem) -> Run:
     return Key(snapshot.key.namespace, problem.pod), problem.container, problem.restarts
 
 
-def _told(snapshot: Snapshot, problem: Problem, logs: Mapping[Run, str] | None) -> Problem:
+def _with_log_line(snapshot: Snapshot, problem: Problem, logs: Mapping[Run, str] | None) -> Problem:
     """Replaces the kubelet's message with the last log line if it gives no reason."""
     if logs is None or not _lacks_words(problem):
         return problem

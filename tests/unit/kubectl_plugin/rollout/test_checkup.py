@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kubectl_plugin.commands.doctor import look_around
+from kubectl_plugin.commands.doctor import installed_programs
 from kubectl_plugin.errors import NoAnswer
 from kubectl_plugin.host import Host
 from kubectl_plugin.rollout.installation import (
@@ -209,7 +209,7 @@ def program(folder: Path, name: str, script: str = "") -> str:
 
 
 async def test_nothing_there(tmp_path: Path) -> None:
-    found = await look_around(Host({"PATH": str(tmp_path)}))
+    found = await installed_programs(Host({"PATH": str(tmp_path)}))
     assert found == Machine(NoAnswer("it is not on the PATH"), plugin="", completion="", shadow="")
 
 
@@ -228,5 +228,5 @@ class Hanging(Host):
 
 def test_a_kubectl_that_does_not_answer_is_ended(tmp_path: Path) -> None:
     path, host = program(tmp_path, "kubectl"), Hanging({"PATH": str(tmp_path)})
-    assert virtually(look_around(host)).kubectl == NoAnswer(f"{path} does not answer")
+    assert virtually(installed_programs(host)).kubectl == NoAnswer(f"{path} does not answer")
     assert host.left
