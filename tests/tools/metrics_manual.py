@@ -49,8 +49,8 @@ dashboards: [monitoring](monitoring.md).
   the caches have not shown the controller's own writes for a second.
 - **An update in place** counts as operation `update`, and ends when its new container has been available for
   minReadySeconds. The reasons of `in_place_fallbacks`: a field differs that no running pod takes (Template),
-  resources are not to be changed in place (Resources) or the change was refused (ResizeRefused), somebody asked for a
-  restart (Restart), the pod was made without the readiness gate (ReadinessGate), a container reads changed metadata
+  resources are not to be changed in place (Resources) or the change was refused (ResizeRefused), a restart was asked
+  for (Restart), the pod was made without the readiness gate (ReadinessGate), a container reads changed metadata
   and there is no node agent to restart it (NodeAgent).
 - `kruise_ds_image_pull…` are there with the feature gate `PreDownloadImageForDaemonSetUpdate`. Each attempt on a node
   counts: several may fail before one succeeds. With it, `workqueue_…` have two more values of `name` beside
