@@ -57,11 +57,11 @@ class RolloutStep(View):
 
 class OnFailure(View):
     unavailable_nodes: IntOrPercent | None = None
-    """So many updated nodes without an available pod abort the rollout; None: no number does."""
+    """How many updated nodes without an available pod abort the rollout; None: no number does."""
     after: str = ""
     """For how long, such as `5m`; empty: the default."""
     restarts: int | None = None
-    """So many restarts of one container abort the rollout; None: no number does."""
+    """How many restarts of one container abort the rollout; None: no number does."""
     action: str = ""
 
 
@@ -190,7 +190,7 @@ class Rollout(Part):
     whether the update is the cause, and for `MOST_UNAVAILABLE_BEFORE` nodes."""
 
     def is_past(self, steps: int) -> bool:
-        """Whether the last of so many steps is over."""
+        """Whether the last step is over; `steps`: the number of steps in the spec."""
         return self.completion_time is not None and (self.step or 1) >= steps
 
 

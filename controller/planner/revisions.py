@@ -113,7 +113,7 @@ class Fallback(Value, dict=True, gc=True):
 
     @cached_property
     def most_run(self) -> Revision | None:
-        """The older revision with most live pods, of equals the newest."""
+        """The older revision with the most live pods; the newest of several with as many."""
         if not self._others:
             return None
         live = Counter(pod.hash for node in self.nodes for pod in node.pods if not pod.terminating and not pod.ended)
