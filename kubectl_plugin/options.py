@@ -197,6 +197,9 @@ class DryRun(StrEnum):
 DryRunFlag = Annotated[DryRun, Option(help="Change nothing; `server` tries it, and ends as the write would.")]
 FieldManager = Annotated[str, Option(help="Field manager of the write.")]
 MANAGER = "kubectl-kruise-ds"
+KEPT_MANAGER = "kruise-ds-steps"
+"""The manager of annotations that have to outlast the next sync. Flux takes away what is not in Git and was set by a
+manager whose name begins with `kubectl`."""
 KUBECTL = "kubectl"
 """The manager of what `kubectl apply --server-side` applies. Under this name a field that the manifest has no longer
 goes, whether kubectl or this plugin has applied it."""
@@ -290,6 +293,7 @@ class PromoteOptions(WaitingOptions):
 
     name: Name
     full: Annotated[bool, Option(help="Go on to all nodes, without further steps and partition.")] = False
+    field_manager: FieldManager = KEPT_MANAGER
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -297,6 +301,7 @@ class RetryOptions(WaitingOptions):
     """Try the revision of an aborted rollout again, from its first step."""
 
     name: Name
+    field_manager: FieldManager = KEPT_MANAGER
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from controller.api.daemonset import rollout_of
 from controller.api.formats import counted
+from controller.api.names import APPROVE_ANNOTATION, SKIP_STEPS_ANNOTATION
 from controller.api.objects import JSON, Value, as_bytes, value_at
 from controller.planner.blocker_texts import Blocker
 from controller.planner.nodes import NodeInfo
@@ -76,12 +77,15 @@ def _eligible_slots(snapshot: Snapshot) -> Sequence[NodeInfo]:
 
 def roll_back(snapshot: Snapshot, target: RevisionDetail, wish: RollbackWish) -> Edit:
     """Writes nothing, not even the partition, if the live template equals the target's. The template is replaced as a
-    whole: a merge would keep keys added since."""
+    whole: a merge would keep keys added since. What was approved or skipped in an earlier rollout of the target does
+    not count again."""
     revision, daemonset = target.revision, snapshot.daemonset
     if revision.identity == daemonset.identity:
         return Edit(result=f"skipped (template already equals revision {revision.number})", operations=())
     draft = Draft(snapshot.document)
     draft.set(revision.template, "spec", "template")
+    for annotation in (APPROVE_ANNOTATION, SKIP_STEPS_ANNOTATION):
+        draft.drop("metadata", "annotations", annotation)
     rolling = daemonset.rolling_update
     if rolling is not None:
         if rolling.partition and not wish.keep_partition:
@@ -108,8 +112,9 @@ _FLAGS: Final = {
     Blocker.SELECTOR: "rollingUpdate.selector does not match; --drop-selector lifts it",
     Blocker.PAUSED: "stays paused; without --keep-paused they go back",
     Blocker.PARTITION: "partition {partition} keeps them; without --keep-partition they go back",
+    Blocker.STEP: "in later steps; promote --full then leaves these out",
 }
-"""Blockers that a flag of this verb removes."""
+"""Blockers that a flag of this verb removes, or another verb."""
 _AS_IT_WAS: Final = {
     "partition": ("with {}", {"keep_partition": True}),
     "paused": ("while paused", {"keep_paused": True}),

@@ -28,7 +28,7 @@ from kubectl_plugin.commands.change_flow import (
     with_question,
 )
 from kubectl_plugin.errors import CommandError, ExitCode, UsageError
-from kubectl_plugin.options import MANAGER
+from kubectl_plugin.options import KEPT_MANAGER, MANAGER
 from kubectl_plugin.options import ApplyOptions as Asked
 from kubectl_plugin.rollout.snapshot import Snapshot
 from kubectl_plugin.units import int_or_percent
@@ -36,6 +36,8 @@ from kubectl_plugin.units import int_or_percent
 _Taken: TypeAlias = dict[tuple[str, str], None]
 """Pairs of field and former manager, in the server's order."""
 _PARTITION: Final = f".{'.'.join(ROLLING)}.partition"
+_BESIDE: Final = (MANAGER, KEPT_MANAGER, HOLDS)
+"""Managers of what this plugin sets beside the manifest."""
 _OTHER: Final = re.compile(r'conflict with "(?P<manager>[^"]*)"')
 
 
@@ -118,7 +120,7 @@ async def _dry_run(
             return await previews.dry_run_of_apply(session, document, one, force=False)
         except Conflict as error:
             owned = [(cause.field, by["manager"]) for cause in error.causes if (by := _OTHER.search(cause.message))]
-            own = {MANAGER, HOLDS, asked.field_manager, *client_side_managers(document)}
+            own = {*_BESIDE, asked.field_manager, *client_side_managers(document)}
             foreign = [f"{field} ({other})" for field, other in owned if other not in own]
             if not owned:
                 raise _refusal(error.message, "read the file anew, or take resourceVersion out of it") from error
@@ -151,7 +153,7 @@ def _refuse_hold(live: Snapshot, then: DaemonSet, hold: IntOrPercent) -> None:
 def _refuse_release(live: Snapshot, expected: JSONObject, taken: _Taken) -> None:
     """Raises CommandError (exit code 6) if nodes held by a partition from outside the manifest would be released."""
     present, then = partition_of(live), partition_of(replace(live, daemonset=daemonset_in(expected)))
-    set_beside = taken.keys() & {(_PARTITION, MANAGER), (_PARTITION, HOLDS)}
+    set_beside = any((_PARTITION, manager) in taken for manager in _BESIDE)
     if set_beside and keeps_fewer(then, present, desired_of(live)):
         held = f"{live.key.name} is held at partition {present}, which no manifest has set"
         hint = "--force-conflicts sets it all the same; without partition in the manifest it stays"

@@ -438,9 +438,9 @@ def _asking_beside_a_driver(change: Change) -> Change:
 
 
 def _print_cautions(invocation: Invocation, change: Change) -> None:
-    """Printed without a prompt too: the change may still be interrupted or undone."""
+    """Printed without a prompt too: the change may still be interrupted or undone. Annotations are not reverted."""
     snapshot, cautions = change.snapshot, change.edit.warnings
-    if change.edit.operations:
+    if any(path_segments(one)[:2] != ("metadata", "annotations") for one in change.edit.operations):
         foreign = gitops.caution_of(snapshot.key.name, snapshot.document, snapshot.owners)
         cautions = (*cautions, *([Caution(text=foreign)] if foreign else []))
     for caution in cautions:

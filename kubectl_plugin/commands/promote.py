@@ -67,7 +67,7 @@ def approval(snapshot: Snapshot) -> Edit:
     draft.set(f"{live}/{record.step}", "metadata", "annotations", APPROVE_ANNOTATION)
     if not draft.operations:
         return Edit(result=f"already promoted: {at} is approved", operations=())
-    soaks = reached + present.soak_seconds > snapshot.now
+    soaks = present.soak and reached + present.soak_seconds > snapshot.now
     details = (f"the next step begins when its soak of {present.soak} is over",) if soaks else ()
     if rolling.paused:
         details = ("it is paused: no node is updated before resume",)

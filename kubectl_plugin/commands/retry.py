@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from controller.api.daemonset import rollout_of
-from controller.api.names import RETRY_ANNOTATION
+from controller.api.names import APPROVE_ANNOTATION, RETRY_ANNOTATION
 from kubectl_plugin.changes.edit import Draft, Edit
 from kubectl_plugin.cluster import reads
 from kubectl_plugin.cluster.reads import DOCUMENT_ONLY
@@ -23,7 +23,7 @@ async def retry(invocation: Invocation, asked: Asked) -> int:
 
 
 def another_try(snapshot: Snapshot) -> Edit:
-    """Raises CommandError (exit code 6) if the rollout was not aborted."""
+    """Its steps have to be approved anew. Raises CommandError (exit code 6) if the rollout was not aborted."""
     live, record = live_revision(snapshot), rollout_of(snapshot.daemonset.status)
     if record.aborted_revision is None:
         raise CommandError(
@@ -35,6 +35,7 @@ def another_try(snapshot: Snapshot) -> Edit:
     draft.set(_next_value(live, record.retried), "metadata", "annotations", RETRY_ANNOTATION)
     if not draft.operations:
         return Edit(result="already told to try again", operations=())
+    draft.drop("metadata", "annotations", APPROVE_ANNOTATION)
     return Edit(result="tried again, from the first step", operations=draft.operations)
 
 

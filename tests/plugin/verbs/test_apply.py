@@ -146,6 +146,14 @@ def test_fields_of_others_are_taken_only_from_whom_it_is_said(scene: Scene, tmp_
     assert (forced.code, f"  taken over from argocd: {field}\n" in forced.out) == (0, True)
 
 
+def test_a_partition_that_promote_has_lifted_is_its_own(scene: Scene, tmp_path: Path) -> None:
+    path = written(tmp_path, manifest("2.0.0", partition=3))
+    assert scene.run("apply", "-f", path, "-y").code == 0
+    assert acted(scene, "promote", "--full", "-y").code == 0
+    own = scene.run("apply", "-f", path, "-y")
+    assert (own.code, rolling_of(stored(scene))["partition"]) == (0, 3), own.err
+
+
 def test_one_that_does_not_exist_yet_is_made(scene: Scene, tmp_path: Path) -> None:
     ran = scene.run("apply", "-f", written(tmp_path, fresh()), "--hold-at", "3", "-y", "--wait")
     assert ran.code == 0, ran

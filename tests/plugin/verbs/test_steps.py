@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
+from controller.api.objects import epoch, rfc3339
+from tests.beds.api import PODS
+from tests.beds.objects import image_of, is_live
 from tests.plugin.scene import (
     MINUTE,
     NAME,
@@ -28,7 +31,7 @@ from tests.plugin.scene import (
     written,
 )
 from tests.plugin.scene import manifest as manifest_of
-from tests.plugin.verbs.few_nodes import acted, patches, stored
+from tests.plugin.verbs.few_nodes import acted, few_nodes, patches, queries, stored
 
 WHERE = f"{NAME} -n {NAMESPACE}"
 LINE = f"daemonset.apps.kruise.io/{NAME}"
@@ -239,3 +242,83 @@ def test_domains_are_shown_with_their_short_nodes() -> None:
         assert "\n  Domains    zone-c 2 of 2 short, zone-a 0, zone-b 0\n" in scene.run(*STATUS).out
         scene.door.forbid("list", "nodes")
         assert "Domains" not in scene.run(*STATUS).out
+
+
+APPROVED: Final = ({"nodes": 1, "approval": "Required"}, {"nodes": 2, "soak": "1h"}, {"nodes": "100%"})
+
+
+def few_in_steps(scene: Scene, **more: Any) -> None:
+    """Revision 1 of four nodes is stable, and revision 2 awaits the approval of its first step."""
+    scene.pass_time(MINUTE)
+    fields = rolling(steps=APPROVED, maxUnavailable=4, **more)
+    scene.do(scene.edit({"spec": {"template": template("2.0.0"), **fields}}))
+    scene.do(scene.until(lambda one: one["status"]["rollout"]["phase"] == "AwaitingApproval"))
+
+
+def versions(scene: Scene) -> list[str]:
+    """Of the live pods, sorted."""
+    pods = scene.do(scene.api.list(PODS))
+    return sorted(image_of(pod).rpartition(":")[2] for pod in pods if is_live(pod))
+
+
+def test_an_approval_outlasts_a_sync_and_warns_of_none() -> None:
+    with few_nodes() as scene:
+        few_in_steps(scene)
+        scene.do(scene.edit({"metadata": {"labels": {"kustomize.toolkit.fluxcd.io/name": "agents"}}}))
+        scene.pass_time(2.0)
+        assert acted(scene, "promote").err == ""
+        assert queries(scene)[-1]["fieldManager"] == "kruise-ds-steps", "not kubectl…, whose fields Flux takes away"
+        scene.pass_time(2.0)
+        assert "may revert this" in acted(scene, "pause").err
+
+
+def test_an_approval_speaks_of_no_soak_where_there_is_none() -> None:
+    """Not even within the second in which the step is reached, whose end is recorded."""
+    with few_nodes() as scene:
+        few_in_steps(scene)
+        reached = stored(scene)["status"]["rollout"]["stepReachedTime"]
+        now = {"KRUISE_DS_NOW": rfc3339((epoch(reached) or 0.0) - 1.0)}
+        assert acted(scene, "promote", environ=now).out == f"{LINE} promoted: step 1 of 3 is approved\n"
+
+
+def test_a_rollback_in_the_middle_of_a_walk_has_no_steps_and_its_undo_has_them_all() -> None:
+    """Whatever was approved or skipped before."""
+    with few_nodes() as scene:
+        few_in_steps(scene)
+        assert acted(scene, "promote", "--full", "-y").code == 0
+        scene.pass_time(10.0)
+        assert versions(scene) == ["2.0.0"] * 4
+        assert acted(scene, "rollback", "-y", "--wait").code == 0
+        assert versions(scene) == ["1.8.0"] * 4
+        ran = acted(scene, "rollback", "-y", "--to-revision", "2", columns=120)
+        assert "move back   1 node: a-04 " in ran.out
+        assert "3 nodes: a-03 a-02 a-01 (in later steps; promote --full then leaves these out)" in ran.out
+        scene.pass_time(60.0)
+        assert versions(scene) == ["1.8.0"] * 3 + ["2.0.0"]
+        found = stored(scene)["status"]["rollout"]
+        assert (found["phase"], found["step"]) == ("AwaitingApproval", 1)
+
+
+def test_a_rollback_beyond_the_stable_revision_goes_by_steps() -> None:
+    with few_nodes() as scene:
+        few_in_steps(scene)
+        assert acted(scene, "promote", "--full", "-y").code == 0
+        scene.pass_time(MINUTE)
+        assert acted(scene, "rollback", "-y", "--wait").code == 5
+        assert versions(scene) == ["1.8.0", "2.0.0", "2.0.0", "2.0.0"]
+        assert acted(scene, "rollback", "-y", "--to-revision", "2", "--wait").code == 0
+        assert versions(scene) == ["2.0.0"] * 4
+
+
+def test_another_try_has_to_be_approved_anew() -> None:
+    with few_nodes() as scene:
+        few_in_steps(scene, onFailure=ON_FAILURE)
+        scene.nodes.behave("a-03", replace(PACE, ready=None))
+        assert acted(scene, "promote").code == 0
+        scene.pass_time(3 * MINUTE)
+        assert stored(scene)["status"]["rollout"]["phase"] == "Aborted"
+        scene.do(scene.nodes.ready(scene.do(scene.pod_on("a-03"))))
+        assert acted(scene, "retry").code == 0
+        scene.pass_time(MINUTE)
+        found = stored(scene)["status"]["rollout"]
+        assert (found["phase"], found["step"]) == ("AwaitingApproval", 1)
