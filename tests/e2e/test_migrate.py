@@ -203,6 +203,33 @@ async def test_half_a_rollout_moves_over_and_back_and_then_goes_on(bed: Workspac
         await goes_on(bed, moved)
 
 
+@pytest.mark.parametrize("half", [False, True], ids=["settled", "half-way"])
+async def test_steps_of_the_new_manifest_apply_to_the_next_edit(bed: Workspace, plugin: Plugin, half: bool) -> None:
+    """And to what is left of a rollout that the native one began."""
+    await bed.workers(*NODES)
+    await bed.apply(written("v1"))
+    await native_settled(bed)
+    if half:
+        bed.nodes.behave("*", Behaviour(ready=None))
+        await bed.apply(written("v2"))
+        await native_status(bed.api, "demo", updatedNumberScheduled=1, numberUnavailable=1)
+    steps = [{"nodes": 1}, {"nodes": 2, "approval": "Required"}, {"nodes": "100%"}]
+    rolling = {"maxUnavailable": len(NODES), "partition": 0, "steps": steps}
+    async with witnessing(bed.api) as witness:
+        async with untouched(bed, witness):
+            await plugin.ok("migrate", "demo", "-y")
+            if not half:
+                await bed.apply(written("v1", OURS, **rolling))
+                found = await bed.settled(len(NODES))
+                assert (found["rollout"]["phase"], found["rollout"].get("step")) == ("Healthy", None)
+        bed.nodes.behave("*")
+        witness.floor = len(NODES) - 2
+        await bed.apply(written("v2", OURS, **rolling))
+        found = await bed.status(updatedNumberScheduled=2, numberAvailable=len(NODES))
+        assert (found["rollout"]["phase"], found["rollout"]["step"]) == ("AwaitingApproval", 2)
+        assert await versions(bed) == ["v1"] * 4 + ["v2"] * 2
+
+
 class Reader:
     """Types the commands of docs/migrate.md."""
 

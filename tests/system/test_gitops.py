@@ -116,6 +116,30 @@ async def test_no_moment_of_a_rollout_is_taken_for_another(bed: Bed, gitops: Git
         assert kept == {key: applied["metadata"].get(key) for key in kept}
 
 
+async def test_a_walk_waits_for_a_person_and_fails_at_an_abort(bed: Bed, gitops: GitOps, entry: Path) -> None:
+    steps = [{"nodes": 1, "soak": "30s"}, {"nodes": 2, "approval": "Required"}, {"nodes": "100%"}]
+    await bed.add_nodes(3)
+    async with recording(bed) as seen:
+        on_failure = {"unavailableNodes": 1, "after": "30s"}
+        await bed.deploy(daemonset(rolling={"maxUnavailable": 3, "steps": steps, "onFailure": on_failure}))
+        await asyncio.sleep(40.0)
+        await bed.set_image(V2)
+        await bed.phase("AwaitingApproval")
+        approval = {"kruise-ds/approve": f"{(await bed.daemonset())['status']['updateRevision']}/2"}
+        await bed.api.patch(DAEMONSETS, "agent", {"metadata": {"annotations": approval}})
+        await bed.phase("Healthy")
+        bed.nodes.behave("*", UNREADY)
+        await bed.set_image(V3)
+        await bed.phase("Aborted")
+        await bed.api.delete(DAEMONSETS, "agent", options={"propagationPolicy": "Background"})
+    verdicts = gitops.judge(seen, entry)
+    each_edit_is_waited_for(seen, verdicts)
+    flux, ours = (in_turn(one) for one in zip(*((one.flux.status, one.ours.status) for one in verdicts), strict=True))
+    assert flux == [*(["InProgress", "Current"] * 3), "InProgress", "Failed"]
+    waits = ["Progressing", "Suspended", "Progressing", "Healthy"]
+    assert ours == ["Progressing", "Healthy", *waits, "Progressing", "Degraded"]
+
+
 def each_edit_is_waited_for(seen: Sequence[Object], verdicts: Sequence[Verdicts]) -> None:
     known = 0
     for one, told in zip(seen, verdicts, strict=False):

@@ -11,7 +11,7 @@ from tests.beds.api import DAEMONSETS
 from tests.beds.controller.bed import Bed
 from tests.beds.controller.waves import UNREADY, all_ready, both, layout, lose, wave
 from tests.beds.nodes import INSTANT
-from tests.beds.objects import V1, V2, condition, daemonset
+from tests.beds.objects import V1, V2, V3, condition, daemonset
 from tests.system.both import both_beds
 
 ZONES = ("a", "b", "a", "b", "a", "b")
@@ -169,6 +169,42 @@ async def test_the_way_back_to_the_stable_revision_has_no_steps(bed: Bed) -> Non
     await bed.set_image(V1)
     await wave(bed, both(5, 4, 3))
     await bed.phase("Healthy")
+
+
+async def restart(bed: Bed, at: str) -> None:
+    """As `kubectl kruise-ds restart`, and tools that take pods along with their configuration."""
+    await bed.edit({"template": {"metadata": {"annotations": {"kubectl.kubernetes.io/restartedAt": at}}}})
+
+
+async def test_a_tool_that_patches_the_template_in_mid_walk_begins_a_new_one(bed: Bed) -> None:
+    await stepped(bed)
+    stable = (await bed.daemonset())["status"]["rollout"]["stableRevision"]
+    await say(bed, approve=f"{(await bed.daemonset())['status']['updateRevision']}/2")
+    await wave(bed, both(4, 3))
+    await restart(bed, "noon")
+    await wave(bed, both(5))
+    found = await bed.phase("Soaking")
+    assert (found["step"], found["stableRevision"]) == (1, stable)
+    await wave(bed, both(4, 3))
+    found = await bed.phase("AwaitingApproval")
+    assert (found["step"], await layout(bed)) == (2, "v1 v1 v1 v2 v2 v2")
+
+
+@pytest.mark.parametrize("undo", [False, True])
+async def test_two_tools_that_patch_in_turn_get_no_further_than_the_first_step(bed: Bed, undo: bool) -> None:
+    """`undo`: the one undoes what the other has done."""
+    await stepped(bed)
+    for turn in range(4):
+        await asyncio.sleep(SOAK - 60)
+        bed.journal.clear()
+        if turn % 2 and not undo:
+            await restart(bed, f"turn {turn}")
+        else:
+            await bed.set_image((V3, V2)[turn % 2 if undo else turn // 2])
+        await wave(bed, both(5))
+        assert (await bed.phase("Soaking"))["step"] == 1
+        assert (await layout(bed)).startswith("v1 v1 v1 v1 v1 ")
+    await wave(bed, both(4, 3))
 
 
 async def test_updated_pods_that_fail_abort_the_rollout_until_somebody_tries_again(bed: Bed) -> None:
