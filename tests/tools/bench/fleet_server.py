@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 
 import msgspec
 
+from controller.kube.client import DRY_RUN
 from controller.kube.requests import Request, Response
 from tests.beds.virtual_time import answered, aside
 from tests.tools.bench import manifests, wire
@@ -117,7 +118,7 @@ class FleetServer:
         document: JSON = {"metadata": {}}
         if request.method == "POST" and name in self._stored:
             document = msgspec.json.decode(request.body)
-            if not request.query:
+            if DRY_RUN not in request.query:
                 self._create(name, document)
         elif request.method == "DELETE" and name in self._stored[plural]:
             gone = self._renewed(self._stored[plural].pop(name))

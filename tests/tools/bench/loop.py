@@ -26,19 +26,19 @@ REST = 120.0
 """Seconds, of virtual time, in which everything comes to rest."""
 
 
-def loop(say: Callable[[str], None]) -> Report:
+def loop(say: Callable[[str], None], nodes: int = NODES, sets: int = SETS) -> Report:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     timed = TimedLoop()
-    measured = _Measured(timed, FleetServer(NODES, SETS), say)
+    measured = _Measured(timed, FleetServer(nodes, sets), nodes, say)
     with asyncio.Runner(loop_factory=lambda: timed) as runner:
         rows = runner.run(measured.all())
     head = ("the longest step of the event loop (ms)", "ours", "in", "target", "")
-    return Report(f"{NODES} nodes, {SETS} DaemonSets, {NODES * SETS} pods\n" + layout([head, *rows]))
+    return Report(f"{nodes} nodes, {sets} DaemonSets, {nodes * sets} pods\n" + layout([head, *rows]))
 
 
 class _Measured:
-    def __init__(self, timed: TimedLoop, server: FleetServer, say: Callable[[str], None]) -> None:
-        self._timed, self._server, self._say = timed, server, say
+    def __init__(self, timed: TimedLoop, server: FleetServer, nodes: int, say: Callable[[str], None]) -> None:
+        self._timed, self._server, self._nodes, self._say = timed, server, nodes, say
         self._rows: list[tuple[str, ...]] = []
         self._parts: list[Parts] = []
 
@@ -56,7 +56,7 @@ class _Measured:
             await self._rest("a list of nodes, each changed", server.relabel_nodes)
             await self._rest("a rollout", server.roll, times=20)
             with self._timed.aside():
-                assert server.pods_of(manifests.NEXT_IMAGE) == NODES, "the rollout is not over"
+                assert server.pods_of(manifests.NEXT_IMAGE) == self._nodes, "the rollout is not over"
             await self._rest("a list of nodes, half of them gone", server.lose_nodes)
             self._timed.follow_real_time()  # a large page is encoded in a thread
             async with exposing(parts.metrics.families) as exposition:

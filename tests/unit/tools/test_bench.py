@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
+import structlog
 
 from tests.tools.bench.__main__ import Part, main
 from tests.tools.bench.figures import Comparison, compared
+from tests.tools.bench.loop import loop
 
 PLAIN = [10.0, 30.0, 20.0]
 
@@ -37,3 +39,10 @@ def test_a_missed_ratio_ends_with_1_and_is_said(capsys: pytest.CaptureFixture[st
     assert "MISSED decide: an event (µs): 2.00 of plain, not <= 0.5" in told.err
     assert told.out.count("here all is well") == 2, "the others are measured all the same"
     assert main(["--only", "pulls,loop"], parts) == 0
+
+
+def test_the_rollout_of_the_event_loop_ends() -> None:
+    try:
+        assert "a rollout" in loop(lambda _: None, nodes=20, sets=2).text
+    finally:
+        structlog.reset_defaults()
