@@ -109,7 +109,7 @@ class NodeReader:
         self._now = world.now
         self._min_ready = world.daemonset.spec.min_ready_seconds
         self._ready_seen, self._restarts_seen = world.ready_seen, world.restarts_seen
-        self._gone = {node: gone.pod for node, gone in world.predecessors.items() if gone.pod is not None}
+        self._predecessors = world.predecessors
         self.next_available: float | None = None
         """When the next pod that is ready becomes available (seconds since 1970)."""
 
@@ -164,7 +164,8 @@ class NodeReader:
     def _last(self, node: str, pods: Sequence[Pod], removed: Sequence[Pod]) -> str | None:
         """The revision hash of the youngest pod, present or gone; None: unknown."""
         youngest = max(pods or removed, key=lambda pod: (pod.created, pod.name), default=None)
-        gone = None if pods else self._gone.get(node)
+        predecessor = None if pods else self._predecessors.get(node)
+        gone = None if predecessor is None else predecessor.pod
         if gone is not None and (youngest is None or gone.created > youngest.created):
             return gone.hash
         return youngest.hash if youngest is not None else None
@@ -175,7 +176,9 @@ class NodeReader:
             return False
         if live.in_progress is not None and live.in_progress.is_pending(self._now):
             return self._awaits(live.in_progress.until)
-        restarted_at = live.restarted_at if live.updated_in_place else None
+        restarted_at = live.restarted_at
+        if restarted_at is not None and not live.updated_in_place:
+            restarted_at = None
         if not self._min_ready and restarted_at is None:
             return True
         moment = -inf if restarted_at is None else self._restarted(live, restarted_at) + PROVEN_SECONDS
