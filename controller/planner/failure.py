@@ -48,8 +48,10 @@ def failure_of(
     """What fails among `nodes`, in update order. `excused`: nodes that were unavailable before their update. `known`:
     `Failure.unavailable_since` of the last pass. Nothing counts from before the rollout `began`, which a retry begins
     anew."""
-    suspects = [
-        one for one in nodes if not one.current_available or (one.current is not None and one.current.restarts)
+    suspects = [  # without nodes that are not updated
+        one
+        for one in nodes
+        if (one.old is None if one.current is None else not one.current_available or one.current.restarts)
     ]
     suspects = [one for one in suspects if not (one.unreachable or one.name in excused or one.is_going)]
     found = ((one.name, _unavailable_since(one, known, now)) for one in suspects)
@@ -76,9 +78,9 @@ def failure_of(
 
 def _unavailable_since(node: NodeInfo, known: Mapping[str, float] | None, now: float) -> float | None:
     """Since when the node has had no available pod of the current revision, however many came and went meanwhile;
-    None: it has one, is not updated, or has a first one that is only younger than minReadySeconds."""
+    None: it has one, or has a first one that is only younger than minReadySeconds."""
     pod, before = node.current, known.get(node.name) if known else None
-    if node.current_available or (pod is None and node.old is not None):
+    if node.current_available:
         return None
     if before is not None or pod is None or pod.ready:
         return before

@@ -110,7 +110,7 @@ class RolloutState(Value, dict=True, gc=True):
             daemonset,
             record,
             current,
-            nodes=sum(node.selected or node.had_current for node in self.eligible),
+            nodes=sum([node.selected or node.had_current for node in self.eligible]),
             now=self.world.now,
             reached=self.world.step_reached,
             edited=status is None or status.observed_generation != daemonset.generation,
