@@ -233,6 +233,8 @@ def advance(
             retried=last.retried if standing.rolled_back else standing.retry_asked,
         )
         standing = replace(standing, aborted="") if standing.retries else standing
+    elif last.aborted_revision is None and standing.retry_asked is not None:
+        last = replace(last, retried=standing.retry_asked)  # there was nothing to try again
     aborted = (standing.aborted_revision, truncated(standing.aborted)) if standing.aborted else (None, None)
     last = replace(last, aborted_revision=aborted[0], aborted_message=aborted[1])
     awaits = bool(standing.awaited)

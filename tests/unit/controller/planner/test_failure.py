@@ -216,6 +216,15 @@ def test_a_retry_begins_at_the_first_step_and_counts_once() -> None:
     cluster.expect("", "-node-2 v1, -node-1 v1")
 
 
+def test_a_retry_that_was_asked_for_before_the_abort_tries_nothing_again() -> None:
+    cluster = begun()
+    cluster.edit(careful(said={"kruise-ds/retry": "v2"}))
+    assert after(cluster, 301) == "Aborted"
+    assert after(cluster, 60) == "Aborted"
+    cluster.edit(careful(said={"kruise-ds/retry": "v2/2"}))
+    assert after(cluster, 1) == "Progressing"
+
+
 def test_a_person_can_go_on_in_spite_of_it() -> None:
     cluster = aborted()
     cluster.ready()
