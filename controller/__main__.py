@@ -13,7 +13,15 @@ import typer
 from typer import Option
 
 from controller.api.selector import is_label
-from controller.settings import LogFormat, LogLevel, Settings, parse_address, parse_gates
+from controller.settings import (
+    LogFormat,
+    LogLevel,
+    Settings,
+    is_in_the_open,
+    parse_address,
+    parse_gates,
+    parse_prometheus_url,
+)
 
 cli = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 
@@ -77,6 +85,11 @@ def run(
     ] = False,
     kube_api_qps: Annotated[float, Option(min=0.0, help="Requests per second; 0: no limit.")] = 0.0,
     kube_api_burst: Annotated[int, Option(min=0, help="Requests at once above that rate.")] = 0,
+    prometheus_url: Annotated[
+        str, Option(callback=_parsed_by(parse_prometheus_url), help="The Prometheus that rollingUpdate.checks ask.")
+    ] = "",
+    prometheus_token_file: Annotated[str, Option(help="Bearer token for it; read again when it changes.")] = "",
+    prometheus_ca_file: Annotated[str, Option(help="Its authorities, PEM. Default: the system's.")] = "",
     feature_gates: Annotated[str, Option(callback=_parsed_by(parse_gates), help="A=true,B=false")] = "",
     zone_metrics: Annotated[
         Literal["true", "false"],
@@ -96,6 +109,14 @@ def run(
         raise typer.BadParameter("--metrics-tls-cert-file and --metrics-tls-private-key-file go together")
     if metrics_auth and not metrics_tls_cert_file:
         raise typer.BadParameter("--metrics-auth needs --metrics-tls-cert-file: tokens would travel in the open")
+    if (prometheus_token_file or prometheus_ca_file) and not prometheus_url:
+        raise typer.BadParameter("--prometheus-token-file and --prometheus-ca-file need --prometheus-url")
+    if prometheus_token_file and is_in_the_open(prometheus_url):
+        raise typer.BadParameter(
+            "--prometheus-token-file needs an https --prometheus-url: it would travel in the open"
+        )
+    if prometheus_ca_file and not prometheus_url.startswith("https:"):
+        raise typer.BadParameter("--prometheus-ca-file needs an https --prometheus-url")
     settings = Settings(
         kubeconfig=kubeconfig,
         context=context,
@@ -110,6 +131,9 @@ def run(
         metrics_auth=metrics_auth,
         qps=kube_api_qps,
         burst=kube_api_burst,
+        prometheus_url=parse_prometheus_url(prometheus_url),
+        prometheus_token_file=prometheus_token_file,
+        prometheus_ca_file=prometheus_ca_file,
         gates=parse_gates(feature_gates),
         zone_metrics=zone_metrics == "true",
         log_level=log_level,

@@ -18,13 +18,14 @@ from controller.informers import Informers
 from controller.kube.config import load
 from controller.kube.connection import Connection
 from controller.kube.errors import ConfigError
+from controller.kube.prometheus import connected
 from controller.kube.transport import open_transport
 from controller.observe import log
 from controller.observe.http import CannotListen, probe, scrape, server_tls, serving
 from controller.observe.metrics import Heartbeat, exposing, heartbeat
 from controller.runtime.leader_election import LeaderElector, LeadershipLost, Watchdog, innermost
 from controller.runtime.workers import workers
-from controller.settings import Settings
+from controller.settings import Settings, UnusableOption
 from controller.wiring import Parts
 
 DRAIN_SECONDS = 14.0
@@ -44,15 +45,15 @@ async def main_loop(settings: Settings) -> int:
             logger.info("stopped")
             return 0
         logger.info("starting", server=connection.server, found_in=connection.source)
-        async with open_transport(connection) as transport:
+        async with open_transport(connection) as transport, connected(settings) as prometheus:
             refresh = connection.credentials.refresh
-            parts = Parts(settings, transport, server=connection.server, refresh=refresh)
+            parts = Parts(settings, transport, server=connection.server, refresh=refresh, prometheus=prometheus)
             options = ProcessOptions(measures_lag=True, freezes_garbage=True, watchdog=Watchdog())
             await run(settings, parts, stop, options)
     except* ConfigError as errors:
         logger.error("cannot connect; see --kubeconfig and --context", why=innermost(errors))
         code = 2
-    except* CannotListen as errors:
+    except* (CannotListen, UnusableOption) as errors:
         logger.error(str(innermost(errors)))
         code = 2
     except* LeadershipLost as errors:
@@ -98,6 +99,7 @@ async def _act(
         frozen_garbage() if options.freezes_garbage else nullcontext(),
         _leading(settings, parts, options.watchdog),
         parts.recorder.sending(),
+        parts.checks.evaluating(),
     ):
         if settings.leader_elect:
             await informers.catch_up()

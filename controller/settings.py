@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_address
 from typing import Final, Literal, TypeAlias
+from urllib.parse import urlsplit
 
 from controller.api.names import ENV_GATE, RESIZE_GATE
 from controller.api.objects import Value
@@ -39,6 +41,10 @@ class Address(Value):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
+class UnusableOption(Exception):
+    """The value of an option cannot be used. The text names the option."""
+
+
 class Settings(Value):
     kubeconfig: str | None = None
     context: str | None = None
@@ -59,6 +65,10 @@ class Settings(Value):
     qps: float = 0.0
     """Requests per second; 0: no limit."""
     burst: int = 0
+    prometheus_url: str = ""
+    """The one server that rollingUpdate.checks ask; empty: they get no answer."""
+    prometheus_token_file: str = ""
+    prometheus_ca_file: str = ""
     zone_metrics: bool = True
     """Whether metrics count the nodes of each DaemonSet by zone: four series per zone."""
     log_level: LogLevel = "info"
@@ -95,3 +105,35 @@ def parse_address(text: str) -> Address | None:
     elif ":" in host:
         raise ValueError(f"{text!r} is no address: write an IPv6 address in brackets, [::1]:8080")
     return Address(host=host, port=int(port))
+
+
+def parse_prometheus_url(text: str) -> str:
+    """Parse `https://host:9090` or `http://host/path`; `""` is no server.
+
+    Raises ValueError, one line that does not repeat a password in it.
+    """
+    if not text:
+        return text
+    try:
+        parts = urlsplit(text)
+        good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        good = False
+    if not good or not text.isascii() or not text.isprintable() or " " in text:
+        raise ValueError("expected the URL of a Prometheus, such as https://prometheus.monitoring:9090")
+    if parts.username is not None or parts.password is not None:
+        raise ValueError("a user or password in the URL would be logged: use --prometheus-token-file")
+    if parts.query or parts.fragment or "?" in text or "#" in text:
+        raise ValueError("the URL must end with its path: /api/v1/query is appended")
+    return text.rstrip("/")
+
+
+def is_in_the_open(url: str) -> bool:
+    """Whether requests to this URL leave the machine without TLS."""
+    parts = urlsplit(url)
+    if parts.scheme != "http":
+        return False
+    try:
+        return not ip_address(parts.hostname or "").is_loopback
+    except ValueError:
+        return parts.hostname != "localhost"

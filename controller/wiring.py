@@ -12,6 +12,7 @@ from controller.api.objects import Key
 from controller.imagepull.wiring import ImagePullParts
 from controller.informers import Informers
 from controller.kube.client import Client
+from controller.kube.prometheus import Prometheus
 from controller.kube.requests import IMAGE_PULL_JOBS, Refresh, Transport
 from controller.kube.sender import Sender, Throttle
 from controller.kube.typed import Reviews
@@ -19,6 +20,7 @@ from controller.observe.daemonset_gauges import sample_daemonsets
 from controller.observe.http import DelegatedAuth
 from controller.observe.instrumentation import Instrumentation
 from controller.observe.metrics import CONTROLLER, IMAGE_QUEUE, JOB_QUEUE, RESOURCES, Metrics
+from controller.reconcile.checks import Checks
 from controller.reconcile.dependencies import Dependencies
 from controller.reconcile.events import Recorder
 from controller.reconcile.reconcile import ImagePulls, Reconciler
@@ -45,8 +47,9 @@ class Parts:
         server: str = "",
         refresh: Refresh | None = None,
         clock: Clock = system_clock,
+        prometheus: Prometheus | None = None,
     ) -> None:
-        """Must be called inside a running event loop."""
+        """Must be called inside a running event loop. `prometheus`: answers checks; None: none is named."""
         self.clock = clock
         process = secrets.token_hex(4)
         self.identity = f"{os.environ.get('POD_NAME') or socket.gethostname()}_{process}"
@@ -77,6 +80,7 @@ class Parts:
         self._states = DaemonSetStates(settings.gates)
         self.pulls = self._image_pulls() if settings.gates.pre_download else None
         """None if ImagePullJobs are not enabled."""
+        self.checks = Checks(prometheus, self.informers.caches, self.queue)
         dependencies = Dependencies(self.client, Expectations(), clock, self.instrumentation)
         self.reconciler = self._reconciler(dependencies)
         self.triggers = Triggers(self.informers.caches, self._states, self.queue, dependencies)
@@ -94,6 +98,7 @@ class Parts:
             states=self._states,
             pacer=self.queue.pacer,
             image_pulls=ImagePulls() if self.pulls is None else self.pulls,
+            checks=self.checks,
         )
 
     def _measure(self, *, zones: bool) -> None:

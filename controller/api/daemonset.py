@@ -55,6 +55,12 @@ class RolloutStep(View):
         return seconds(self.soak) if self.soak else 0.0
 
 
+class Check(View):
+    name: str = ""
+    query: str = ""
+    """PromQL that returns no series while all is well, with the variables of `planner.checks`."""
+
+
 class OnFailure(View):
     unavailable_nodes: IntOrPercent | None = None
     """How many updated nodes without an available pod abort the rollout; None: no number does."""
@@ -92,6 +98,7 @@ class RollingUpdate(View):
     unreachable_nodes: UnreachableNodes | None = None
     steps: tuple[RolloutStep, ...] = ()
     on_failure: OnFailure | None = None
+    checks: tuple[Check, ...] = ()
 
 
 class UpdateStrategy(View):
@@ -147,6 +154,24 @@ class Phase(StrEnum):
 MOST_UNAVAILABLE_BEFORE = 200
 
 
+class CheckState(StrEnum):
+    FAILING = "Failing"
+    """It returns series."""
+    UNANSWERED = "Unanswered"
+
+
+class CheckRecord(Part):
+    """A check of the open step that does not pass."""
+
+    name: str
+    state: str
+    """A `CheckState`, or one of a later version."""
+    since: str | None = None
+    """RFC 3339."""
+    message: str = ""
+    """The series that it returned first, or why it has no answer."""
+
+
 class Rollout(Part):
     """The rollout of the current revision. Times are RFC 3339."""
 
@@ -173,6 +198,8 @@ class Rollout(Part):
     steps: int | None = None
     step_reached_time: str | None = None
     """Since when the step is reached without interruption; None: it is not."""
+    checks: tuple[CheckRecord, ...] | None = None
+    """The checks that do not pass, in the order of the spec; None: all do, or none is evaluated."""
     aborted_revision: str | None = None
     """The hash of this rollout's revision, if it is aborted."""
     aborted_message: str | None = None

@@ -78,6 +78,8 @@ class TokenFile(Credentials):
             raise ConfigError(f"cannot read the token file {self._path}: {error}") from error
         if not token:
             raise ConfigError(f"the token file {self._path} is empty")
+        if len(token.splitlines()) > 1:
+            raise ConfigError(f"the token file {self._path} has several lines")
         self._authorization = f"Bearer {token}"
         self._seen = seen
 

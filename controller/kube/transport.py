@@ -82,7 +82,7 @@ class AiohttpTransport:
         timeout = ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=request.timeout)
         headers = await self._headers_for(request)
         with _mapped_errors():
-            response = await self._send(request, headers, timeout)
+            response = await self._send(request, headers, timeout, request.body)
         try:
             yield _OpenStream(response)
         finally:

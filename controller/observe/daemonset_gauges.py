@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeAlias
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from controller.api.daemonset import DaemonSet, DaemonSetStatus, Phase, Rollout, RolloutStep
+from controller.api.daemonset import CheckState, DaemonSet, DaemonSetStatus, Phase, Rollout, RolloutStep
 from controller.api.formats import seconds
 from controller.api.objects import Value, epoch
 from controller.planner.blocker_texts import METRIC_LABELS, WaitReason
@@ -130,6 +130,15 @@ def _phases(sample: DaemonSetSample) -> Samples:
     return [((phase.value,), float(phase == now)) for phase in Phase if phase not in absent]
 
 
+def _checks(sample: DaemonSetSample) -> Samples:
+    """Only where the spec has checks."""
+    rolling = sample.daemonset.rolling_update
+    states = {one.name: one.state for one in sample.rollout.checks or ()}
+    for check in rolling.checks if rolling is not None else ():
+        for state in CheckState:
+            yield (check.name, state.value), float(states.get(check.name) == state)
+
+
 def _left_out(sample: DaemonSetSample) -> Samples:
     """Only where unreachableNodes is set."""
     rolling = sample.daemonset.rolling_update
@@ -201,6 +210,12 @@ STATE: tuple[Family, ...] = (
         "rollout_aborted",
         "1 while the rollout is aborted",
         lambda sample: [((), float(sample.rollout.aborted_revision is not None))] if sample.may_abort else (),
+    ),
+    Family(
+        "rollout_check",
+        "1 while a check of the open step fails or has no answer",
+        _checks,
+        ("check", "state"),
     ),
     Family("rollout_left_out_nodes", "Unreachable nodes that the rollout does not wait for", _left_out),
     _time(

@@ -7,6 +7,7 @@ from typing import Final
 
 from controller.api.names import (
     AWAITING_APPROVAL,
+    CHECK_FAILING,
     FAILED_IN_PLACE,
     RESIZE_DEFERRED,
     RESIZE_REFUSED,
@@ -26,6 +27,8 @@ class WaitReason(StrEnum):
     SOAKING = "Soaking"
     APPROVAL = AWAITING_APPROVAL
     ABORTED = ROLLOUT_ABORTED
+    CHECK_FAILING = CHECK_FAILING
+    CHECK_UNANSWERED = "CheckUnanswered"
     ON_DELETE = "OnDelete"
     MAX_UNAVAILABLE = "MaxUnavailableInUse"
     MAX_SURGE = "MaxSurgeInUse"
@@ -143,6 +146,22 @@ class Blocker(StrEnum):
         ends="resume",
         reason=WaitReason.PAUSED,
         planned="paused: resume updates {who}",
+        shows_trouble=True,
+    )
+    CHECK_FAILING = BlockerText(
+        name="check_failing",
+        why="a check of the step fails",
+        ends="the check returning nothing",
+        reason=WaitReason.CHECK_FAILING,
+        planned="a check of the step fails: nothing moves on {who}",
+        shows_trouble=True,
+    )
+    CHECK_UNANSWERED = BlockerText(
+        name="check_unanswered",
+        why="a check of the step has no answer",
+        ends="an answer of Prometheus",
+        reason=WaitReason.CHECK_UNANSWERED,
+        planned="a check of the step has no answer: nothing moves on {who}",
         shows_trouble=True,
     )
     ON_DELETE = BlockerText(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from math import inf
 from zlib import crc32
 
-from controller.api.daemonset import LifecycleHook
+from controller.api.daemonset import CheckState, LifecycleHook
 from controller.api.in_place import Resize
 from controller.api.names import ENV_GATE, IN_PLACE_UPDATE_READY, KRUISE_POD_READY, InPlaceRefusal
 from controller.api.pod import Pod
@@ -25,13 +25,15 @@ NEXT_RETRIES = 1.0
 
 
 def rollout_blocker(rollout: RolloutState) -> Blocker | None:
-    """What keeps every old pod: OnDelete, an abort, a pause, or too many unreachable nodes."""
+    """What keeps every old pod: OnDelete, an abort, a pause, a check, or too many unreachable nodes."""
     if rollout.rolling_update is None:
         return Blocker.ON_DELETE
     if rollout.abort:
         return Blocker.ABORTED
     if rollout.rolling_update.paused:
         return Blocker.PAUSED
+    if (check := rollout.held_by_check) is not None:
+        return Blocker.CHECK_FAILING if check.state is CheckState.FAILING else Blocker.CHECK_UNANSWERED
     return Blocker.TOO_MANY_UNREACHABLE if rollout.too_many_unreachable else None
 
 

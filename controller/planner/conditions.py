@@ -11,12 +11,13 @@ from collections.abc import Collection, Iterable
 from typing import Final
 
 from controller.api import names
-from controller.api.daemonset import Counts, DaemonSet, Phase
+from controller.api.daemonset import CheckState, Counts, DaemonSet, Phase
 from controller.api.formats import counted, joined, listed
 from controller.api.names import AVAILABLE, DEGRADED, HOOK_UNMATCHED, PROGRESSING, READY, RECONCILING, STALLED
 from controller.api.objects import Value, epoch, rfc3339
 from controller.planner.blocker_texts import Blocker, WaitReason
 from controller.planner.blockers import handlers, resize_deferral, resize_refusal
+from controller.planner.checks import words_of
 from controller.planner.explanation import Explainer
 from controller.planner.progress import Standing, phase_of
 from controller.planner.rollout_state import RolloutState
@@ -117,10 +118,11 @@ def _sentence(explainer: Explainer, counts: Counts, standing: Standing, phase: P
         case Phase.ABORTED:
             parts = [_aborted(rollout, standing), have, lacking if unavailable else ""]
         case Phase.SOAKING | Phase.AWAITING_APPROVAL:
-            parts = [have, walking(rollout, standing), lacking if unavailable else ""]
+            parts = [have, walking(rollout, standing), checking(standing), lacking if unavailable else ""]
         case Phase.PAUSED:
             parts = [
                 f"paused with {counted(standing.outdated, 'node')} left to update",
+                checking(standing),
                 lacking if unavailable else "",
             ]
         case Phase.MANUAL:
@@ -161,6 +163,11 @@ def walking(rollout: RolloutState, standing: Standing) -> str:
     if not walk.unapproved:
         return ""
     return f"{at} has to be approved: annotation {names.APPROVE_ANNOTATION}={rollout.revision.hash}/{walk.step}"
+
+
+def checking(standing: Standing) -> str:
+    """The checks that do not pass, and why."""
+    return joined(*map(words_of, standing.checks))
 
 
 def _left_out(rollout: RolloutState) -> str:
@@ -226,9 +233,11 @@ def _how_it_stands(
         case Phase.ABORTED:
             return "False", WaitReason.ABORTED, _aborted(explainer.rollout, standing)
         case Phase.SOAKING:
-            return "True", WaitReason.SOAKING, walking(explainer.rollout, standing)
+            reason = WaitReason.CHECK_UNANSWERED if standing.checks else WaitReason.SOAKING
+            return "True", reason, joined(walking(explainer.rollout, standing), checking(standing))
         case Phase.AWAITING_APPROVAL:
-            return "Unknown", WaitReason.APPROVAL, walking(explainer.rollout, standing)
+            text = joined(walking(explainer.rollout, standing), checking(standing))
+            return "Unknown", WaitReason.APPROVAL, text
         case Phase.STALLED if standing.refused:
             return "False", WaitReason.TEMPLATE_REFUSED, _refused(standing)
         case Phase.STALLED:
@@ -326,6 +335,10 @@ def wait_of(explainer: Explainer, standing: Standing) -> Wait | None:
         many = rollout.too_many_unreachable
         reason = WaitReason.TOO_MANY_UNREACHABLE if many else WaitReason.UNREACHABLE
         return Wait(reason=reason, text=awaiting(standing.awaited))
+    if standing.checks and (check := rollout.held_by_check) is not None:
+        fails = check.state is CheckState.FAILING
+        reason = WaitReason.CHECK_FAILING if fails else WaitReason.CHECK_UNANSWERED
+        return Wait(reason=reason, text=checking(standing))
     held = {pod.node for pod in explainer.held_by_hook}
     kept = [node for node in rollout.nodes if node.name in held] if held else []
     if Blocker.HOOK in explainer.waiting or any(explainer.blocker(node) is Blocker.HOOK for node in kept):

@@ -57,7 +57,8 @@ class Explainer:
 
     def __init__(self, rollout: RolloutState) -> None:
         self.rollout = rollout
-        self._stop = (Blocker.ABORTED if rollout.abort else Blocker.PAUSED) if rollout.stopped else None
+        self.stop = blockers.rollout_blocker(rollout) if rollout.stopped else None
+        """What keeps the current revision from every node that does not have it."""
         world = rollout.world
         of_daemonset = world.daemonset.pre_delete or world.daemonset.in_place_grace
         waits = world.in_backoff or world.not_before or world.unpulled or rollout.taken
@@ -94,13 +95,13 @@ class Explainer:
             kept_by_number = Blocker.STEP if self.rollout.is_limited_by_step else Blocker.PARTITION
             return kept_by_number if node.selected else Blocker.SELECTOR
         gets_it = not self.rollout.older and node.old is None  # even while paused
-        return self._stop if not gets_it else None
+        return self.stop if not gets_it else None
 
     @property
     def keepers(self) -> set[Blocker]:
         """The blockers that `kept` may return for some node, without a look at each node."""
         rollout, rolling = self.rollout, self.rollout.rolling_update
-        found = {self._stop} if self._stop is not None else set()
+        found = {self.stop} if self.stop is not None else set()
         if len(rollout.target) < rollout.budget.desired:
             found.add(Blocker.STEP if rollout.is_limited_by_step else Blocker.PARTITION)
             if rolling is not None and rolling.selector is not None:

@@ -12,11 +12,12 @@ from math import inf
 from msgspec.structs import replace
 
 from controller.api import formats
-from controller.api.daemonset import DaemonSet, OnFailure, Rollout, rollout_of
+from controller.api.daemonset import CheckState, DaemonSet, OnFailure, Rollout, rollout_of
 from controller.api.formats import counted, listed
 from controller.api.names import RETRY_ANNOTATION, SKIP_STEPS_ANNOTATION
 from controller.api.objects import Value
 from controller.api.revision import Revision
+from controller.planner.checks import CheckNow
 from controller.planner.nodes import NodeInfo
 from controller.planner.revisions import stored_current
 
@@ -85,6 +86,18 @@ def _unavailable_since(node: NodeInfo, known: Mapping[str, float] | None, now: f
     if before is not None or pod is None or pod.ready:
         return before
     return now if known is not None or pod.unready_since is None else min(pod.unready_since, now)
+
+
+def failure_of_checks(asked: OnFailure, checks: Iterable[CheckNow], *, began: float, now: float) -> Failure:
+    """What fails among `checks`: one that has returned series for longer than `after`, by an answer of late. Nothing
+    counts from before the rollout `began`."""
+    after = formats.seconds(asked.after) if asked.after else DEFAULT_AFTER
+    failing = [(max(one.since, began) + after, one) for one in checks if one.is_answered]
+    late = [one for moment, one in failing if moment < now and one.state is CheckState.FAILING]
+    if late:
+        text = asked.after or f"{DEFAULT_AFTER:.0f}s"
+        return Failure(why=f"check {late[0].name} fails for longer than {text}: {late[0].message}")
+    return Failure(due=min((moment for moment, one in failing if one.state is CheckState.FAILING), default=inf))
 
 
 def _named(node: NodeInfo) -> str:

@@ -9,11 +9,12 @@ from math import inf
 
 from msgspec.structs import replace
 
-from controller.api.daemonset import DaemonSetStatus, Phase, Rollout, rollout_of
+from controller.api.daemonset import CheckRecord, CheckState, DaemonSetStatus, Phase, Rollout, rollout_of
 from controller.api.formats import truncated
 from controller.api.objects import Value, epoch, rfc3339
 from controller.api.template_identity import without_restart
 from controller.planner.blockers import update_blocker
+from controller.planner.checks import is_unanswered, recorded
 from controller.planner.failure import retry_of
 from controller.planner.node_fit import Fit
 from controller.planner.nodes import NodeInfo
@@ -59,6 +60,10 @@ class Standing(Value):
     """When a rollout began whose status is lost (seconds since 1970); None: now."""
     walk: Walk | None = None
     """The walk through the steps, with the step judged; None without steps."""
+    checks: tuple[CheckRecord, ...] = ()
+    """The checks of the step that do not pass."""
+    awaits_answers: bool = False
+    """Whether nothing is waited for but an answer to a check."""
     available: int = 0
     """Nodes with an available pod, or not waited for."""
     outdated: int = 0
@@ -148,6 +153,8 @@ def standing_of(rollout: RolloutState, *, observed: bool) -> Standing:
         retry_asked=retry_of(daemonset, rollout.revision.hash),
         began=rollout.began_before,
         walk=walk,
+        checks=recorded(rollout.checks),
+        awaits_answers=_awaits_answers(rollout),
         available=available,
         outdated=outdated,
         leaving=len(rollout.surplus),
@@ -156,8 +163,17 @@ def standing_of(rollout: RolloutState, *, observed: bool) -> Standing:
     )
 
 
+def _awaits_answers(rollout: RolloutState) -> bool:
+    held = rollout.held_by_check
+    if held is None or held.state is CheckState.FAILING or rollout.surplus:
+        return False
+    new = (one for one in rollout.eligible if one.current is not None and one.name not in rollout.left_out)
+    return all(one.current_available and one.old is None for one in new)
+
+
 def _judged(rollout: RolloutState, walk: Walk) -> Walk:
-    """Of an unreachable node nothing is known. One that is left out counts as done, but not alone."""
+    """Of an unreachable node nothing is known. One that is left out counts as done, but not alone. While a check
+    fails, no step is reached."""
     done, aside, reachable, unavailable, latest = 0, 0, 0, False, 0.0
     seen, left_out = rollout.world.ready_seen, rollout.left_out
     for node in rollout.eligible:
@@ -171,7 +187,9 @@ def _judged(rollout: RolloutState, walk: Walk) -> Walk:
         if alone and pod is not None and pod.ready_since is not None:
             latest = max(latest, min(pod.ready_since, seen.get(pod.uid, pod.ready_since)))
     done = done + aside if done else 0
-    return walk.judged(done=done, reachable=reachable + aside, unavailable=unavailable, latest=latest)
+    failing = any(one.state is CheckState.FAILING for one in rollout.checks)
+    walk = walk.judged(done=done, reachable=reachable + aside, unavailable=unavailable or failing, latest=latest)
+    return replace(walk, unchecked=any(not one.passes_from(walk.checked_from) for one in rollout.checks))
 
 
 def _awaited_nodes(rollout: RolloutState, walk: Walk | None) -> list[str]:
@@ -237,6 +255,9 @@ def advance(
         last = replace(last, retried=standing.retry_asked)  # there was nothing to try again
     aborted = (standing.aborted_revision, truncated(standing.aborted)) if standing.aborted else (None, None)
     last = replace(last, aborted_revision=aborted[0], aborted_message=aborted[1])
+    last_checks, checks = last.checks or (), () if standing.aborted else standing.checks
+    last = replace(last, checks=checks or None)
+    answered = is_unanswered(last_checks) and not is_unanswered(checks)
     awaits = bool(standing.awaited)
     done = standing.done + standing.left_out >= standing.target and not standing.leaving
     walk = standing.walk
@@ -268,9 +289,9 @@ def advance(
         ran_since = [last.last_progress_time, last.last_transition_time if last.phase == Phase.DEGRADED else None]
         progress = min(max(epoch(one) or 0.0 for one in ran_since) + paused, now)
         record = replace(record, nodes_unreachable_since=None, last_progress_time=rfc3339(progress))
-    if moved or last.last_progress_time is None or _starts_clock(last, phase, deadline):
+    if moved or answered or last.last_progress_time is None or _starts_clock(last, phase, deadline):
         record = replace(record, last_progress_time=stamp)
-    if phase is Phase.PROGRESSING and not awaits and now >= due_at(record, deadline):
+    if phase is Phase.PROGRESSING and not (awaits or standing.awaits_answers) and now >= due_at(record, deadline):
         phase = Phase.STALLED
     return _in_phase(record, phase, stamp)
 

@@ -10,14 +10,15 @@ from math import inf
 
 import msgspec
 
-from controller.api.daemonset import RollingUpdate, Rollout, rollout_of
+from controller.api.daemonset import CheckState, RollingUpdate, Rollout, rollout_of
 from controller.api.formats import LONGEST_ITEM, joined, truncated
 from controller.api.names import UNKNOWN_FIELDS_ANNOTATION
 from controller.api.objects import Value, epoch
 from controller.api.pod import Pod
 from controller.api.revision import Revision
 from controller.planner.blocker_texts import Blocker
-from controller.planner.failure import Failure, asks_for_retry, failure_of, is_overridden
+from controller.planner.checks import CheckNow, checks_now
+from controller.planner.failure import Failure, asks_for_retry, failure_of, failure_of_checks, is_overridden
 from controller.planner.limits import Budget, Domains, budget_of
 from controller.planner.node_fit import Fit
 from controller.planner.nodes import NodeInfo, NodeReader
@@ -139,7 +140,8 @@ class RolloutState(Value, dict=True, gc=True):
             return Failure()
         if record.stable_revision == current or is_overridden(daemonset, current):
             return Failure()
-        return failure_of(
+        by_checks = failure_of_checks(rolling.on_failure, self.checks, began=began, now=self.world.now)
+        by_nodes = failure_of(
             rolling.on_failure,
             self.eligible_in_order,
             began=began,
@@ -148,6 +150,27 @@ class RolloutState(Value, dict=True, gc=True):
             excused=self.unavailable_before,
             known=self.world.unavailable_since,
         )
+        due = min(by_nodes.due, by_checks.due)
+        return msgspec.structs.replace(by_nodes, why=by_nodes.why or by_checks.why, due=due)
+
+    @cached_property
+    def checks(self) -> tuple[CheckNow, ...]:
+        """How the checks of the open step stand; empty while none is open."""
+        rolling, walk, current = self.rolling_update, self.walk, self.revision.hash
+        status, record = self.world.daemonset.status, rollout_of(self.world.daemonset.status)
+        if rolling is None or not rolling.checks or walk is None or walk.finished:
+            return ()
+        if status is None or status.update_revision != current or self.retries:
+            record = Rollout()
+        if record.aborted_revision == current:
+            return ()
+        return checks_now(rolling.checks, self.world.answers, record, self.world.now)
+
+    @cached_property
+    def held_by_check(self) -> CheckNow | None:
+        """The first check that fails, else the first without an answer; None: nothing waits for a check."""
+        held = [one for one in self.checks if one.state is not None]
+        return next((one for one in held if one.state is CheckState.FAILING), held[0] if held else None)
 
     @cached_property
     def abort(self) -> str:
@@ -165,8 +188,9 @@ class RolloutState(Value, dict=True, gc=True):
 
     @property
     def stopped(self) -> bool:
-        """Whether no node newly gets the current revision: paused, or aborted."""
-        return self.rolling_update is not None and bool(self.rolling_update.paused or self.abort)
+        """Whether no node newly gets the current revision: paused, aborted, or held by a check."""
+        rolling = self.rolling_update
+        return rolling is not None and (rolling.paused or bool(self.abort) or self.held_by_check is not None)
 
     @property
     def is_limited_by_step(self) -> bool:

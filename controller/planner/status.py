@@ -12,6 +12,8 @@ from msgspec.structs import replace
 from controller.api import names, selector
 from controller.api.daemonset import (
     MOST_UNAVAILABLE_BEFORE,
+    CheckRecord,
+    CheckState,
     Columns,
     Counts,
     DaemonSet,
@@ -24,6 +26,7 @@ from controller.api.formats import truncated
 from controller.api.names import PROGRESS_DEADLINE_EXCEEDED, READY, STALLED
 from controller.api.objects import JSON, Value, fields_of
 from controller.planner.actions import Note
+from controller.planner.checks import Asking, words_of
 from controller.planner.conditions import Condition, conditions_of, refused_conditions, unreadable_deadline
 from controller.planner.explanation import Explainer
 from controller.planner.node_fit import Fit
@@ -45,6 +48,8 @@ class Status(Value):
     """When the soak of the step ends (seconds since 1970), or now if the next step begins; None: neither."""
     fails_at: float = inf
     """When the rollout is aborted, if nothing happens (seconds since 1970)."""
+    asking: Asking | None = None
+    """What the checks of the open step ask about; None: none is to be evaluated."""
     stable_at: float | None = None
     """When another revision becomes stable, if nothing happens (seconds since 1970); None: not by waiting."""
 
@@ -96,6 +101,20 @@ def status_of(explainer: Explainer, *, observed: bool) -> Status:
         stable_at=stable_at,
         soaks_until=_soaks_until(standing, recorded),
         fails_at=rollout.failure.due if recorded.aborted_revision is None else inf,
+        asking=_asking(rollout, standing) if recorded.aborted_revision is None else None,
+    )
+
+
+def _asking(rollout: RolloutState, standing: Standing) -> Asking | None:
+    rolling = rollout.rolling_update
+    if rolling is None or standing.walk is None or not rollout.checks:
+        return None
+    pods = [node.current.name for node in rollout.eligible if node.current is not None]
+    return Asking(
+        checks=rolling.checks,
+        revision=rollout.revision.hash,
+        pods=tuple(pods),
+        checked_from=standing.walk.checked_from,
     )
 
 
@@ -103,7 +122,7 @@ def _soaks_until(standing: Standing, recorded: Rollout) -> float | None:
     walk = standing.walk
     if walk is None:
         return None
-    return walk.due if walk.is_soaking or walk.step != recorded.step else None
+    return walk.due if (walk.is_soaking and walk.now < walk.due) or walk.step != recorded.step else None
 
 
 def _counts(rollout: RolloutState) -> Counts:
@@ -211,10 +230,20 @@ def rollout_events(daemonset: DaemonSet, status: Status) -> tuple[Note, ...]:
         found.append(_note(names.ROLLOUT_COMPLETE, f"Rollout complete: {message}"))
     if was in UNDER_WAY and now == Phase.HELD:
         found.append(_note(names.ROLLOUT_HELD, f"Rollout held: {message}"))
+    before = {one.name for one in _failing(rollout_of(daemonset.status))}
+    found += [
+        _note(names.CHECK_FAILING, f"Rollout waits: {words_of(one)}", warning=True)
+        for one in _failing(status.rollout)
+        if one.name not in before
+    ]
     problem = unreadable_deadline(daemonset)
     if problem and problem not in _stalled_message(daemonset.status):
         found.append(_note(names.INVALID_ANNOTATION, problem, warning=True))
     return tuple(found)
+
+
+def _failing(record: Rollout) -> list[CheckRecord]:
+    return [one for one in record.checks or () if one.state == CheckState.FAILING]
 
 
 def _note(reason: str, message: str, *, warning: bool = False) -> Note:

@@ -30,6 +30,8 @@ class Walk(Value):
     unapproved: bool
     """Whether the step needs an approval that is not given."""
     now: float
+    unchecked: bool = False
+    """Whether a check has not passed yet by an answer from after the soak."""
     needed: int = 0
     """Nodes that must have an available pod of the current revision: `allowed`, or as many as there are."""
     finished: bool = False
@@ -45,12 +47,18 @@ class Walk(Value):
         return (self.since or self.now) + self.soak if self.soak else self.now
 
     @property
+    def checked_from(self) -> float | None:
+        """From when on an answer counts for the end of the step; None: the step is not reached."""
+        return None if self.since is None else self.since + self.soak
+
+    @property
     def is_reached(self) -> bool:
         return self.reached_time is not None
 
     @property
     def is_soaking(self) -> bool:
-        return self.is_reached and not self.finished and self.now < self.due
+        waits = self.now < self.due or (self.unchecked and not self.unapproved)
+        return self.is_reached and not self.finished and waits
 
     @property
     def awaits_approval(self) -> bool:

@@ -150,7 +150,7 @@ class _NodeCounts:
                 else:
                     updating.append(zone)
         named = keepers - unseen
-        if named - {Blocker.PAUSED, Blocker.ABORTED}:
+        if named - {explainer.stop}:
             blockers.add(keeper_of(rollout))
         reasons = {one.text.reason for one in named | blockers if one is not None}
         self.blocks |= {label for reason, label in METRIC_LABELS.items() if reason in reasons}

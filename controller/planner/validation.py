@@ -14,6 +14,7 @@ from controller.api.names import LONGEST_SOAK, OWN_LABELS
 from controller.api.objects import JSONObject, fields_of
 from controller.api.pod import AffinityView
 from controller.api.selector import Requirement, is_label_key, is_label_value, is_subdomain, requirement
+from controller.planner.checks import query_problem
 from controller.planner.node_fit import Placement, PlacementSpec, Rules, Toleration
 from controller.planner.order import UpdateOrder
 
@@ -93,6 +94,9 @@ def _progressive_problems(rolling: RollingUpdate, base: str) -> Iterator[str]:
                 yield f"{field}: {duration!r} is longer than 30 days"
         except ValueError as error:
             yield f"{field}: {error}"
+    for index, check in enumerate(rolling.checks):
+        if problem := query_problem(check.query):
+            yield f"{base}.checks[{index}].query: {problem}"
     if (topology := rolling.topology) is not None and not is_label_key(topology.key):
         yield f"{base}.topology.key: {topology.key!r} is not a label key"
     try:

@@ -19,6 +19,7 @@ from controller.planner.plan import Plan, plan
 from controller.planner.revisions import of_template
 from controller.planner.world import FormerPod, Predecessor, Unpulled, World
 from controller.reconcile.caches import Cached, Caches
+from controller.reconcile.checks import Checks
 from controller.reconcile.dependencies import Dependencies
 from controller.reconcile.execute import PlanExecution
 from controller.reconcile.state import DaemonSetState, DaemonSetStates
@@ -78,11 +79,12 @@ class Reconciler:
         states: DaemonSetStates,
         pacer: Pacer[Key],
         image_pulls: ImagePulls,
+        checks: Checks,
     ) -> None:
         self._dependencies, self._observer = dependencies, dependencies.observer
         self._clock, self._expectations = dependencies.clock, dependencies.expectations
         self._caches, self._states, self._pacer = caches, states, pacer
-        self._image_pulls = image_pulls
+        self._image_pulls, self._checks = image_pulls, checks
 
     async def __call__(self, taken: WorkItem[Key], requeue: Requeue) -> Outcome:
         key = taken.key
@@ -122,12 +124,14 @@ class Reconciler:
         state.ready_seen.observe(cached.pods, current, this.now, this.moment)
         state.restarts_seen.observe(cached.pods, this.moment)
         state.soak.observe(status, this.now, this.moment)
+        state.answers.observe(status, this.now, this.moment)
         world = world_of(
             daemonset, cached, state, this.now, this.moment, fresh=this.fresh, image_pulls=self._image_pulls
         )
         decided = plan(world)
         state.decided(daemonset, decided, this.now, this.moment)
         if decided.status is not None:
+            self._checks.decided(daemonset, state.answers, decided.status.asking, this.now, this.moment)
             state.soak.decided(decided.status.revision_hash, decided.status.rollout, this.moment)
         return decided
 
@@ -256,6 +260,7 @@ def world_of(
         leaving=frozenset([action.node for action in deletes]),
         ready_seen=state.ready_seen.since(now, moment),
         step_reached=state.soak.since(now, moment),
+        answers=state.answers.dated(now, moment),
         restarts_seen=state.restarts_seen.since(now, moment),
         unavailable_before=state.unavailable_before,
         unavailable_since=None if state.unavailable_since is None else dated(state.unavailable_since),

@@ -20,6 +20,7 @@ from controller.planner.summary import Summary
 from controller.planner.world import POD_QUOTA, BackoffKey, Predecessor, predecessor
 from controller.reconcile.backoff import NodeBackoff, WriteBackoff
 from controller.reconcile.caches import Cached, Compiled
+from controller.reconcile.checks import Answers
 from controller.reconcile.events import ServerWarnings
 from controller.reconcile.in_place import UndoesAdmission
 from controller.reconcile.status_writer import FIRST_YIELD, OtherController, StatusWriter
@@ -173,6 +174,7 @@ class DaemonSetState(msgspec.Struct):
     """uids of pods that the selector does not match since a write, because a webhook changed their labels."""
     ready_seen: ReadyTimes = msgspec.field(default_factory=ReadyTimes)
     soak: SoakClock = msgspec.field(default_factory=SoakClock)
+    answers: Answers = msgspec.field(default_factory=Answers)
     restarts_seen: SeenTimes = msgspec.field(default_factory=SeenTimes)
     verdicts: TemplateVerdicts = msgspec.field(default_factory=TemplateVerdicts)
     write_backoff: WriteBackoff[BackoffKey] = msgspec.field(default_factory=WriteBackoff)

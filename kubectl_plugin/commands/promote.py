@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from controller.api.daemonset import rollout_of
-from controller.api.formats import counted
+from controller.api.formats import counted, joined
 from controller.api.names import APPROVE_ANNOTATION, SKIP_STEPS_ANNOTATION
 from controller.api.objects import epoch
 from kubectl_plugin.changes.edit import ROLLING, Draft, Edit, rollout_after, settings_of
@@ -14,6 +14,7 @@ from kubectl_plugin.cluster.session import Invocation
 from kubectl_plugin.commands.change_flow import Change, carry_out, note_failed_reads, will_ask, with_question
 from kubectl_plugin.errors import CommandError, ExitCode
 from kubectl_plugin.options import PromoteOptions as Asked
+from kubectl_plugin.rollout.reasons import checks_words
 from kubectl_plugin.rollout.snapshot import Snapshot
 from kubectl_plugin.rollout.steps import FORMER_ANNOTATION
 from kubectl_plugin.rollout.survey import is_observed
@@ -58,8 +59,9 @@ def approval(snapshot: Snapshot) -> Edit:
         return Edit(result=f"needs no approval: {at} ends by itself", operations=())
     reached = epoch(record.step_reached_time)
     if reached is None:
+        updated = f"{counted(record.done, 'node', of=record.target)} updated"
         raise CommandError(
-            f"{at} of {snapshot.key.name} is not finished: {counted(record.done, 'node', of=record.target)} updated",
+            joined(f"{at} of {snapshot.key.name} is not finished: {updated}", checks_words(snapshot.daemonset)),
             hints=(command("status", snapshot.key, "--watch", to="to see when it is"),),
             exit_code=ExitCode.REFUSED,
         )

@@ -11,7 +11,7 @@ from typing import Final
 
 from rich.text import Text
 
-from controller.api.daemonset import Phase
+from controller.api.daemonset import CheckState, Phase
 from controller.api.formats import counted, listed
 from controller.api.names import INVALID_SPEC, WRITES_FAIL
 from controller.api.objects import Key, epoch
@@ -164,6 +164,11 @@ class _Block:
         steps, standing = self.document.steps, self.survey.standing
         if steps is not None:
             yield line("Steps", step_words(steps, standing.done, standing.target, only_ascii=self.only_ascii))
+        for one in self.document.checks:
+            does = "fails" if one.state == CheckState.FAILING else "has no answer"
+            since = time_since(one.since, self.survey.snapshot.now)
+            yield line("Check", f"{one.name} {does} for {since}")
+            yield from self._quoted("", one.message)
 
     def _held_lines(self) -> Iterator[Text]:
         if driver := driver_of(self.survey.snapshot.document):

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from controller.api.daemonset import Phase
+from controller.api.daemonset import CheckRecord, Phase
 from controller.api.formats import IntOrPercent
 from controller.api.objects import JSON, JSONObject, Value
 from kubectl_plugin.rollout.nodes import NodeCounts, Preparing
@@ -113,6 +113,8 @@ class RolloutDocument(Value, rename="camel", kw_only=True):
     preparing: tuple[Preparing, ...]
     """Pods held by the preDelete hook, in update order; empty without the right to read pods."""
     steps: Steps | None
+    checks: tuple[CheckRecord, ...]
+    """The checks of the step that do not pass."""
     started_at: str | None
     last_progress_at: str | None
     completed_at: str | None

@@ -8,7 +8,7 @@ from typing import Final
 
 from controller.api import formats
 from controller.api.daemonset import DaemonSet, DaemonSetStatus, Phase, rollout_of
-from controller.api.formats import counted, parts_of
+from controller.api.formats import counted, joined, parts_of
 from controller.api.names import (
     DEGRADED,
     INVALID_SPEC,
@@ -20,9 +20,11 @@ from controller.api.names import (
 )
 from controller.api.objects import Value
 from controller.planner.blocker_texts import Blocker, WaitReason
+from controller.planner.checks import words_of
 from controller.planner.conditions import (
     WAITS_FOR,
     awaiting,
+    checking,
     keeper_of,
     limit_in_use,
     some,
@@ -61,7 +63,7 @@ def reason_of(survey: Survey) -> PhaseReason:
             return _refusal_reason(survey.daemonset, standing.refused)
         case Phase.STALLED:
             waited = f"no progress for {short_duration(survey.daemonset.progress_deadline)}"
-            text = ", ".join(filter(None, (waited, _waiting_words(survey))))
+            text = ", ".join(filter(None, (waited, checks_words(survey.daemonset) or _waiting_words(survey))))
             return PhaseReason(word=PROGRESS_DEADLINE_EXCEEDED, text=text)
         case Phase.HELD:
             rollout, kept = survey.rollout, standing.kept
@@ -74,7 +76,9 @@ def reason_of(survey: Survey) -> PhaseReason:
         case Phase.ABORTED:
             return PhaseReason(word=WaitReason.ABORTED, text=standing.aborted)
         case Phase.SOAKING | Phase.AWAITING_APPROVAL as phase:
-            return PhaseReason(word=phase, text=walking(survey.rollout, standing))
+            unanswered = bool(standing.checks) and phase is Phase.SOAKING
+            name = WaitReason.CHECK_UNANSWERED.value if unanswered else phase.value
+            return PhaseReason(word=name, text=joined(walking(survey.rollout, standing), checking(standing)))
         case Phase.DEGRADED:
             return PhaseReason(word=PODS_UNAVAILABLE, text=_waiting_words(survey))
         case Phase.PROGRESSING:
@@ -114,6 +118,11 @@ def refused_writes_words(daemonset: DaemonSet) -> str:
     if found.status != "True" or found.reason != WRITES_FAIL:
         return ""
     return found.message or "the server refuses what the controller writes"
+
+
+def checks_words(daemonset: DaemonSet) -> str:
+    """The checks of the step that do not pass, and why; empty: none."""
+    return joined(*map(words_of, rollout_of(daemonset.status).checks or ()))
 
 
 def awaited_nodes_words(survey: Survey) -> str:
@@ -193,7 +202,7 @@ def _plain_reason(phase: Phase, daemonset: DaemonSet, left: int) -> PhaseReason:
             number = rollout_of(daemonset.status).step
             words = "soaks" if phase is Phase.SOAKING else "waits for approval"
             reason = WaitReason.SOAKING if phase is Phase.SOAKING else WaitReason.APPROVAL
-            return PhaseReason(word=reason, text=f"step {number} {words}")
+            return PhaseReason(word=reason, text=joined(f"step {number} {words}", checks_words(daemonset)))
         case _:
             return PhaseReason(word=ROLLOUT_COMPLETE, text="")
 

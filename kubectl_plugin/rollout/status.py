@@ -32,6 +32,7 @@ from kubectl_plugin.rollout.reasons import (
     PhaseReason,
     awaited_nodes_words,
     brief_reason,
+    checks_words,
     failing_words,
     reason_of,
     refused_writes_words,
@@ -87,7 +88,7 @@ class RolloutStatus(Value, dict=True, gc=True):
             return brief_reason(self.survey)
         paused = paused_words(self.snapshot)
         if self.phase is Phase.PROGRESSING:
-            return self.writes or self.awaited_nodes or paused
+            return self.writes or self.awaited_nodes or checks_words(self.daemonset) or paused
         text = reason_of(self.survey).text
         return text if self.phase is Phase.PAUSED else "; ".join(filter(None, (text, paused)))
 
@@ -131,7 +132,9 @@ class RolloutStatus(Value, dict=True, gc=True):
         """A key that changes when `line` should be printed again, which is not for every pod that comes or goes."""
         if self.phase is not Phase.PROGRESSING:
             return self.line
-        return f"{self.progress} {self.failing} {bool(self.writes)} {self.awaited_nodes}"
+        return (
+            f"{self.progress} {self.failing} {bool(self.writes)} {self.awaited_nodes} {checks_words(self.daemonset)}"
+        )
 
     @property
     def silent_runs(self) -> list[Run]:
@@ -185,6 +188,7 @@ class RolloutStatus(Value, dict=True, gc=True):
             problems=tuple(_with_log_line(self.snapshot, one, self.logs) for one in self._problems),
             preparing=tuple([one for row in seen.in_update_order for one in row.preparing]),
             steps=steps_of(seen),
+            checks=recorded.checks or (),
             started_at=recorded.start_time,
             last_progress_at=recorded.last_progress_time,
             completed_at=recorded.completion_time,

@@ -46,9 +46,9 @@ STALLED = "KruiseDaemonSetRolloutStalled"
 
 @dataclass(frozen=True, slots=True)
 class Monitored:
-    """Four nodes: `demo` is held at a partition, `broken` is stalled by an image that nobody has, and `waits` leaves
-    two nodes without a pod on purpose. `demo` wants updates in place, in one step that failures would
-    abort, and has a preDelete hook that holds no pod."""
+    """Four nodes: `demo` is held at a partition, `broken` is stalled by an image that nobody has, and `waits`, which
+    has a check for its next rollout, leaves two nodes without a pod on purpose. `demo` wants updates in place, in one
+    step that failures would abort, and has a preDelete hook that holds no pod."""
 
     prometheus: Prometheus
     namespace: str
@@ -81,7 +81,9 @@ async def _rolled_out(bed: Workspace, prometheus: Prometheus) -> None:
     bed.nodes.behave("*", Behaviour(missing_images=("*:missing",)))
     deadline = {"kruise-ds/progress-deadline-seconds": "2"}
     waits = _named("waits")
-    waits["spec"]["updateStrategy"] = {"rollingUpdate": {"partition": 2}}
+    checks = [{"name": "errors", "query": "errors > 0"}]
+    rolling = {"partition": 2, "steps": [{"nodes": "100%"}], "checks": checks}
+    waits["spec"]["updateStrategy"] = {"rollingUpdate": rolling}
     waits["spec"]["scaleStrategy"] = {"partitionedScaling": True}
     for one in (_named("demo"), _named("broken", **deadline), waits):
         await bed.apply(one)

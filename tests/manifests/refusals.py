@@ -197,6 +197,15 @@ _OF_STEPS: Final = (
     Refusal("a step without nodes", {f"{ROLLING}.steps": [{"soak": "1m"}]}, f"{_STEP}.nodes", "Required value"),
 )
 
+_CHECK: Final = f"{ROLLING}.checks[0]"
+
+
+def _check(**fields: object) -> dict[str, object]:
+    given = {"name": "errors", "query": "up == 0", **fields}
+    check = {key: value for key, value in given.items() if value is not ABSENT}
+    return {f"{ROLLING}.steps": [{"nodes": 1}], f"{ROLLING}.checks": [check]}
+
+
 _FAILURE: Final = f"{ROLLING}.onFailure"
 
 
@@ -206,6 +215,40 @@ def _failure(**fields: JSON) -> dict[str, object]:
 
 _OF_FAILURE: Final = (
     _there("onFailure without a limit", _FAILURE, {"after": "5m"}, "onFailure must have unavailableNodes, restarts"),
+    *_alike(
+        f"{ROLLING}.checks",
+        "checks need steps",
+        {
+            "checks without steps": {f"{ROLLING}.checks": [{"name": "errors", "query": "up == 0"}]},
+            "checks with no step": {
+                f"{ROLLING}.checks": [{"name": "errors", "query": "up == 0"}],
+                f"{ROLLING}.steps": [],
+            },
+        },
+    ),
+    *(
+        Refusal(f"check {name!r}", _check(name=name), f"{_CHECK}.name", "must be a DNS label")
+        for name in ("Errors", "-a", "a-", "a.b", "a_b")
+    ),
+    Refusal("a check without a query", _check(query=ABSENT), f"{_CHECK}.query", "Required value"),
+    Refusal("an empty query", _check(query=""), f"{_CHECK}.query", "should be at least 1 chars long"),
+    Refusal("a long query", _check(query="x" * 4097), f"{_CHECK}.query", "Too long: may not be more than 4096"),
+    *(
+        Refusal(f"query {query!r}", _check(query=query), f"{_CHECK}.query", "a variable must be $namespace, $name")
+        for query in ("up{pod=~'$pod'}", "$podss", "${pods}", "$$$x", "a\n$names")
+    ),
+    Refusal(
+        "two checks of one name",
+        {**_check(), f"{ROLLING}.checks": [{"name": "a", "query": "up"}, {"name": "a", "query": "down"}]},
+        f"{ROLLING}.checks[1]",
+        "Duplicate value",
+    ),
+    Refusal(
+        "eleven checks",
+        {**_check(), f"{ROLLING}.checks": [{"name": f"a{n}", "query": "up"} for n in range(11)]},
+        f"{ROLLING}.checks",
+        "must have at most 10 items",
+    ),
     *(
         Refusal(
             f"onFailure.unavailableNodes {value!r}",

@@ -83,6 +83,16 @@ ACCEPTED: tuple[Mapping[str, object], ...] = (
             {"nodes": "100%"},
         ]
     },
+    {
+        f"{ROLLING}.steps": [{"nodes": 1}],
+        f"{ROLLING}.onFailure": {"action": "RollBack"},
+        f"{ROLLING}.checks": [
+            {"name": "a", "query": 'sum(rate(x{namespace="$namespace",pod=~"$pods",rev="$revision"}[5m])) > 5'},
+            {"name": "0-b", "query": """y{a=~"$name$pods.*$", b="$$x"} == 1 # $$name $"""},
+            {"name": "c" * 63, "query": "\n" * 4096},
+        ],
+    },
+    {f"{ROLLING}.checks": []},
     {f"{ROLLING}.steps": [{"nodes": 1, "soak": soak} for soak in ("0s", "720h", "1.5h", "100ms")]},
 )
 

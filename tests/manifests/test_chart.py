@@ -161,6 +161,32 @@ def test_what_a_platform_asks_for_is_a_value(helm: Helm) -> None:
         assert found[kind]["metadata"]["labels"]["release"] == "p", kind
 
 
+@pytest.mark.parametrize(
+    ("url", "port"), [("http://p:9090/x", 9090), ("https://p", 443), ("http://p/x", 80), ("http://[fd00::1]:91", 91)]
+)
+def test_the_prometheus_of_checks_can_be_reached(helm: Helm, url: str, port: int) -> None:
+    words = ("checks.prometheusUrl=" + url, "checks.tokenSecret=t", "checks.caSecret=c")
+    found = rendered(helm, *(word for one in words for word in ("--set", one)))
+    policy, kept = ([*one.values()] for one in (found, rendered(helm)))
+    (ours,) = [one["spec"] for one in policy if one["kind"] == "Deployment"]
+    (reached,) = [one["spec"] for one in policy if one["kind"] == "NetworkPolicy"]
+    pod = ours["template"]["spec"]
+    (controller,) = pod["containers"]
+    assert [one for one in controller["args"] if "prometheus" in one] == [
+        f"--prometheus-url={url}",
+        "--prometheus-token-file=/etc/kruise-ds/prometheus-token/token",
+        "--prometheus-ca-file=/etc/kruise-ds/prometheus-ca/ca.crt",
+    ]
+    mounts = {one["name"]: one["mountPath"] for one in controller["volumeMounts"]}
+    secrets = {one["name"]: one["secret"]["secretName"] for one in pod["volumes"] if "secret" in one}
+    assert {mounts[name]: secret for name, secret in secrets.items()} == {
+        "/etc/kruise-ds/prometheus-token": "t",
+        "/etc/kruise-ds/prometheus-ca": "c",
+    }
+    assert reached["egress"][0]["ports"][-1] == {"port": port, "protocol": "TCP"}
+    assert "prometheus" not in json.dumps([one for one in kept if one["kind"] == "Deployment"])
+
+
 def test_tolerations_can_be_taken_away_and_those_of_a_component_stay(helm: Helm) -> None:
     def keys(*words: str) -> list[str]:
         pod = deployment(helm, "--set", "tolerations=null", *words)["template"]["spec"]
@@ -203,6 +229,10 @@ def test_the_image_is_named(helm: Helm, values: str, image: str) -> None:
         ("resources.limits.memory=1GB", "at '/resources/limits/memory': '1GB' does not match pattern"),
         ("tolerations[0].efect=NoSchedule", "at '/tolerations/0': additional properties 'efect' not allowed"),
         ("extraArgs[0]=debug", "at '/extraArgs/0': 'debug' does not match pattern"),
+        (
+            "checks.prometheusUrl=prometheus:9090",
+            "at '/checks/prometheusUrl': 'prometheus:9090' does not match pattern",
+        ),
         ("crds.keep=true", "at '/crds': additional properties 'keep' not allowed"),
         ("apiServerPorts[0]=0", "at '/apiServerPorts/0'"),
         ("priorityClassName=A B", "at '/priorityClassName'"),

@@ -10,6 +10,8 @@ import msgspec
 import pytest
 
 from controller.api.daemonset import (
+    Check,
+    CheckRecord,
     Columns,
     DaemonSetSpec,
     DaemonSetStatus,
@@ -59,6 +61,7 @@ STRUCTS: dict[Path, dict[str, type[msgspec.Struct]]] = {
         ".spec.updateStrategy.rollingUpdate.order[]": OrderRule,
         ".spec.updateStrategy.rollingUpdate.topology": Topology,
         ".spec.updateStrategy.rollingUpdate.onFailure": OnFailure,
+        ".spec.updateStrategy.rollingUpdate.checks[]": Check,
         ".spec.updateStrategy.rollingUpdate.steps[]": RolloutStep,
         ".spec.updateStrategy.rollingUpdate.unreachableNodes": UnreachableNodes,
         ".spec.lifecycle": Lifecycle,
@@ -67,6 +70,7 @@ STRUCTS: dict[Path, dict[str, type[msgspec.Struct]]] = {
         ".status": DaemonSetStatus,
         ".status.columns": Columns,
         ".status.rollout": Rollout,
+        ".status.rollout.checks[]": CheckRecord,
     },
     JOB_CRD: {
         ".spec": ImagePullJobSpec,

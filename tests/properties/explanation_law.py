@@ -202,6 +202,8 @@ REMOVALS: Final[Mapping[Blocker, Callable[[World, str], World]]] = {
     Blocker.STEP: lambda world, node: rolling(world, steps=()),
     Blocker.ABORTED: lambda world, node: rolling(world, on_failure=None),
     Blocker.PAUSED: lambda world, node: rolling(world, paused=False),
+    Blocker.CHECK_FAILING: lambda world, node: rolling(world, checks=()),
+    Blocker.CHECK_UNANSWERED: lambda world, node: rolling(world, checks=()),
     Blocker.ON_DELETE: lambda world, node: rolling(world),
     Blocker.SCALING: lambda world, node: rolling(world, partition=0),
     Blocker.PLACEMENT: _placed,

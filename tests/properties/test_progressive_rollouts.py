@@ -9,6 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from msgspec.structs import replace
 
 from controller.api.daemonset import (
+    Check,
     DaemonSet,
     DaemonSetStatus,
     OnFailure,
@@ -16,9 +17,14 @@ from controller.api.daemonset import (
     RolloutStep,
     Topology,
     UnreachableNodes,
+    rollout_of,
 )
 from controller.api.objects import rfc3339
+from controller.planner import actions
 from controller.planner.revisions import current_revision
+from controller.planner.rollout_state import rollout_state
+from controller.planner.world import World
+from controller.reconcile.checks import Answers
 from controller.reconcile.state import SoakClock
 from tests.beds.random_worlds import UNREACHABLE
 from tests.beds.toy_cluster import ToyCluster
@@ -51,6 +57,13 @@ STEPS = st.lists(
 ).map(tuple)
 
 
+def takes(action: actions.Action) -> bool:
+    """Whether it is the first of a node's update."""
+    if isinstance(action, actions.DeletePod | actions.PrepareDelete):
+        return action.why is actions.DeleteReason.OUTDATED
+    return isinstance(action, actions.UpdateInPlace)
+
+
 class Walks(RuleBasedStateMachine):
     """Moves of users, nodes, kubelets and controllers on a toy cluster. `moment` is the time that really passes."""
 
@@ -62,15 +75,26 @@ class Walks(RuleBasedStateMachine):
         domains=st.sampled_from([None, 1]),
         leave_out=st.sampled_from([0, 1, 2]),
         action=st.sampled_from(["Pause", "RollBack"]),
+        checked=st.booleans(),
     )
     def begin(
-        self, steps: tuple[RolloutStep, ...], surge: bool, domains: int | None, leave_out: int, action: str
+        self,
+        steps: tuple[RolloutStep, ...],
+        surge: bool,
+        domains: int | None,
+        leave_out: int,
+        action: str,
+        checked: bool,
     ) -> None:
         self.rev, self.steps, self.said = 1, steps, dict[str, str]()
         self.more: dict[str, Any] = {"unreachable_nodes": UnreachableNodes(leave_out=leave_out)}
         self.more["on_failure"] = OnFailure(unavailable_nodes=2, after="30s", restarts=3, action=action)
         if domains is not None:
             self.more["topology"] = Topology(key="zone", max_domains=domains, max_unavailable=2)
+        self.more["checks"] = (Check(name="errors", query="errors"),) if checked else ()
+        self.answers, self.prometheus = Answers(), "passes"
+        self.verdict: tuple[str, float] | None = None
+        """What the last answer of this process about this revision was, and when it came."""
         self.limit: dict[str, Any] = {"max_surge": 3} if surge else {"max_unavailable": 3}
         self.moment, self.soak = 0.0, SoakClock()
         nodes = [self.node(f"node-{number}") for number in range(COUNT)]
@@ -102,12 +126,16 @@ class Walks(RuleBasedStateMachine):
     def a_pass(self) -> None:
         cluster, before, (revision, step) = self.cluster, self.cluster.world, self.step()
         self.soak.observe(before.daemonset.status, before.now, self.moment)
-        cluster.world = replace(before, step_reached=self.soak.since(before.now, self.moment))
+        self.answers.observe(before.daemonset.status, before.now, self.moment)
+        answers = self.answers.dated(before.now, self.moment)
+        reached = self.soak.since(before.now, self.moment)
+        cluster.world = replace(before, step_reached=reached, answers=answers)
         before = cluster.in_force
         cluster.step()
         status = cluster.plan.status
         assert status is not None
         self.soak.decided(status.revision_hash, status.rollout, self.moment)
+        self.no_check_is_passed_over(before)
         for law in LAWS:
             law(before, cluster.plan)
         now = self.step()
@@ -118,12 +146,54 @@ class Walks(RuleBasedStateMachine):
             assert self.moment - self.reached >= float(done.soak.removesuffix("s"))
             approval = f"{current_revision(before)[0].hash}/{step}"
             assert not done.approval or self.said.get("kruise-ds/approve") == approval
+            if self.more["checks"]:
+                assert self.passed(), "a step is over without an answer of late"
+                assert self.verdict is not None
+                assert self.verdict[1] >= self.reached + float(done.soak.removesuffix("s"))
         if now != (revision, step):
             self.reached = None
         self.the_step_is_reached_or_not()
 
+    def passed(self) -> bool:
+        return self.verdict is not None and self.verdict[0] == "passes" and self.moment - self.verdict[1] <= 70
+
+    def no_check_is_passed_over(self, before: World) -> None:
+        """And what is asked next."""
+        rollout, status = rollout_state(before), self.cluster.plan.status
+        assert status is not None
+        if rollout.checks and not self.passed():
+            assert not [one for one in self.cluster.plan.actions if takes(one)], "a node is taken in spite of a check"
+        known = rollout_of(before.daemonset.status).aborted_message
+        if known is None and "check errors" in (status.rollout.aborted_message or ""):
+            assert self.verdict is not None
+            assert self.verdict[0] == "fails"
+            assert self.moment - self.verdict[1] <= 70
+        if status.asking is None:
+            self.answers.forget()
+            self.verdict = None
+        else:
+            self.verdict = self.verdict if self.answers.revision == status.asking.revision else None
+            self.answers.prepare(status.asking)
+
+    @rule(how=st.sampled_from(["passes", "passes", "fails", "dead"]))
+    def prometheus_is(self, how: str) -> None:
+        self.prometheus = how
+        self.checks_are_evaluated()
+
+    @rule()
+    def checks_are_evaluated(self) -> None:
+        for known in self.answers.known.values():
+            if self.prometheus == "dead":
+                known.problem = "it does not answer"
+            else:
+                known.answered("{} 1" if self.prometheus == "fails" else "", self.moment)
+                self.verdict = self.prometheus, self.moment
+        self.the_step_is_reached_or_not()
+        self.a_pass()
+
     @rule(seconds=st.sampled_from([1, 10, 40, 100]))
     def the_rollout_goes_on(self, seconds: int) -> None:
+        self.checks_are_evaluated()
         for _ in range(3):
             self.a_pass()
         self.pods_get_ready()
@@ -131,13 +201,14 @@ class Walks(RuleBasedStateMachine):
         self.a_pass()
         self.time_passes(seconds)
         self.a_pass()
+        self.checks_are_evaluated()
 
     @rule()
     def the_controller_restarts(self) -> None:
         self.cluster.world = replace(
             self.cluster.world, predecessors={}, verdicts={}, not_before={}, unavailable_since=None
         )
-        self.soak = SoakClock()
+        self.soak, self.answers, self.verdict = SoakClock(), Answers(), None
 
     @rule(seconds=st.sampled_from([-3600, 3600]))
     def the_clock_is_set(self, seconds: int) -> None:
@@ -253,7 +324,8 @@ class Walks(RuleBasedStateMachine):
             elif new:
                 ill = True
         least = 1 if self.step()[1] else COUNT + 1
-        if ill or len(done) < least:
+        fails = self.verdict is not None and self.verdict[0] == "fails" and self.moment - self.verdict[1] <= 70
+        if ill or fails or len(done) < least:
             self.reached = None
         elif self.reached is None:
             self.reached = self.moment
@@ -270,8 +342,9 @@ class Walks(RuleBasedStateMachine):
         if not hasattr(self, "cluster"):
             return
         self.lost_nodes_are_back()
+        self.prometheus = "passes"
         for _ in range(60):
-            self.a_pass()
+            self.checks_are_evaluated()
             self.pods_get_ready()
             self.the_step_is_reached_or_not()
         if aborted := self.cluster.in_force.daemonset.rolled_back:

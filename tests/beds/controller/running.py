@@ -12,6 +12,7 @@ from types import FunctionType, MethodType
 from typing import Any
 
 from controller import app
+from controller.kube.prometheus import Prometheus
 from controller.kube.requests import Transport
 from controller.observe.metrics import encoded
 from controller.runtime.clock import Clock, system_clock
@@ -79,6 +80,8 @@ class Controller:
         self._parts: Parts | None = None
         self._elected = False
         self.options = SHARED
+        self.prometheus: Prometheus | None = None
+        """From the next start on."""
         self.ahead = 0.0
         """Seconds by which its machine's clock is ahead of everybody else's; may be set at any time."""
 
@@ -128,5 +131,7 @@ class Controller:
     async def _run(self, settings: Settings) -> None:
         """Its parts are kept: from outside nobody can tell a controller that rests from one that waits."""
         self._elected = settings.leader_elect
-        self._parts = Parts(settings, self._transport, clock=lambda: self._clock() + self.ahead)
+        self._parts = Parts(
+            settings, self._transport, clock=lambda: self._clock() + self.ahead, prometheus=self.prometheus
+        )
         await app.run(settings, self._parts, self._stop, self.options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -322,3 +323,19 @@ def test_another_try_has_to_be_approved_anew() -> None:
         scene.pass_time(MINUTE)
         found = stored(scene)["status"]["rollout"]
         assert (found["phase"], found["step"]) == ("AwaitingApproval", 1)
+
+
+def test_a_check_without_an_answer_is_told() -> None:
+    with settled() as scene:
+        checks = [{"name": "errors", "query": "errors > 0"}]
+        steps = [{"nodes": 2, "approval": "Required"}, {"nodes": "100%"}]
+        start_canary(scene, at=NOW - 18 * MINUTE, partition=0, steps=steps, checks=checks)
+        scene.go_to(NOW)
+        shown = scene.run(*STATUS)
+        assert "  Check      errors has no answer for 18m\n" in shown.out
+        assert "the controller has no --prometheus-url\n" in shown.out
+        assert scene.run(*STATUS, "-w", "--timeout", "1h").code == 3
+        (told,) = json.loads(scene.run(*STATUS, "-o", "json").out)["checks"]
+        assert (told["name"], told["state"]) == ("errors", "Unanswered")
+        refused = acted(scene, "promote")
+        assert "check errors has no answer" in refused.err + refused.out

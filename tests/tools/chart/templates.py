@@ -50,6 +50,37 @@ def _environment(found: re.Match[str]) -> str:
     return found["others"] + "".join(f"        {line}\n" for line in lines) + _where_set("extraEnv", 8)
 
 
+_MOUNT: Final = ("- mountPath: /etc/kruise-ds/prometheus-{0}", "  name: prometheus-{0}", "  readOnly: true")
+_VOLUME: Final = ("- name: prometheus-{0}", "  secret:", "    secretName: {{{{ . }}}}")
+
+
+def _of_checks(indent: int, item: tuple[str, ...]) -> str:
+    """An item for each of the Secrets of `checks`."""
+    pad, found = " " * indent, ""
+    for kind in ("token", "ca"):
+        lines = ["{{{{- with .Values.checks.{0}Secret }}}}", *(pad + line for line in item), "{{{{- end }}}}"]
+        found += "".join(line.format(kind) + "\n" for line in lines)
+    return found
+
+
+CHECKS: Final = """\
+{{- with .Values.checks.prometheusUrl }}
+        - --prometheus-url={{ . }}
+{{- end }}
+{{- if .Values.checks.tokenSecret }}
+        - --prometheus-token-file=/etc/kruise-ds/prometheus-token/token
+{{- end }}
+{{- if .Values.checks.caSecret }}
+        - --prometheus-ca-file=/etc/kruise-ds/prometheus-ca/ca.crt
+{{- end }}
+"""
+PROMETHEUS_PORT: Final = """\
+{{- with .Values.checks.prometheusUrl }}
+{{- $usual := hasPrefix "https" . | ternary 443 80 }}
+    - port: {{ regexFind ":[0-9]+$" (urlParse .).host | trimPrefix ":" | default $usual }}
+      protocol: TCP
+{{- end }}
+"""
 GATES: Final = (
     "{{- range $gate, $on := .Values.featureGates }}",
     '{{- $gates = append $gates (printf "%s=%t" $gate $on) }}',
@@ -72,7 +103,9 @@ DEPLOYMENT: Final[tuple[Replacement, ...]] = (
         "        image: {{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}"
         "{{ with .Values.image.digest }}@{{ . }}{{ end }}",
     ),
-    (r"^      - args:\n(        - .*\n)+", r"\g<0>" + _where_set("extraArgs", 8)),
+    (r"^      - args:\n(        - .*\n)+", r"\g<0>" + CHECKS + _where_set("extraArgs", 8)),
+    (r"^        - mountPath: /tmp\n          name: tmp\n", r"\g<0>" + _of_checks(8, _MOUNT)),
+    (r"^          sizeLimit: 16Mi\n        name: tmp\n", r"\g<0>" + _of_checks(6, _VOLUME)),
     (ENVIRONMENT, _environment),
     (
         r"^      priorityClassName: .*\n",
@@ -94,7 +127,7 @@ MORE_PORTS: Final = """\
 """
 REPLACED: Final[Mapping[str, tuple[Replacement, ...]]] = {
     "Deployment": DEPLOYMENT,
-    "NetworkPolicy": ((r"^    - port: 16443\n      protocol: TCP\n", r"\g<0>" + MORE_PORTS),),
+    "NetworkPolicy": ((r"^    - port: 16443\n      protocol: TCP\n", r"\g<0>" + MORE_PORTS + PROMETHEUS_PORT),),
     "ServiceMonitor": _labels("monitorLabels"),
     "PrometheusRule": _labels("monitorLabels"),
 }

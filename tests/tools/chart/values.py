@@ -17,7 +17,7 @@ HEADER: Final = "# Made by `make manifests`: values from manifests/base, descrip
 SCHEMA: Final = MANIFESTS / "chart" / "values.schema.json"
 BY_DEFAULT: Final = frozenset({"podGuard", "crdProtection", CRDS, SEVERAL})
 """What overlays/default has."""
-GROUPS: Final = ("image", "crds")
+GROUPS: Final = ("image", "checks", "crds")
 """Values whose parts are described one by one."""
 
 
@@ -46,6 +46,7 @@ def _defaults(spec: Mapping[str, Any]) -> dict[str, Any]:
         "featureGates": {},
         "apiServerPorts": [],
         "monitorLabels": {},
+        "checks": {"prometheusUrl": "", "tokenSecret": "", "caSecret": ""},
         "watchNamespace": "",
         **{value: value in BY_DEFAULT for value in COMPONENTS},
         "crds": {"install": CRDS in BY_DEFAULT},

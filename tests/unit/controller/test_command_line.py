@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from controller.__main__ import cli
-from controller.settings import Address, parse_address
+from controller.settings import Address, is_in_the_open, parse_address, parse_prometheus_url
 
 BAD = (
     ("--workers", "0"),
@@ -20,6 +20,14 @@ BAD = (
     ("--kube-api-burst", "-1"),
     ("--feature-gates", "Nonsense=true"),
     ("--feature-gates", "PreDownloadImageForDaemonSetUpdate=maybe"),
+    ("--prometheus-url", "prometheus:9090"),
+    ("--prometheus-url", "ftp://prometheus"),
+    ("--prometheus-url", "https://:9090"),
+    ("--prometheus-url", "https://prometheus:http"),
+    ("--prometheus-url", "https://me:secret@prometheus"),
+    ("--prometheus-url", "https://prometheus/?a=b"),
+    ("--prometheus-url", "https://prometheus/#a"),
+    ("--prometheus-url", "https://a b"),
     ("--log-level", "loud"),
     ("--log-format", "xml"),
 )
@@ -33,6 +41,38 @@ def test_a_bad_value_is_refused_in_the_name_of_its_option(option: str, value: st
     refused = CliRunner().invoke(cli, ["--kubeconfig=/nonexistent/config", *words], env=env)
     assert refused.exit_code == 2
     assert f"'{option}'" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (("--prometheus-token-file=/x",), "--prometheus-url"),
+        (("--prometheus-ca-file=/x",), "--prometheus-url"),
+        (("--prometheus-token-file=/x", "--prometheus-url=http://prometheus:9090"), "--prometheus-token-file"),
+        (("--prometheus-token-file=/x", "--prometheus-url=http://10.0.0.1"), "--prometheus-token-file"),
+        (("--prometheus-ca-file=/x", "--prometheus-url=http://127.0.0.1"), "--prometheus-ca-file"),
+    ],
+)
+def test_no_token_leaves_the_machine_in_the_open(words: tuple[str, ...], named: str) -> None:
+    refused = CliRunner().invoke(cli, ["--kubeconfig=/nonexistent/config", *words])
+    assert refused.exit_code == 2
+    assert named in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("url", "openly"),
+    [
+        ("http://127.0.0.1:9090", False),
+        ("http://[::1]:9090", False),
+        ("http://localhost/p", False),
+        ("https://prometheus", False),
+        ("http://prometheus", True),
+        ("http://127.0.0.1.example.com", True),
+    ],
+)
+def test_what_leaves_the_machine(url: str, openly: bool) -> None:
+    assert parse_prometheus_url(f"{url}/") == url
+    assert is_in_the_open(url) is openly
 
 
 @pytest.mark.parametrize("name", ["Not_A_Name", "", "a.b", "-a", "a" * 64, "ä"])

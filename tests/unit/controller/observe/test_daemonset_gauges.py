@@ -10,11 +10,14 @@ from msgspec.structs import replace
 from prometheus_client import Metric
 
 from controller.api.daemonset import (
+    Check,
+    CheckRecord,
     DaemonSet,
     DaemonSetStatus,
     LifecycleHook,
     OnFailure,
     Phase,
+    Rollout,
     RolloutStep,
     UnreachableNodes,
 )
@@ -62,6 +65,7 @@ PROGRESSIVE = {
     "unreachable_nodes": UnreachableNodes(leave_out=1),
     "steps": (RolloutStep(nodes=5, soak="1m"),),
     "on_failure": OnFailure(restarts=3),
+    "checks": (Check(name="errors", query="x"), Check(name="slow", query="y")),
 }
 
 
@@ -110,6 +114,19 @@ def test_what_the_object_and_its_status_say() -> None:
     assert nonzero(found, "rollout_phase", "phase") == {"Held": 1}
     info = {"strategy_type": "RollingUpdate", "rolling_update_type": "Standard", "update_revision": "v2"}
     assert value(found, "info", **info) == 1
+
+
+def test_the_checks_of_the_spec() -> None:
+    record = Rollout(checks=(CheckRecord(name="slow", state="Failing"), CheckRecord(name="gone", state="Failing")))
+    made = ds("v2", rolling=PROGRESSIVE)
+    found = exposed(shown(replace(made, status=DaemonSetStatus(rollout=record))))
+    assert {tuple(one.labels.values())[2:]: one.value for one in found["rollout_check"].samples} == {
+        ("errors", "Failing"): 0,
+        ("errors", "Unanswered"): 0,
+        ("slow", "Failing"): 1,
+        ("slow", "Unanswered"): 0,
+    }
+    assert exposed(shown(ds("v2")))["rollout_check"].samples == []
 
 
 def test_pods_held_by_a_hook_are_shown_only_where_there_is_a_hook() -> None:

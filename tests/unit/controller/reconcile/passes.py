@@ -13,10 +13,11 @@ from controller.api.objects import Key
 from controller.api.pod import Pod
 from controller.api.revision import Revision
 from controller.kube.decode import Bookmark, Seen
+from controller.reconcile.checks import Checks
 from controller.reconcile.reconcile import ImagePulls, Reconciler
 from controller.reconcile.state import DaemonSetStates
 from controller.runtime.clock import elapsed
-from controller.runtime.pacing import Pacer
+from controller.runtime.pacing import PacedQueue, Pacer
 from controller.runtime.watch import Init
 from controller.runtime.workers import ANSWER_SECONDS, Outcome
 from controller.runtime.workqueue import WorkItem
@@ -61,6 +62,7 @@ class Passes:
             states=self.states,
             pacer=self.pacer,
             image_pulls=image_pulls or ImagePulls(),
+            checks=Checks(None, self.caches, PacedQueue[Key]()),
         )
 
     def is_gone(self) -> None:

@@ -1,0 +1,146 @@
+"""The checks of a step (`rollingUpdate.checks`): expressions for Prometheus that return no series while all is well.
+
+Only an answer of late counts, so that a check without one holds the rollout and never aborts it. A step is over once
+each check has passed by an answer to a query that was sent after its soak.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from math import inf
+from typing import Final
+
+from controller.api.daemonset import Check, CheckRecord, CheckState, Rollout
+from controller.api.formats import LONGEST_ITEM, truncated
+from controller.api.objects import Value, epoch, rfc3339
+
+INTERVAL: Final = 30.0
+"""Seconds between two evaluations."""
+FRESH_SECONDS: Final = 70.0
+"""Seconds for which an answer counts: two intervals, and the time that the next answer may take."""
+VARIABLES: Final = ("namespace", "name", "revision", "pods")
+NO_POD: Final = "-"
+"""`$pods` while there is none: no pod has this name, while an empty expression matches series without the label."""
+_VARIABLE: Final = re.compile(r"\$(?:\$|\{|[A-Za-z_][A-Za-z0-9_]*)")
+
+
+class Answer(Value):
+    """The last answers to one check. Times are in seconds since 1970, by a clock that does not jump."""
+
+    asked: float = -inf
+    """When the last query with an answer was sent; `-inf`: there was none."""
+    series: str = ""
+    """What it returned, briefly; empty: nothing, so the check passes."""
+    since: float = inf
+    """Since when all answers had series."""
+    problem: str = ""
+    """Why a later query has no answer; empty: none was sent."""
+
+
+class CheckNow(Value):
+    """How a check stands."""
+
+    name: str
+    state: CheckState | None = None
+    """None: it passes."""
+    since: float = inf
+    """Since when it fails."""
+    message: str = ""
+    asked: float = inf
+    """When the query of the answer was sent; `inf`: it is not asked here."""
+    stamp: str | None = None
+    """What the status says of `since`; None: it says nothing, as the first answer is awaited."""
+    is_answered: bool = False
+    """Whether an answer of late says so."""
+
+    def passes_from(self, moment: float | None) -> bool:
+        """Whether it passes by a query that was sent then or later; None: at any time."""
+        return self.state is None and (moment is None or self.asked >= moment)
+
+
+def checks_now(
+    checks: Iterable[Check], answers: Mapping[str, Answer] | None, record: Rollout, now: float
+) -> tuple[CheckNow, ...]:
+    """How `checks` stand, of which `record` is the record. While a check has no first answer, it stands as recorded,
+    and holds the rollout in any case."""
+    before = {one.name: one for one in record.checks or ()}
+    return tuple([_now(one.name, answers, before.get(one.name), now) for one in checks])
+
+
+def _now(name: str, answers: Mapping[str, Answer] | None, before: CheckRecord | None, now: float) -> CheckNow:
+    answer = None if answers is None else answers.get(name, Answer())
+    if answer is not None and now - answer.asked <= FRESH_SECONDS:
+        if not answer.series:
+            return CheckNow(name=name, asked=answer.asked, is_answered=True)
+        same = before if before is not None and before.state == CheckState.FAILING else None
+        return CheckNow(
+            name=name,
+            state=CheckState.FAILING,
+            since=answer.since,
+            message=answer.series if same is None else same.message,
+            asked=answer.asked,
+            stamp=rfc3339(answer.since) if same is None else same.since,
+            is_answered=True,
+        )
+    if answer is not None and (answer.problem or answer.asked > -inf):
+        same = before if before is not None and before.state == CheckState.UNANSWERED else None
+        return CheckNow(
+            name=name,
+            state=CheckState.UNANSWERED,
+            message=answer.problem or "the last answer is too old",
+            stamp=rfc3339(now) if same is None else same.since,
+        )
+    if before is not None:
+        state = CheckState.FAILING if before.state == CheckState.FAILING else CheckState.UNANSWERED
+        since = epoch(before.since) or now
+        return CheckNow(name=name, state=state, since=since, message=before.message, stamp=before.since)
+    return CheckNow(name=name, state=None if answer is None else CheckState.UNANSWERED)
+
+
+def recorded(checks: Iterable[CheckNow]) -> tuple[CheckRecord, ...]:
+    """The record of those that do not pass, without those whose first answer is awaited."""
+    return tuple(
+        CheckRecord(name=one.name, state=one.state, since=one.stamp, message=truncated(one.message, LONGEST_ITEM))
+        for one in checks
+        if one.state is not None and one.stamp is not None
+    )
+
+
+def is_unanswered(records: Iterable[CheckRecord]) -> bool:
+    return any(one.state == CheckState.UNANSWERED for one in records)
+
+
+def words_of(record: CheckRecord) -> str:
+    """Such as `check errors fails: {pod="agent-x"} 12`."""
+    does = "fails" if record.state == CheckState.FAILING else "has no answer"
+    return f"check {record.name} {does}: {record.message}"
+
+
+class Asking(Value):
+    """What the queries of the open step are about."""
+
+    checks: tuple[Check, ...]
+    revision: str
+    pods: tuple[str, ...]
+    """The names of the pods of that revision."""
+    checked_from: float | None
+    """The end of the soak, after which one more answer is needed (seconds since 1970); None: it is not reached."""
+
+    def query(self, check: Check, namespace: str, name: str) -> str:
+        """The query with its variables replaced. `$pods` has no character that a string of PromQL would change."""
+        pods = f"(?:{'|'.join(one.replace('.', '[.]') for one in self.pods)})" if self.pods else NO_POD
+        values = {"$$": "$", "$namespace": namespace, "$name": name, "$revision": self.revision, "$pods": pods}
+        return _VARIABLE.sub(lambda found: values.get(found[0], found[0]), check.query)
+
+
+def query_problem(query: str) -> str:
+    """What is wrong with the variables of a query; empty: nothing."""
+    unknown = next((one for one in _VARIABLE.findall(query) if one != "$$" and one[1:] not in VARIABLES), None)
+    if unknown is None:
+        return ""
+    return f"{unknown} is not one of {_listed(VARIABLES)}; write $$ for a dollar sign"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(f"${one}" for one in names)

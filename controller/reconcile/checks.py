@@ -1,0 +1,204 @@
+"""Evaluates the checks of open steps (`planner.checks`) every 30 s, beside the passes: none of them waits for
+Prometheus. A pass says what is to be asked; a changed result, and one that a step waits for, adds the key."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from math import inf
+from typing import Final
+
+import msgspec
+
+from controller.api.daemonset import Check, CheckState, DaemonSet, DaemonSetStatus, rollout_of
+from controller.api.objects import Key, epoch
+from controller.kube.prometheus import NoAnswer, Prometheus
+from controller.planner.checks import FRESH_SECONDS, INTERVAL, Answer, Asking
+from controller.reconcile.caches import Caches
+from controller.runtime.clock import elapsed
+from controller.runtime.pacing import PacedQueue
+
+MOST_QUERIES: Final = 10
+"""Queries under way at once; those of one DaemonSet follow each other, so that it does not take all."""
+NO_SERVER: Final = "the controller has no --prometheus-url"
+_CLOCK_GRAIN: Final = 0.05
+
+
+class _Known(msgspec.Struct):
+    """The answers to one check. Times are `elapsed`."""
+
+    query: str
+    asked: float = -inf
+    series: str = ""
+    since: float = inf
+    problem: str = ""
+    said: tuple[object, ...] = ()
+    """What a pass was last woken for."""
+
+    def answered(self, series: str, asked: float) -> None:
+        if not series:
+            self.since = inf
+        elif self.since == inf or -inf < self.asked < asked - FRESH_SECONDS:
+            self.since = asked
+        self.asked, self.series, self.problem = asked, series, ""
+
+    def is_news(self, moment: float) -> bool:
+        """Whether a pass may decide otherwise than before the last call."""
+        is_fresh = moment - self.asked <= FRESH_SECONDS
+        before, self.said = self.said, (True, bool(self.series)) if is_fresh else (False, self.problem)
+        return before != self.said
+
+
+class Answers(msgspec.Struct):
+    """What Prometheus has answered to the checks of one DaemonSet, of one revision."""
+
+    revision: str | None = None
+    known: dict[str, _Known] = msgspec.field(default_factory=dict)
+    """By name of the check."""
+    failing: dict[str, float] | None = None
+    """Since when checks fail as recorded by another process (`elapsed`), by name; None before the first look."""
+    tried: float = -inf
+    """When the last evaluation began (`elapsed`)."""
+    is_under_way: bool = False
+
+    def observe(self, status: DaemonSetStatus | None, now: float, moment: float) -> None:
+        """Reads the status once; what this process has seen itself counts afterwards."""
+        if self.failing is None:
+            records = rollout_of(status).checks or ()
+            stamps = {one.name: epoch(one.since) or now for one in records if one.state == CheckState.FAILING}
+            self.failing = {name: moment - max(now - stamp, 0.0) for name, stamp in stamps.items()}
+            self.revision = status.update_revision if status is not None else None
+
+    def forget(self) -> None:
+        """Forgets the answers, because no step is open."""
+        self.known, self.failing, self.tried = {}, {}, -inf
+
+    def prepare(self, asking: Asking) -> None:
+        """Forgets what is about another revision or another query."""
+        if asking.revision != self.revision:
+            self.revision, self.known, self.failing = asking.revision, {}, {}
+        known, begun, self.failing = self.known, self.failing or {}, {}
+        self.known = {}
+        for check in asking.checks:
+            one = known.get(check.name)
+            if one is None or one.query != check.query:
+                one = _Known(check.query, since=begun.get(check.name, inf))
+                self.tried = -inf
+            self.known[check.name] = one
+
+    def dated(self, now: float, moment: float) -> dict[str, Answer]:
+        """Times in seconds since 1970."""
+        return {
+            name: Answer(
+                asked=now + one.asked - moment,
+                series=one.series,
+                since=now + one.since - moment,
+                problem=one.problem,
+            )
+            for name, one in self.known.items()
+        }
+
+
+class _Open(msgspec.Struct):
+    """A DaemonSet with an open step."""
+
+    uid: str
+    answers: Answers
+    asking: Asking
+    checked_from: float
+    """`Asking.checked_from` (`elapsed`); `inf` without one."""
+
+    @property
+    def due(self) -> float:
+        if self.answers.is_under_way:
+            return inf
+        due = self.answers.tried + INTERVAL
+        return min(due, self.checked_from + _CLOCK_GRAIN) if self.answers.tried < self.checked_from else due
+
+
+class Checks:
+    def __init__(self, prometheus: Prometheus | None, caches: Caches, queue: PacedQueue[Key]) -> None:
+        self._prometheus, self._caches, self._queue = prometheus, caches, queue
+        self._open: dict[Key, _Open] = {}
+        self._changed = asyncio.Event()
+        self._slots = asyncio.Semaphore(MOST_QUERIES)
+
+    def decided(
+        self, daemonset: DaemonSet, answers: Answers, asking: Asking | None, now: float, moment: float
+    ) -> None:
+        """Takes over what a pass wants to be asked; None: no step is open."""
+        if asking is None:
+            self._open.pop(daemonset.key, None)
+            answers.forget()
+            return
+        answers.prepare(asking)
+        end = inf if asking.checked_from is None else moment + asking.checked_from - now
+        self._open[daemonset.key] = _Open(daemonset.uid, answers, asking, end)
+        self._changed.set()
+
+    @asynccontextmanager
+    async def evaluating(self) -> AsyncIterator[None]:
+        """Asks inside the block; leaving it drops the queries under way."""
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(self._evaluate(), name="checks")
+            yield
+            task.cancel()
+
+    async def _evaluate(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            while True:
+                self._changed.clear()
+                now, following = elapsed(), inf
+                for key, one in list(self._open.items()):
+                    if self._is_gone(key, one):
+                        del self._open[key]
+                    elif one.due <= now:
+                        group.create_task(self._ask_all(key, one), name="check")
+                        one.answers.is_under_way = True
+                    else:
+                        following = min(following, one.due)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout_at(following if following < inf else None):
+                        await self._changed.wait()
+
+    def _is_gone(self, key: Key, one: _Open) -> bool:
+        daemonset = self._caches.daemonsets.get(key)
+        return daemonset is None or daemonset.terminating or daemonset.uid != one.uid
+
+    async def _ask_all(self, key: Key, one: _Open) -> None:
+        with self._under_way(one.answers):
+            ends_soak = one.answers.tried < one.checked_from <= elapsed()
+            one.answers.tried = elapsed()
+            for check in one.asking.checks:
+                async with self._slots:
+                    await self._ask(key, one, check)
+                known = one.answers.known.get(check.name)
+                if known is not None and known.is_news(elapsed()):
+                    self._queue.enqueue(key, "urgent", f"check {check.name}")
+            if ends_soak:
+                self._queue.enqueue(key, "urgent", "checks")
+
+    @contextmanager
+    def _under_way(self, answers: Answers) -> Iterator[None]:
+        try:
+            yield
+        finally:
+            answers.is_under_way = False
+            self._changed.set()
+
+    async def _ask(self, key: Key, one: _Open, check: Check) -> None:
+        asked, series, problem = elapsed(), "", NO_SERVER
+        if self._prometheus is not None:
+            try:
+                query = one.asking.query(check, key.namespace, key.name)
+                series, problem = await self._prometheus.series(query), ""
+            except NoAnswer as error:
+                problem = str(error)
+        known, revision = one.answers.known.get(check.name), one.answers.revision
+        if known is None or known.query != check.query or revision != one.asking.revision:
+            return  # it was asked of what is not wanted any more
+        if problem:
+            known.problem = problem
+        else:
+            known.answered(series, asked)
