@@ -9,7 +9,7 @@ import pytest
 from tests.beds.api import ACCOUNTS, DAEMONSETS, EVENTS, IMAGE_PULL_JOBS, NAMESPACES, PODS, Object
 from tests.beds.controller.bed import Bed, Check, uids
 from tests.beds.nodes import Behaviour
-from tests.beds.objects import V1, V2, daemonset, image_of
+from tests.beds.objects import PROBED, V1, V2, daemonset, image_of
 from tests.beds.simulator.cluster import service_accounts
 from tests.system.admission import judged, webhook_down
 from tests.system.both import both_beds
@@ -123,6 +123,21 @@ async def test_a_rollback_gets_a_job_of_its_own_and_ends_the_one_before(pulls: B
     await pulls.edit({"updateStrategy": {"rollingUpdate": {"partition": 0}}})
     await pulls.runs_on(*nodes, image=V2)
     await pulls.until(IMAGE_PULL_JOBS, images(), "no job is left")
+
+
+async def test_what_goes_back_by_itself_gets_a_job_for_the_stable_image(pulls: Bed) -> None:
+    """In place, where nodes wait for it: as does the one whose pod of the aborted revision is available."""
+    on_failure = {"unavailableNodes": 1, "after": "1m", "action": "RollBack"}
+    rolling = {"rollingUpdateType": "InPlaceIfPossible", "onFailure": on_failure}
+    nodes = await pulls.deploy(daemonset(rolling=rolling, pod=PROBED), nodes=3)
+    await asyncio.sleep(60)
+    pulls.patience = 600.0
+    pulls.nodes.behave("node-1", Behaviour(never_ready=(V2,)))
+    await pulls.set_image(V2)
+    await pulls.phase("Aborted")
+    await pulls.runs_on(*nodes, image=V1)
+    jobs = pulls.journal.of("imagepulljobs.apps.kruise.io", "create")
+    assert [one.answer["spec"]["image"] for one in jobs] == [V2, V1]
 
 
 @both_beds
