@@ -184,6 +184,11 @@ def test_a_node_whose_old_pod_is_held_by_a_hook_keeps_its_surge_slot() -> None:
     pods = [*everywhere(4), pod("node-4", labels=held), pod("node-4", "v2")]
     cluster = ToyCluster(surging("- - - - -", pods=pods, hook=HOOK))
     cluster.expect("")
+    cluster.pass_time(601)
+    cluster.expect("")
+    assert cluster.plan.status is not None
+    (stalled,) = (one for one in cluster.plan.status.conditions if one.type == "Stalled")
+    assert stalled.message == "no progress for 600 seconds; the preDelete hook holds node-4-v1 by label drain=wait"
     cluster.change(cluster.pod("node-4-v1").uid, labels=pod("node-4").labels)
     cluster.expect("-node-4 v1", "+node-3 v2", "")
 
