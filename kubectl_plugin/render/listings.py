@@ -148,6 +148,7 @@ def history_table(
         Column("REV", lambda row: str(row.revision.number), right=True),
         Column("AGE", lambda row: short_duration(now - row.created)),
         Column("NODES", _nodes, right=True),
+        *([Column("STATE", lambda row: row.mark)] if any(row.mark for row in rows) else []),
         *([Column("HASH", lambda row: row.revision.hash)] if wide else []),
         Column("IMAGES", images, least=20),
         Column("CHANGE", lambda row: row.change(only_ascii=only_ascii), least=24),

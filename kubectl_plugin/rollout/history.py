@@ -5,7 +5,6 @@ revision a rollback goes to: the last one that was rolled out completely, as the
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise
 from typing import Final
 
 from controller.api.daemonset import DaemonSet, Phase, rollout_of
@@ -140,9 +139,11 @@ class RevisionRow(Value):
     differing: tuple[str, ...]
     """Containers whose image differs between kept revisions; all if none does."""
     changes: tuple[Difference, ...]
-    """The differences from the next older revision; empty for the oldest."""
+    """The differences from the revision before it; empty for the oldest."""
     way: InPlaceChange | NotPossible | None
     """How pods of the live template would get it; None for the live revision and without in-place updates."""
+    mark: str
+    """After an abort `aborted` or `stable`, else empty."""
     oldest: bool
     limit: int
     cause: str
@@ -160,6 +161,7 @@ class RevisionRow(Value):
             "hash": self.revision.hash,
             "createdAt": rfc3339(self.created),
             "live": self.live,
+            "mark": self.mark or None,
             "nodes": self.nodes,
             "images": {**self.images},
             "change": self.change(),
@@ -185,13 +187,13 @@ def revision_document(namespace: str, name: str, row: RevisionRow, *, show_value
 
 def history(snapshot: Snapshot, *, show_values: bool = False) -> tuple[RevisionRow, ...]:
     kept = kept_revisions(snapshot)
-    templates = [one.revision.template for one in kept]
-    changes = [differences(old, new, show_values=show_values) for new, old in pairwise(templates)]
-    images = [images_of(one) for one in templates]
+    before = [_before(one, kept[:place], kept[place + 1 :]) for place, one in enumerate(kept)]
+    images = [images_of(one.revision.template) for one in kept]
     names = frozenset(name for one in images for name in one)
     differing = frozenset(name for name in names if len({one.get(name) for one in images}) > 1) or names
     current = live_revision(snapshot)
-    daemonset = snapshot.daemonset
+    daemonset, record = snapshot.daemonset, rollout_of(snapshot.daemonset.status)
+    marks = {record.stable_revision: "stable", record.aborted_revision: "aborted"} if record.aborted_revision else {}
     own_cause = daemonset.annotations.get(CHANGE_CAUSE, "")  # perhaps written after the revision was stored
     return tuple(
         RevisionRow(
@@ -201,14 +203,28 @@ def history(snapshot: Snapshot, *, show_values: bool = False) -> tuple[RevisionR
             nodes=nodes_with(snapshot, one.revision),
             images=its_images,
             differing=tuple(name for name in its_images if name in differing),
-            changes=its_changes,
+            changes=()
+            if former is None
+            else differences(former.revision.template, one.revision.template, show_values=show_values),
             way=None if one is current else way_between(daemonset, daemonset.spec.template, one.revision.template),
-            oldest=one is kept[-1],
+            mark=marks.get(one.revision.hash, ""),
+            oldest=former is None,
             limit=daemonset.spec.history_limit,
             cause=one.change_cause or (own_cause if one is current else ""),
         )
-        for one, its_changes, its_images in zip(kept, [*changes, ()], images, strict=False)
+        for one, former, its_images in zip(kept, before, images, strict=True)
     )
+
+
+def _before(
+    one: RevisionDetail, newer: Sequence[RevisionDetail], older: Sequence[RevisionDetail]
+) -> RevisionDetail | None:
+    """The revision that `one` followed. A revision that was gone back to since has a newer number than `one`, and was
+    made before it. None: it is not kept."""
+    lower = older[0] if older else None
+    since = lower.created if lower is not None else 0.0
+    renumbered = [other for other in newer if since < other.created < one.created]
+    return max(renumbered, key=lambda other: other.created, default=lower)
 
 
 def kept_revisions(snapshot: Snapshot) -> list[RevisionDetail]:

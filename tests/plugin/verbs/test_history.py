@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from tests.beds.api import DAEMONSETS
-from tests.plugin.scene import Scene, canary, first_deployment, opened
+from tests.plugin.scene import Scene, aborted, canary, first_deployment, opened
 from tests.plugin.scene import daemonset as sample
 
 HOME = ("-n", "observability")
@@ -26,6 +26,16 @@ def test_how_the_kept_revisions_look(scene: Scene) -> None:
     scene.check("history/kept", *WORDS)
     scene.check("history/kept-colour", *WORDS, colour=True)
     scene.check("history/wide", *WORDS, "-o", "wide")
+
+
+def test_after_an_abort_the_stable_and_the_aborted_revision_are_marked() -> None:
+    with aborted("RollBack") as scene:
+        scene.check("history/went-back", *WORDS, columns=120)
+        rows = json.loads(scene.run(*WORDS, "-o", "json").out)["items"]
+        assert [(one["revision"], one["mark"]) for one in rows] == [(8, "stable"), (7, "aborted"), (5, None), (4, None)]
+    with aborted() as scene:
+        rows = json.loads(scene.run(*WORDS, "-o", "json").out)["items"]
+        assert [(one["revision"], one["mark"]) for one in rows][:2] == [(7, "aborted"), (6, "stable")]
 
 
 def test_one_revision_whole(scene: Scene) -> None:

@@ -120,6 +120,16 @@ def test_the_live_one_is_marked_also_after_a_rollback() -> None:
     ]
 
 
+def test_after_a_rollback_each_revision_is_compared_with_the_one_that_it_followed() -> None:
+    found = snapshot("v1", revisions=[revision("v1", 4), revision("v2"), revision("v3")])
+    at = {one.revision.hash: one for one in found.revisions}
+    made = tuple(replace(at[name], created=when) for name, when in (("v1", 10.0), ("v3", 30.0), ("v2", 20.0)))
+    rows = history(replace(found, revisions=made))
+    changes = {row.revision.number: [(one.old, one.new) for one in row.changes] for row in rows}
+    assert changes == {4: [("demo:v3", "demo:v1")], 3: [("demo:v2", "demo:v3")], 2: [("demo:v1", "demo:v2")]}
+    assert not any(row.oldest for row in rows)
+
+
 def test_no_revision_at_all() -> None:
     assert history(replace(snapshot(), revisions=())) == ()
 
