@@ -32,7 +32,12 @@ def test_after_an_abort_the_stable_and_the_aborted_revision_are_marked() -> None
     with aborted("RollBack") as scene:
         scene.check("history/went-back", *WORDS, columns=120)
         rows = json.loads(scene.run(*WORDS, "-o", "json").out)["items"]
-        assert [(one["revision"], one["mark"]) for one in rows] == [(8, "stable"), (7, "aborted"), (5, None), (4, None)]
+        assert [(one["revision"], one["mark"]) for one in rows] == [
+            (8, "stable"),
+            (7, "aborted"),
+            (5, None),
+            (4, None),
+        ]
     with aborted() as scene:
         rows = json.loads(scene.run(*WORDS, "-o", "json").out)["items"]
         assert [(one["revision"], one["mark"]) for one in rows][:2] == [(7, "aborted"), (6, "stable")]
