@@ -263,7 +263,9 @@ def advance(
     walk = standing.walk
     if walk is not None:
         last = replace(last, **_step_of(walk, paused=standing.paused))
-        is_kept = not walk.is_reached and standing.target < walk.needed  # by partition
+        is_kept = not walk.is_reached and (
+            standing.target < walk.needed or not walk.needed
+        )  # by partition or selector
         done = done and (walk.is_complete or is_kept)
         last = last if walk.is_complete or is_kept else replace(last, completion_time=None)
     elif last.completion_time is None:

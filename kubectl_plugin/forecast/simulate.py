@@ -170,6 +170,7 @@ def world_after(world: World, decided: Plan) -> World:
     if decided.status is not None:
         daemonset = world.daemonset
         world = replace(world, daemonset=replace(daemonset, status=_stored_status(daemonset.status, decided.status)))
+    world = replace(world, unavailable_since=decided.unavailable_since)
     if not decided.actions:
         return world
     after = _WorldAfter(world)

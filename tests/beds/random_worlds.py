@@ -9,7 +9,15 @@ from typing import Any
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from controller.api.daemonset import DaemonSet, LifecycleHook, OrderRule, RolloutStep, Topology, UnreachableNodes
+from controller.api.daemonset import (
+    DaemonSet,
+    LifecycleHook,
+    OnFailure,
+    OrderRule,
+    RolloutStep,
+    Topology,
+    UnreachableNodes,
+)
 from controller.api.in_place import UpdateInProgress
 from controller.api.names import IN_PLACE_GRACE_ANNOTATION, IN_PLACE_IF_POSSIBLE, RESIZE_FALLBACK_ANNOTATION
 from controller.api.node import Node
@@ -69,6 +77,11 @@ TOPOLOGIES = (
 
 LEFT_OUT = (UnreachableNodes(leave_out=1), UnreachableNodes(leave_out="50%"))
 
+ON_FAILURE = (
+    OnFailure(unavailable_nodes=2, after="1h"),
+    OnFailure(unavailable_nodes="50%", restarts=3, action="RollBack"),
+)
+
 STEPS = (
     (RolloutStep(nodes=1, soak="30s"), RolloutStep(nodes="50%"), RolloutStep()),
     (RolloutStep(nodes="10%"), RolloutStep(nodes=100, soak="1m")),
@@ -121,6 +134,7 @@ def pods(draw: st.DrawFn, name: str, on: str, *, tidy: bool, hooks: bool, owner:
         labels=draw(seldom({}, *labels, *([] if tidy else [{"app": "other"}]))),
         finalizers=("demo.io/hold",) if hooks and draw(seldom(False, True)) else (),
     )
+    made = replace(made, restarts=draw(seldom(0, 3)) if hooks else 0)
     if hooks and draw(seldom(False, True)):
         made = prepared(made, marked_not_ready=draw(st.booleans()))
     return replace(made, owner_uid=owner)
@@ -175,6 +189,7 @@ def daemonsets(draw: st.DrawFn, *, hooks: bool, in_place: bool) -> DaemonSet:
             "topology": draw(seldom(None, *TOPOLOGIES)),
             "unreachable_nodes": draw(seldom(None, *LEFT_OUT)),
             "steps": draw(seldom((), *STEPS)),
+            "on_failure": draw(seldom(None, *ON_FAILURE)),
         },
         **limit,
         **draw(seldom({}, {"nodeSelector": POOL})),

@@ -186,10 +186,14 @@ def paused_or_on_delete_nothing_is_updated(world: World, plan: Plan) -> None:
 
 
 def no_node_newly_gets_an_aborted_revision(world: World, plan: Plan) -> None:
-    """Not even in the pass before a person's wish to retry is recorded."""
+    """Not even in the pass that aborts it, nor in the one before a person's wish to retry is recorded."""
     current, _ = current_revision(world)
-    aborted = rollout_of(world.daemonset.status).aborted_revision == current.hash
-    if aborted and world.daemonset.annotations.get("kruise-ds/skip-steps") != current.hash:
+    assert plan.status is not None
+    records = (rollout_of(world.daemonset.status), plan.status.rollout)
+    if (
+        any(one.aborted_revision == current.hash for one in records)
+        and world.daemonset.annotations.get("kruise-ds/skip-steps") != current.hash
+    ):
         assert not update_moves(world, plan)
         again = {one.node for one in creates(plan) if one.revision.hash == current.hash}
         assert all(last_hash(world, node) == current.hash for node in again)

@@ -14,7 +14,7 @@ from controller.planner.blocker_texts import Blocker
 from controller.planner.explanation import Explainer
 from controller.planner.rollout_state import rollout_state
 from tests.beds.toy_cluster import ToyCluster
-from tests.beds.worlds import ago, ds, everywhere, node, served, taint, world
+from tests.beds.worlds import ago, ds, everywhere, node, revision, served, taint, world
 from tests.unit.controller.planner.test_topology import said
 
 ONE_HALF_ALL = (
@@ -182,6 +182,27 @@ def test_partition_and_step_hold_together_and_a_step_that_is_not_reached_is_not_
     assert at(cluster) == ("Held", 2, 3)
     assert said(cluster.plan, "Progressing")[1] == "PartitionReached"
     assert [one.count("v2") for one in cluster.revisions().values()] == [0, 0, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("how", "phase"), [({"nodes": 0, "pods": ()}, "Healthy"), ({}, "Held")], ids=["no nodes", "none are selected"]
+)
+def test_a_rollout_without_nodes_to_update_does_not_stall_and_walks_once_there_are_some(
+    how: dict[str, Any], phase: str
+) -> None:
+    daemonset = stepped(selector={"pool": "a"})
+    cluster = begun(daemonset, revisions=[revision("v1"), revision("v2", 2)], **how)
+    cluster.expect("")
+    cluster.pass_time(3000)
+    cluster.expect("", "")
+    assert at(cluster) == (phase, 1, 3)
+    cluster.set_nodes(*(node(f"node-{n}", labels={"pool": "a"}) for n in range(4)))
+    if phase == "Healthy":
+        cluster.expect("+node-0 v1, +node-1 v1, +node-2 v1, +node-3 v2", "")
+    else:
+        assert said(cluster.plan, "Progressing")[1] == "SelectorReached"
+        cluster.expect("-node-3 v1", "+node-3 v2", "")
+    assert at(cluster) == ("Progressing", 1, 3)
 
 
 def test_after_the_last_step_that_allows_not_all_the_rollout_is_held() -> None:
