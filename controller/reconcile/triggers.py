@@ -17,6 +17,7 @@ from controller.api.selector import Labels
 from controller.kube.decode import Malformed
 from controller.kube.requests import DAEMONSETS, PODS
 from controller.planner.actions import Note
+from controller.planner.failure import in_force
 from controller.planner.node_fit import Fit, Rules
 from controller.reconcile.caches import Caches
 from controller.reconcile.dependencies import Dependencies
@@ -94,7 +95,8 @@ class Triggers:
         if old is not None and new is not None and old.same_placement(new):
             return
         has_pod = self._caches.has_pod_on(change.key.name)
-        for daemonset in self._caches.daemonsets.values():
+        for found in self._caches.daemonsets.values():
+            daemonset = in_force(found, self._caches.revisions_of(found))
             compiled = self._states.of(daemonset.uid).compiled_for(daemonset)
             if compiled.rules.problems:
                 continue  # reported by its own pass
@@ -205,4 +207,7 @@ def _verdict(rules: Rules, older: Mapping[str, Rules | None], node: Node | None)
 def _may_use_older_revision(daemonset: DaemonSet) -> bool:
     """Whether an empty node may get an older revision, whose own placement then counts."""
     rolling = daemonset.rolling_update
-    return rolling is not None and bool(rolling.partition or rolling.selector is not None or rolling.paused)
+    if rolling is None:
+        return False
+    kept = rolling.partition or rolling.selector is not None or rolling.paused
+    return bool(kept or rolling.steps or rolling.on_failure is not None)

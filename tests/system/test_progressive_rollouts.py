@@ -275,3 +275,38 @@ async def test_a_bad_revision_goes_back_by_itself_and_the_spec_is_not_touched(be
     bed.journal.clear()
     await bed.idle(3600)
     assert [*bed.journal.deleted] == []
+
+
+async def test_a_node_that_only_the_stable_revision_accepts_gets_it_after_an_abort(bed: Bed) -> None:
+    """In force is the placement of what nodes get back."""
+    bed.patience = 86_400.0
+    await deployed(bed, maxUnavailable=6, onFailure={"unavailableNodes": 1, "action": "RollBack"})
+    await bed.idle(60)
+    bed.nodes.behave("*", UNREADY)
+    container = {**(await bed.daemonset())["spec"]["template"]["spec"]["containers"][0], "image": V2}
+    await bed.edit({"template": {"spec": {"containers": [container], "nodeSelector": {"zone": "b"}}}})
+    await bed.phase("Aborted")
+    bed.nodes.behave("*", INSTANT)
+    await all_ready(bed)
+    await bed.idle()
+    assert await layout(bed) == "v1 v1 v1 v1 v1 v1"
+    bed.journal.clear()
+    await bed.nodes.add("node-6", labels={"zone": "a"})
+    await wave(bed, "+6")
+
+
+async def test_a_node_that_may_hold_the_older_revision_from_now_on_gets_it_at_once(bed: Bed) -> None:
+    """While the step keeps it from the new one, which would run there anyway."""
+    bed.patience = 3600.0
+    steps = [{"nodes": 1, "soak": "10m"}, {"nodes": "100%"}]
+    await bed.add_nodes(2, labels={"zone": "a"})
+    await bed.deploy(daemonset(pod={"nodeSelector": {"zone": "a"}}, rolling={"steps": steps}))
+    await bed.edit({"template": {"spec": {"nodeSelector": None}}})
+    await wave(bed, both(1))
+    await bed.nodes.add("node-2")
+    await bed.idle(60.0)
+    await wave(bed, "")
+    began = asyncio.get_running_loop().time()
+    await bed.label_node("node-2", zone="a")
+    await wave(bed, "+2")
+    assert asyncio.get_running_loop().time() - began < 10

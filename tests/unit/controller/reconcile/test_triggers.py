@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import pytest
 from msgspec.structs import replace
 
-from controller.api.daemonset import DaemonSet
+from controller.api.daemonset import DaemonSet, OnFailure, RolloutStep
 from controller.api.in_place import UpdateInProgress
 from controller.api.node import Node
 from controller.api.objects import Key, StatusWriters
@@ -353,8 +353,15 @@ def test_a_node_wakes_those_for_whom_it_makes_a_difference() -> None:
 
 @pytest.mark.parametrize(
     ("rolling", "woken_by_it"),
-    [({"partition": 1}, True), ({"partition": "10%"}, True), ({"paused": True}, True), ({}, False)],
-    ids=["partition", "percentage", "pause", "nothing is held back"],
+    [
+        ({"partition": 1}, True),
+        ({"partition": "10%"}, True),
+        ({"paused": True}, True),
+        ({"rolling": {"steps": (RolloutStep(nodes=1),)}}, True),
+        ({"rolling": {"on_failure": OnFailure(restarts=3)}}, True),
+        ({}, False),
+    ],
+    ids=["partition", "percentage", "pause", "step", "abort", "nothing is held back"],
 )
 @pytest.mark.parametrize(
     ("selector", "without", "able"),
