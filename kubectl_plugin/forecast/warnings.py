@@ -171,8 +171,10 @@ def _not_ready(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
 
 
 def _one_zone(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
+    """Only where no `order` says so."""
     rollout = found.start
-    if snapshot.nodes is None or not rollout.older or not found.changes:
+    ordered = rollout.rolling_update is not None and rollout.rolling_update.order
+    if snapshot.nodes is None or not rollout.older or not found.changes or ordered:
         return
     zones = {node.name: group_of(node, "zone") for node in rollout.world.nodes}
     targets = {zones[node.name] for node in rollout.target}

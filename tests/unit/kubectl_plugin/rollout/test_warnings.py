@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from controller.api.daemonset import DaemonSet, LifecycleHook
+from controller.api.daemonset import DaemonSet, LifecycleHook, OrderRule
 from controller.api.node import Node
 from controller.api.objects import JSONObject
 from controller.api.pod import Pod
@@ -194,6 +194,12 @@ QUIET: list[tuple[str, DaemonSet, tuple[Pod, ...], Any]] = [
     ("updated nodes within the partition", ds("v2", partition=2), (*FEW[:2], *served("node-2", rev="v2")), 3),
     ("not ready, but it serves", ds("v2"), FEW, [*numbered(2), node("node-2", NOT_READY)]),
     ("targets in two zones", ds("v2"), served("a-1", "b-1"), zoned("a-1", "b-1")),
+    (
+        "targets in one zone, by order",
+        ds("v2", partition=2, rolling={"order": (OrderRule(group_by="zone"),)}),
+        served("a-1", "a-2", "b-1", "b-2"),
+        zoned("a-1", "a-2", "b-1", "b-2"),
+    ),
     ("only one zone there is", ds("v2", partition=1), served("a-1", "a-2", "a-3"), zoned("a-1", "a-2", "a-3")),
 ]
 
