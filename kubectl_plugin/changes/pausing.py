@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from controller.api.daemonset import rollout_of
 from controller.api.formats import counted
 from controller.api.names import RESTARTED_AT
 from controller.api.objects import JSONObject, rfc3339
@@ -11,6 +12,7 @@ from controller.planner.explanation import NodeState
 from controller.planner.rollout_state import RolloutState
 from kubectl_plugin.changes.edit import (
     ROLLING,
+    Caution,
     Draft,
     Edit,
     cautions,
@@ -23,7 +25,7 @@ from kubectl_plugin.changes.edit import (
 )
 from kubectl_plugin.rollout.snapshot import Snapshot
 from kubectl_plugin.rollout.survey import survey
-from kubectl_plugin.wording import between
+from kubectl_plugin.wording import between, command
 
 
 def pause(snapshot: Snapshot) -> Edit:
@@ -79,4 +81,15 @@ def restart(snapshot: Snapshot) -> Edit:
     draft.set(rfc3339(snapshot.now), "spec", "template", "metadata", "annotations", RESTARTED_AT)
     if not draft.operations:
         return Edit(result="already restarted", operations=())
-    return edit_of(snapshot, draft, "restarted", on_delete_caution(snapshot), pause_caution(snapshot))
+    warnings = (on_delete_caution(snapshot), pause_caution(snapshot), _abort_caution(snapshot))
+    return edit_of(snapshot, draft, "restarted", *warnings)
+
+
+def _abort_caution(snapshot: Snapshot) -> Caution | None:
+    """The spec keeps the aborted template, also once no node has it any more."""
+    if rollout_of(snapshot.daemonset.status).aborted_revision is None:
+        return None
+    return Caution(
+        text=f"the rollout of {snapshot.key.name} was aborted: a restart rolls the same template out once more",
+        hints=(command("rollback", snapshot.key, to="to go back to the stable one first"),),
+    )

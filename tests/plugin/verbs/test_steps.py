@@ -339,3 +339,17 @@ def test_a_check_without_an_answer_is_told() -> None:
         assert (told["name"], told["state"]) == ("errors", "Unanswered")
         refused = acted(scene, "promote")
         assert "check errors has no answer" in refused.err + refused.out
+
+
+@pytest.mark.parametrize("action", ["Pause", "RollBack"])
+def test_a_restart_warns_that_it_tries_an_aborted_template_again(action: str) -> None:
+    with few_nodes() as scene:
+        scene.pass_time(MINUTE)
+        assert "aborted" not in acted(scene, "restart", "-y", "--dry-run=client").err
+        scene.nodes.behave("*", replace(PACE, ready=None))
+        failing = rolling(onFailure={**ON_FAILURE, "action": action})
+        scene.do(scene.edit({"spec": {"template": template("2.0.0"), **failing}}))
+        scene.pass_time(3 * MINUTE)
+        said = f"warning: the rollout of {NAME} was aborted: a restart rolls the same template out once more\n"
+        hint = f"  hint: to go back to the stable one first: kubectl kruise-ds rollback {WHERE}\n"
+        assert acted(scene, "restart", "-y").err == said + hint
