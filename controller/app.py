@@ -137,7 +137,6 @@ async def _either(group: asyncio.TaskGroup, acting: asyncio.Task[object], stop: 
 @asynccontextmanager
 async def frozen_garbage() -> AsyncIterator[None]:
     """Exempts all present objects, such as the caches, from garbage collection while the block runs."""
-    gc.collect()
     gc.freeze()
     try:
         yield
