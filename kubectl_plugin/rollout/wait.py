@@ -130,8 +130,17 @@ def _ended_result(status: RolloutStatus) -> WaitResult:
     done, writes = _done_words(status), _refused_writes_words(status)
     if status.phase is Phase.STALLED:
         return _stuck(status, f"stalled at {done}{writes}")
-    end = f"was aborted, {done} went back" if status.survey.standing.rolled_back else f"was aborted at {done}"
+    goes_back = status.survey.standing.rolled_back
+    end = f"was aborted, {_way_back_words(status)}" if goes_back else f"was aborted at {done}"
     return _stuck(status, f"{end}{writes}", command("retry", status.daemonset.key, to="to try it again"))
+
+
+def _way_back_words(status: RolloutStatus) -> str:
+    aborted = status.survey.standing.aborted_revision
+    left = len({one.pod.node for one in status.snapshot.pods if one.pod.hash == aborted} - {""})
+    if not left:
+        return "no node has the aborted revision any more"
+    return f"{counted(left, 'node', 'still has')} the aborted revision"
 
 
 def changed_spec_result(status: RolloutStatus, wanted: Awaited) -> WaitResult | None:
@@ -151,7 +160,7 @@ def _other_revision_result(status: RolloutStatus, wanted: Awaited) -> WaitResult
     if wanted.revision in (None, current) or unknown:
         return None
     if current is None:
-        words = f"which revision of {name} is rolled out cannot be told without the right to list controllerrevisions"
+        words = f"which revision of {name} is rolled out is unknown without the right to list controllerrevisions"
         return _failed_result(ExitCode.FAILED, words)
     words = f"revision {wanted.revision} of {name} is not the one that is rolled out: it is {current} now"
     return _failed_result(ExitCode.REFUSED, words)

@@ -85,8 +85,15 @@ def test_a_rollout_that_went_back_says_so_and_what_runs_now() -> None:
         assert "  Revision   7 → 8           agent:1.9.0 → agent:1.8.4\n" in shown.out
         ran = scene.run(*STATUS, "-w")
         assert ran.code == 4
-        assert f"error: rollout of {LINE} was aborted, 24 of 24 nodes went back\n" in ran.err
+        assert f"error: rollout of {LINE} was aborted, no node has the aborted revision any more\n" in ran.err
         assert "    8  " in scene.run("list", "-n", NAMESPACE).out
+
+
+def test_a_wait_that_ends_on_the_way_back_counts_the_nodes_that_still_have_the_aborted_revision() -> None:
+    with settled() as scene:
+        start_failing(scene, action="RollBack")
+        ran = scene.run(*STATUS, "-w", "--timeout", "1h")
+        assert f"error: rollout of {LINE} was aborted, 2 nodes still have the aborted revision\n" in ran.err
 
 
 @pytest.mark.parametrize(
