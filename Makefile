@@ -53,7 +53,7 @@ test-programs: $(READY)
 test-real: test-programs # on a real control plane, with kubectl, Helm and Prometheus
 	$(PYTEST) $(WORKERS_BY_FILE) -m real --ignore=tests/real_node
 
-# With KUBECONFIG on a cluster of this machine that somebody else runs, such as kind; see tests/real_node/bed.py.
+# With KUBECONFIG on a cluster of this machine that already runs, such as kind; see tests/real_node/bed.py.
 test-node: $(READY) # on real nodes, and with our own image in pods (IMAGE=archive: that one); needs root on Linux
 	[ -n "$(KUBECONFIG)" ] || $(BIN)/python -m tests.beds.real_node fetch || [ -z "$(CI)" ]
 	CLUSTER=$(KUBECONFIG) IMAGE=$(abspath $(IMAGE)) $(PYTEST) tests/real_node $(if $(KUBECONFIG),,--numprocesses=3 --dist=loadfile)

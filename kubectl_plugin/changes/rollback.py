@@ -136,7 +136,7 @@ def preview(
     rollout = rollout_after(snapshot, edit.operations)
     if rollout is None:
         unread = "pods" if not snapshot.pods_readable else "nodes" if snapshot.nodes is None else ""
-        unseen = "cannot be told" + (f": the {unread} could not be read" if unread else "")
+        unseen = "unknown" + (f": the {unread} could not be read" if unread else "")
         rows = [("who moves", unseen), *_setting_rows(snapshot, target, wish, edit, None)]
     else:
         why = choice_explained(snapshot, target) if wish.to_revision is None else ""

@@ -164,7 +164,7 @@ def _check_group(survey: Survey, wanted: Choice) -> None:
     if wanted.group is None or wanted.group in groups:
         return
     if survey.snapshot.nodes is None:
-        raise CommandError(f'which nodes are in "{wanted.group}" cannot be told without the right to list nodes')
+        raise CommandError(f'which nodes are in "{wanted.group}" is unknown without the right to list nodes')
     there = f": there are {', '.join(groups)}" if groups else ""
     raise CommandError(f'no node is in "{wanted.group}"{there}')
 

@@ -47,7 +47,7 @@ async def pull(invocation: Invocation, asked: Asked) -> int:
     async with deadline.enforced():
         nodes = await nodes_with_images(invocation.session)
     if nodes is None:
-        terminal.note("which nodes they are cannot be told without the right to list nodes")
+        terminal.note("which nodes they are is unknown without the right to list nodes")
     elif not targets(_job_of(body), nodes, None).nodes:
         where = f" with labels {asked.selector}" if asked.selector else ""
         raise CommandError(f"there is no node{where}: nothing to pull for")

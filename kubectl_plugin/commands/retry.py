@@ -34,7 +34,7 @@ def another_try(snapshot: Snapshot) -> Edit:
     draft = Draft(snapshot.document)
     draft.set(_next_value(live, record.retried), "metadata", "annotations", RETRY_ANNOTATION)
     if not draft.operations:
-        return Edit(result="already told to try again", operations=())
+        return Edit(result="retry is already requested", operations=())
     draft.drop("metadata", "annotations", APPROVE_ANNOTATION)
     return Edit(result="tried again, from the first step", operations=draft.operations)
 

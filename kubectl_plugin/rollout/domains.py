@@ -79,7 +79,7 @@ def with_domains(snapshot: Snapshot) -> Snapshot:
     daemonset = snapshot.daemonset
     rolling, name = daemonset.rolling_update, daemonset.name
     if snapshot.nodes is None:
-        raise CommandError(f"the failure domains of {name} cannot be told without the right to list nodes")
+        raise CommandError(f"the failure domains of {name} are unknown without the right to list nodes")
     if rolling is not None and rolling.topology is not None:
         return snapshot
     key = next((rule.group_by for rule in rolling.order if rule.group_by), "") if rolling is not None else ""

@@ -450,7 +450,7 @@ def age_and_images(snapshot: Snapshot, one: RevisionDetail) -> str:
 def _unknown(snapshot: Snapshot, why: str) -> CommandError:
     others = different_revisions(snapshot)
     return CommandError(
-        f"it cannot be told which revision {snapshot.key.name} is to go back to: {why}",
+        f"it is unknown which revision {snapshot.key.name} is to go back to: {why}",
         hints=tuple(_way_to(snapshot, one) for one in others),
         exit_code=ExitCode.REFUSED,
     )

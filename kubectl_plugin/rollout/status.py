@@ -228,7 +228,7 @@ class RolloutStatus(Value, dict=True, gc=True):
 
 def status_at(snapshot: Snapshot, by: str) -> RolloutStatus:
     """`by` groups the nodes (`group_of`)."""
-    blocker = f"the nodes of {snapshot.daemonset.name} cannot be told without the right to list pods"
+    blocker = f"the nodes of {snapshot.daemonset.name} are unknown without the right to list pods"
     if snapshot.pods_readable:
         try:
             return RolloutStatus(survey=survey(snapshot, by))

@@ -96,7 +96,7 @@ def test_with_a_selector_and_unread_nodes_it_does_not_say_who_moves(by_label: Sc
     by_label.door.link.faults.add(NODES_HANG)
     ran = acted(by_label, "rollback", "--to-revision=6", "-y", columns=200)
     assert ran.code == 0
-    assert "  who moves   cannot be told: the nodes could not be read\n" in ran.out
+    assert "  who moves   unknown: the nodes could not be read\n" in ran.out
     assert "move back" not in ran.out
 
 
@@ -133,7 +133,7 @@ def test_status_leaves_the_number_out(scene: Scene) -> None:
     [
         ((), 0, ""),
         (("--require-full",), 5, "is held at 8 of 24 nodes"),
-        (("--revision", "7"), 1, "cannot be told without the right to list controllerrevisions"),
+        (("--revision", "7"), 1, "is unknown without the right to list controllerrevisions"),
     ],
 )
 @pytest.mark.parametrize("how", ["-w", "--exit-code"])

@@ -82,7 +82,7 @@ def test_without_a_record_it_is_refused() -> None:
     with unrecorded() as scene:
         ran = acted(scene, "rollback", "-y")
         assert (ran.code, ran.out, patches(scene)) == (6, "", [])
-        words = "it cannot be told which revision node-agent is to go back to: "
+        words = "it is unknown which revision node-agent is to go back to: "
         words += "no revision is known to have been rolled out completely\n"
         assert ran.err.endswith(f"error: {words}{CHOICE}")
         assert (acted(scene, "rollback", "-y", "--to-revision", "1").code, image(scene)) == (0, GOOD)

@@ -111,7 +111,7 @@ def _queue() -> tuple[Panel, ...]:
             "DaemonSets that wait",
             Query(of("workqueue_depth", OF_DAEMONSETS), REPLICA),
             width=6,
-            meaning="Those of a standby are taken by nobody",
+            meaning="Those of a standby are not processed",
         ),
         graph(
             "How long they wait",
@@ -151,7 +151,7 @@ def _requests() -> tuple[Panel, ...]:
             unit="s",
         ),
         graph(
-            "Requests told to wait",
+            "Requests that had to wait",
             Query(f"sum({refused}) or vector(0)", "429"),
             unit="reqps",
             meaning="Too Many Requests: see API priority and fairness of the server",

@@ -130,7 +130,7 @@ def test_left_out_it_is_one_that_was_stable(found: Snapshot, wanted: int | str) 
         return
     with pytest.raises(CommandError) as refused:
         target(found)
-    name = "it cannot be told which revision demo is to go back to"
+    name = "it is unknown which revision demo is to go back to"
     assert (refused.value.message, refused.value.exit_code) == (f"{name}: {wanted}", 6)
     assert refused.value.hints, "the revisions to choose from"
 
@@ -364,7 +364,7 @@ def test_without_the_right_to_read_pods_only_what_is_written_is_told() -> None:
     settings = rolling(partition=3, paused=True, selector={"matchLabels": {"track": "canary"}})
     snapshot = seen(live(settings), unread=(Unread(what="pods"),), stable="v1")
     assert lines(snapshot, drop_selector=True) == [
-        "who moves   cannot be told: the pods could not be read",
+        "who moves   unknown: the pods could not be read",
         "also set    partition 3 -> 0",
         "            paused true -> false",
         '            selector {"matchLabels":{"track":"canary"}} -> none',
