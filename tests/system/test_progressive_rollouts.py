@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from tests.beds.api import DAEMONSETS
+from tests.beds.api import DAEMONSETS, Object
 from tests.beds.controller.bed import Bed
 from tests.beds.controller.waves import UNREADY, all_ready, both, layout, lose, wave
-from tests.beds.nodes import INSTANT
-from tests.beds.objects import V1, V2, V3, condition, daemonset
+from tests.beds.nodes import INSTANT, Behaviour
+from tests.beds.objects import V1, V2, V3, condition, daemonset, image_of, node_of, stays
 from tests.system.both import both_beds
+from tests.system.pre_delete import hooked, user_controller, watched
 
 ZONES = ("a", "b", "a", "b", "a", "b")
 """Of node-0 … node-5."""
@@ -310,3 +311,32 @@ async def test_a_node_that_may_hold_the_older_revision_from_now_on_gets_it_at_on
     await bed.label_node("node-2", zone="a")
     await wave(bed, "+2")
     assert asyncio.get_running_loop().time() - began < 10
+
+
+async def test_surge_hook_zones_steps_and_the_way_back_hold_at_once(bed: Bed) -> None:
+    """Two domains and a surge of two would have room for more than one node with two pods."""
+    bed.patience = 1200.0
+    for number, zone in enumerate(ZONES):
+        await bed.nodes.add(f"node-{number}", labels={"zone": zone})
+    steps = [{"nodes": 1, "soak": "1m"}, {"nodes": "50%", "soak": "1m"}, {"nodes": "100%"}]
+    rolling = {
+        "maxSurge": 2, "maxUnavailable": 0, "steps": steps, "order": [{"groupBy": "zone"}],
+        "topology": {"key": "zone", "maxUnavailable": 1, "maxDomains": 1},
+        "onFailure": {"unavailableNodes": 1, "after": "1m", "action": "RollBack"},
+    }
+    await bed.deploy(hooked(rolling=rolling))
+    await asyncio.sleep(60)
+    bed.nodes.behave("node-5", Behaviour(never_ready=(V2,)))
+    paired, new = set[int](), list[str]()
+
+    def look(pods: dict[str, Object]) -> None:
+        live = [pod for pod in pods.values() if stays(pod, "agent")]
+        paired.add(len(live) - len({*map(node_of, live)}))
+        new.extend(node_of(pod) for pod in live if image_of(pod) == V2 and node_of(pod) not in new)
+
+    async with user_controller(bed, 20.0), watched(bed, look):
+        await bed.set_image(V2)
+        record = await bed.phase("Aborted")
+        await bed.runs_on(*bed.nodes.names, image=V1)
+    assert (max(paired), new) == (1, ["node-4", "node-2", "node-0", "node-5"])
+    assert record["abortedRevision"] != record["stableRevision"]
