@@ -19,6 +19,7 @@ from controller.api.containers import (
 from controller.api.in_place import InPlaceState, UpdateInProgress, state_of, unfinished_update
 from controller.api.names import (
     HASH_LABEL,
+    KRUISE_POD_READY,
     LIFECYCLE_STATE_LABEL,
     LIFECYCLE_TIMESTAMP_ANNOTATION,
     NODE_AGENT_ANNOTATION,
@@ -116,7 +117,7 @@ class Pod(NamespacedObject):
     has_node_agent: bool = False
     """Whether the OpenKruise node agent manages its containers."""
     drained: bool = False
-    """Whether only its preparation for deletion keeps it from being ready."""
+    """Whether only its preparation for deletion keeps it from being ready; true until the kubelet sees its end."""
     drained_for_update: bool = False
     """Whether only an in-place update that has not begun keeps it from being ready."""
     held_since: float | None = None
@@ -195,7 +196,8 @@ def project(view: PodView) -> Pod | None:
             containers_ready = True
     closed = [gate for gate in gates if not gate.open]
     ready = ready and not not_started and not closed
-    marked = any(gate.marked_not_ready for gate in gates)
+    marked, lost_at = any(gate.marked_not_ready for gate in gates), epoch(lost) or 0.0
+    reopened = not ready and any(gate.type == KRUISE_POD_READY and (gate.since or 0.0) >= lost_at for gate in gates)
     only_marked = all(gate.marked_not_ready and not gate.held_by_others for gate in closed)
     only_draining = bool(closed) and all(gate.draining for gate in closed)
     held = marked or labels.get(LIFECYCLE_STATE_LABEL) == PREPARING_DELETE
@@ -224,7 +226,7 @@ def project(view: PodView) -> Pod | None:
         restarted_at=_restarted_at(view),
         updated_at=None if state is None else epoch(state.update_timestamp) or 0.0,
         has_node_agent=NODE_AGENT_ANNOTATION in (meta.annotations or ()),
-        drained=marked and containers_ready and not not_started and only_marked,
+        drained=(marked or reopened) and containers_ready and not not_started and only_marked,
         drained_for_update=in_progress is None and containers_ready and only_draining,
         held_since=epoch((meta.annotations or {}).get(LIFECYCLE_TIMESTAMP_ANNOTATION)) if held else None,
     )

@@ -236,7 +236,9 @@ class Chronicle:
             elif entry.before.uid in pods and entry.after.terminating:
                 pods[entry.before.uid] = replace(pods[entry.before.uid], terminating=True)
             elif entry.before.uid in pods:
-                pods[entry.before.uid] = replace(pods[entry.before.uid], held=entry.after.held)
+                pods[entry.before.uid] = replace(
+                    pods[entry.before.uid], held=entry.after.held, drained=entry.after.drained
+                )
         return pods
 
     def _entries_after(self, known: dict[str, int], *kinds: Kind) -> list[Entry]:

@@ -204,6 +204,8 @@ def _deletion(pod: Pod, told: State, basis: State) -> Iterator[str]:
         return
     others = [one for one in told.live(node) if one.uid != pod.uid]
     same = [one for one in others if told.is_current(one) == told.is_current(pod)]
+    if same and all(one.held for one in same):  # they are on their way out already
+        others, same = [one for one in others if one not in same], []
     if same:
         if told.available(pod) and told.served(node) and not any(told.available(one) is not False for one in others):
             yield f"of two pods on {node} the one that serves was deleted, {_names(others)} stays"
@@ -224,7 +226,7 @@ def _of_a_pair(pod: Pod, other: Pod, told: State) -> Iterator[str]:
             return  # a taint came before the scheduler did: it could start nowhere
         if told.max_surge:
             yield f"the new pod of {node} goes while surging, beside {_names([other])}"
-        elif goes or (stays is False and not other.ready):
+        elif goes or (stays is False and not other.ready and not other.drained):
             yield f"of two pods on {node} the current one goes although the old one is no better"
     elif told.max_surge:
         if pod.ready and stays is False:

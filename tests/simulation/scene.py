@@ -49,6 +49,8 @@ class Pod:
     """Whether it has the label of the preDelete hook."""
     held: bool = False
     """Whether it is prepared for its deletion, or was made not ready for that."""
+    drained: bool = False
+    """Whether it is held, and all its containers are ready."""
 
     @property
     def live(self) -> bool:
@@ -74,6 +76,7 @@ def pod_of(found: Object, before: Pod | None, now: float) -> Pod:
     same = before is not None and before.ready and before.since == since
     metadata, labels = found["metadata"], found["metadata"].get("labels") or {}
     marked = any("preDeleteHook" in one.get("message", "") for one in conditions if one["status"] == "False")
+    held = marked or labels.get("lifecycle.apps.kruise.io/state") == "PreparingDelete"
     return Pod(
         name=metadata["name"],
         uid=metadata["uid"],
@@ -86,7 +89,8 @@ def pod_of(found: Object, before: Pod | None, now: float) -> Pod:
         since=since,
         told=before.told if same and before is not None else now,
         guarded=labels.items() >= GUARD.items(),
-        held=marked or labels.get("lifecycle.apps.kruise.io/state") == "PreparingDelete",
+        held=held,
+        drained=held and any(one["type"] == "ContainersReady" and one["status"] == "True" for one in conditions),
     )
 
 

@@ -124,6 +124,24 @@ def test_restarts_do_not_count_where_an_update_in_place_by_another_controller_re
     assert (updated.restarts, updated.updated) == (0, 1795255200.0)
 
 
+@pytest.mark.parametrize(
+    ("opened", "containers", "drained"),
+    [(40, "True", True), (60, "True", True), (39, "True", False), (40, "False", False)],
+)
+def test_a_pod_that_was_to_go_counts_until_the_kubelet_has_seen_that_it_stays(
+    opened: int, containers: str, drained: bool
+) -> None:
+    """It was marked not ready 40 s after the hour. Otherwise it would be marked again before it gets ready."""
+    stamp = "2026-11-21T10:00:00Z" if opened == 60 else f"2026-11-21T09:59:{opened}Z"
+    conditions = [
+        {"type": "Ready", "status": "False", "lastTransitionTime": "2026-11-21T09:59:40Z"},
+        {"type": "ContainersReady", "status": containers},
+        {"type": "KruisePodReady", "status": "True", "lastTransitionTime": stamp},
+    ]
+    gates = {"readinessGates": [{"conditionType": "KruisePodReady"}]}
+    assert record(spec=gates, status={"conditions": conditions}).drained is drained
+
+
 def test_label_sets_are_shared_between_pods_in_a_pool_of_bounded_size() -> None:
     kept = record({"labels": {"n": "first"}})
     assert record({"labels": {"n": "first"}}).labels is kept.labels
