@@ -24,13 +24,16 @@ from controller.kube.requests import (
 from controller.observe.instrumentation import Instrumentation
 from controller.reconcile.caches import Caches
 from controller.reconcile.triggers import Triggers
-from controller.runtime.reflector import Received, Reflector, Restarted
+from controller.runtime.clock import elapsed
+from controller.runtime.reflector import Received, Reflector, Restarted, Restored
 from controller.runtime.store import Change, Record, Store
 from controller.runtime.watch import Connectivity
 
 T = TypeVar("T", bound=Record)
 AnyReflector: TypeAlias = Reflector[Any, Any]
 Handler: TypeAlias = Callable[[Change[T]], None]
+RESTORED_SECONDS = 30.0
+"""Seconds in which all caches are listed again at most once because the server was restored from a backup."""
 
 
 class Informers:
@@ -38,6 +41,7 @@ class Informers:
         self.caches = Caches(namespaces or ("",))
         self.tasks: list[asyncio.Task[None]] = []
         self._is_synced = False
+        self._restored_at = float("-inf")
         self._needed: list[AnyReflector] = []
         self._of_image_pulls: list[AnyReflector] = []
 
@@ -74,13 +78,21 @@ class Informers:
                 if pulls is not None:
                     pulls.on_server_back()
 
+        def on_restored(noticed_by: AnyReflector) -> None:
+            if elapsed() - self._restored_at >= RESTORED_SECONDS:
+                self._restored_at = elapsed()
+                triggers.on_server_restored(noticed_by.resource.name)
+                _relist([one for one in (*self._needed, *self._of_image_pulls) if one is not noticed_by])
+
         async with asyncio.TaskGroup() as group:
 
             def start(resource: Resource[W, T], store: Store[T], *handlers: Handler[T] | None) -> list[AnyReflector]:
                 started: list[AnyReflector] = []
                 for namespace, writer in store.writers.items():
                     reflector = Reflector(client.with_reserved_permit(), resource, writer, namespace=namespace)
-                    following = _follow(reflector, [*filter(None, handlers)], triggers, instrumentation, on_reachable)
+                    following = _follow(
+                        reflector, [*filter(None, handlers)], triggers, instrumentation, on_reachable, on_restored
+                    )
                     self.tasks.append(group.create_task(following, name="reflector"))
                     started.append(reflector)
                 return started
@@ -123,6 +135,7 @@ async def _follow(
     triggers: Triggers,
     instrumentation: Instrumentation,
     on_reachable: Callable[[], None],
+    on_restored: Callable[[AnyReflector], None],
 ) -> None:
     name, plural = reflector.name, reflector.resource.plural
     async with aclosing(reflector.events()) as events:
@@ -141,3 +154,5 @@ async def _follow(
                     instrumentation.connectivity(name, event)
                     if event.state == "reachable":
                         on_reachable()
+                case Restored():
+                    on_restored(reflector)

@@ -151,12 +151,20 @@ class Caches:
 class Compiled:
     def __init__(self, daemonset: DaemonSet, placements: Mapping[str, Rules | None]) -> None:
         """`placements`: those of the previous generation, by revision uid."""
-        self.generation, self.identity = daemonset.generation, daemonset.identity
+        self.generation, self.spec = daemonset.generation, daemonset.spec
         self.rules = compiled(daemonset)
         self.known_placements = placements
         self._renderers: dict[str, PodRenderer] = {}
         self._changes: Mapping[str, InPlaceChange | NotPossible] = {}
         self._resizable = False
+
+    def is_of(self, daemonset: DaemonSet) -> bool:
+        """A restored server counts generations from an earlier one, so that the same number may be another spec."""
+        known, spec = self.spec, daemonset.spec
+        if self.generation != daemonset.generation or (known is not spec and known != spec):
+            return False
+        self.spec = spec  # of the newest object, so that the next answer is quick
+        return True
 
     def placements(self, revisions: Iterable[Revision]) -> Mapping[str, Rules | None]:
         """The placement rules of each stored revision, by uid; None for rules that cannot be compiled."""

@@ -207,20 +207,21 @@ class DaemonSetState(msgspec.Struct):
     def compiled_for(self, daemonset: DaemonSet) -> Compiled:
         if daemonset.rolled_back:
             back = self.rolled_back
-            if back is None or (back.generation, back.identity) != (daemonset.generation, daemonset.identity):
+            if back is None or not back.is_of(daemonset):
                 back = self.rolled_back = Compiled(daemonset, {} if back is None else back.known_placements)
             return back
         known = self.compiled
-        if known is None or known.generation != daemonset.generation:
+        if known is None or not known.is_of(daemonset):
             placements = {} if known is None else known.known_placements  # they belong to revisions
             known = self.compiled = Compiled(daemonset, placements)
         return known
 
     def begin(self, daemonset: DaemonSet, reach: CacheProgress) -> None:
         """Prepares for a pass. A new generation forgets all failures: the edit may have cured them."""
+        known = self.compiled
         self.compiled_for(daemonset)
         self.status_writer.own.observe(reach)
-        if daemonset.generation != self.generation:
+        if daemonset.generation != self.generation or known not in (None, self.compiled):
             self.generation = daemonset.generation
             self.node_backoff.clear()
             self.verdicts.reset()

@@ -15,7 +15,7 @@ from controller.api.pod import Pod
 from controller.api.revision import Revision
 from controller.api.selector import Labels
 from controller.kube.decode import Malformed
-from controller.kube.requests import DAEMONSETS, PODS
+from controller.kube.requests import DAEMONSETS, PODS, REVISIONS
 from controller.planner.actions import Note
 from controller.planner.failure import in_force
 from controller.planner.node_fit import Fit, Rules
@@ -144,6 +144,13 @@ class Triggers:
         """Wakes all DaemonSets, so that failures from the server's absence do not wait for a long back-off."""
         for daemonset in self._caches.daemonsets.values():
             self._queue.enqueue(daemonset.key, "urgent", "server back")
+
+    def on_server_restored(self, listed: str) -> None:
+        """Nothing is planned before pods and revisions are listed again, except what was just `listed` (a
+        `Resource.name`): other caches may still show what never was."""
+        resources = [name for name in (PODS.name, REVISIONS.name) if name != listed]
+        for daemonset in self._caches.daemonsets.values():
+            self._expectations.expect_lists(daemonset.uid, resources, self._moment())
 
     def _suspects(self, plural: str, key: Key) -> list[DaemonSet]:
         """The likely DaemonSet of an unreadable object: by its last good state, else by its name."""

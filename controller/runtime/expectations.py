@@ -6,8 +6,8 @@ write is lost. Unanswered creates and patches need no entry: derived names and p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from math import inf
+from collections.abc import Callable, Iterable, Mapping
+from math import inf, nextafter
 
 import msgspec
 
@@ -70,6 +70,10 @@ class Expectations:
         """Records an accepted pod deletion. `version`: that of the terminating pod, if the answer had one."""
         number = self._number(OF_PODS, version) if version else inf
         self._expected(owner_uid).deletions[pod_uid] = number, now
+
+    def expect_lists(self, owner_uid: str, resources: Iterable[str], now: float) -> None:
+        """Waits for lists of these resources that are requested at `now` or later."""
+        self._expected(owner_uid).versions.update(dict.fromkeys(resources, (inf, nextafter(now, -inf))))
 
     def check(
         self, owner_uid: str, reached: Mapping[str, CacheProgress], is_live: Callable[[str], bool], now: float

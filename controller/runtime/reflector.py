@@ -37,7 +37,11 @@ class Restarted(Value):
     reason: RestartReason
 
 
-ReflectorEvent: TypeAlias = Change[T] | Malformed | Connectivity | Received | Restarted
+class Restored(Value):
+    """The server's storage was restored from a backup: other caches may show what never was, too."""
+
+
+ReflectorEvent: TypeAlias = Change[T] | Malformed | Connectivity | Received | Restarted | Restored
 Steps: TypeAlias = Iterator[ReflectorEvent[T] | None]
 """The events of one answer; None where other tasks may run."""
 
@@ -206,6 +210,8 @@ class Reflector(Generic[W, T]):
         """Writes the event into the store; yields what that changes, and None after every `SLICE`."""
         if isinstance(event, Malformed):
             yield event
+        if isinstance(event, watch.InitDone) and self._writer.is_ahead_of(event.version):
+            yield Restored()
         changed: Iterable[Sequence[Change[T]]] = (
             self._writer.replace(event.version) if isinstance(event, watch.InitDone) else (self._writer.apply(event),)
         )

@@ -168,6 +168,10 @@ class StoreWriter(Generic[T]):
         for change in changes:
             yield (change,)
 
+    def is_ahead_of(self, version: str) -> bool:
+        """Whether it has seen a higher version than a new list has: a backup was restored."""
+        return version.isdigit() and int(version) < self._store._progress[self._namespace].version
+
     @property
     def filled(self) -> bool:
         return self._namespace not in self._store._unfilled

@@ -105,6 +105,8 @@ class Chronicle:
     """Seconds since 1970: until then news may be late or missing, by our doing."""
     unstored: bool = False
     clock_set: bool = False
+    restores: int = 0
+    """How often the server was restored from a backup."""
     deaf: list[str] = field(default_factory=list)
     answered: set[int] = field(default_factory=set)
     """Versions that the controller has written, and knows that it has."""
@@ -120,12 +122,31 @@ class Chronicle:
         for kind in KINDS:
             self.cluster.store.watches[kind].append(Listener(kind, self._happened))
 
+    @property
+    def is_new(self) -> bool:
+        """Whether the write comes from a plan that was made by what the server was before it was restored."""
+        return len(self.decision.known) < len(KINDS)
+
     def restarted(self) -> None:
         """A new process knows nothing."""
         self.life_began = self.cluster.clock()
         self.heard.clear()
         self._seen.clear()
         self.answered.clear()
+
+    def server_restored(self) -> None:
+        """It has the objects of a backup, and versions of before; what the controller knows may never have been."""
+        store, gone = self.cluster.store, [*(one.pod for one in self._departures), *self.pods.values()]
+        for table in (self.nodes, self.pods, self.revisions, self.heard):
+            table.clear()
+        self.answered.clear()
+        self._entries.clear()
+        self._departures = [Departure(0, pod, "") for pod in gone if pod.uid not in store.by_uid]  # it may remember
+        self.restores += 1
+        for kind in KINDS:
+            for found in store.objects[kind].values():
+                if kind is not PODS or is_ours(found.object):
+                    self._apply(kind, found.object, self.cluster.clock(), gone=False)
 
     def decided(self) -> None:
         """The controller has just made a plan, in the task that carries it out or begins what does."""
@@ -360,7 +381,7 @@ class Ear:
                 yield stream
             else:
                 filling = ("sendInitialEvents", "true") in request.query
-                yield _Listened(stream, route(request).resource, self._chronicle.heard, filling=filling)
+                yield _Listened(stream, route(request).resource, self._chronicle, filling=filling)
 
 
 class _Listened:
@@ -368,9 +389,10 @@ class _Listened:
 
     retry_after: float | None = None
 
-    def __init__(self, inner: Stream, resource: str, heard: dict[str, int], *, filling: bool) -> None:
+    def __init__(self, inner: Stream, resource: str, chronicle: Chronicle, *, filling: bool) -> None:
         self.status, self._inner = inner.status, inner
-        self._resource, self._heard, self._filling = resource, heard, filling
+        self._resource, self._chronicle, self._filling = resource, chronicle, filling
+        self._restores = chronicle.restores
 
     async def chunks(self) -> AsyncIterator[bytes]:
         chunks: Any = self._inner.chunks()
@@ -390,5 +412,5 @@ class _Listened:
         metadata = event.object.metadata
         if event.type == "BOOKMARK" and metadata.annotations.get("k8s.io/initial-events-end"):
             self._filling = False
-        if not self._filling and event.type != "ERROR":
-            self._heard[self._resource] = int(metadata.resource_version)
+        if not self._filling and event.type != "ERROR" and self._restores == self._chronicle.restores:
+            self._chronicle.heard[self._resource] = int(metadata.resource_version)

@@ -39,6 +39,10 @@ from tests.simulation.scene import Pod, State, is_ours, pod_of
 
 def broken(change: HistoryEntry, server: Chronicle) -> Iterator[str]:
     """Each law that this write of the controller breaks, in words. The chronicle does not have the write yet."""
+    if server.is_new:
+        if change.after.kind is PODS and change.type == "ADDED" and is_ours(change.after.object):
+            yield from _crowd(pod_of(change.after.object, None, server.cluster.clock()), server)
+        return
     told, basis = server.told(), server.basis()
     if change.after.kind is PODS and server.decision.blind:
         yield f"it acts, and has not been told of its own writes {sorted(server.decision.blind)}"

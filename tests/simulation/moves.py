@@ -3,135 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from controller.api.objects import rfc3339
-from tests.beds.api import DAEMONSETS, PODS, Object, Refusal
+from tests.beds.api import DAEMONSETS, PODS, Refusal
 from tests.beds.nodes import DEAD, INSTANT, Behaviour
 from tests.beds.objects import V1, V2, V3, daemonset
-from tests.beds.simulator import kinds
-from tests.beds.simulator.cluster import Attempt, Cluster
-from tests.beds.simulator.faults import (
-    Answer,
-    CloseWatch,
-    CutIdle,
-    Effect,
-    ErrorEvent,
-    LateWatch,
-    LoseAnswer,
-    LoseRequest,
-    Rule,
-)
-from tests.beds.simulator.refusal import forbidden
 from tests.beds.virtual_time import clock
-from tests.simulation.chronicle import KINDS
-from tests.simulation.scene import CANARY, CHOOSY, GUARD, UNREACHABLE, Number, Pod
+from tests.simulation.mishaps import Mishaps
+from tests.simulation.process import BACK
+from tests.simulation.scene import CANARY, CHOOSY, GUARD, UNREACHABLE, Pod
 from tests.simulation.stage import Stage
-
-LIMITS: tuple[dict[str, Number], ...] = (
-    {"maxUnavailable": 1},
-    {"maxUnavailable": 2},
-    {"maxUnavailable": "50%"},
-    {},
-    {"maxSurge": 1, "maxUnavailable": 0},
-    {"maxSurge": "50%", "maxUnavailable": 0},
-)
-
-
-@dataclass(frozen=True)
-class Wish:
-    """The part of the spec that users edit; always one that the CRD's rules accept."""
-
-    image: str = V1
-    rolling: bool = True
-    kind: str = "Standard"
-    limits: int = 0
-    partition: Number = None
-    canaries_only: bool = False
-    paused: bool = False
-    min_ready: int = 0
-    burst: Number = 250
-    partitioned_scaling: bool | None = None
-    hook: str = ""
-    """`plain`, or `marks` where it makes pods not ready too; empty is none."""
-
-    def strategy(self) -> Object:
-        limits = dict(LIMITS[self.limits])
-        if self.kind == "Surging":
-            limits.pop("maxUnavailable", None)
-        if self.kind == "InPlaceIfPossible" and "maxSurge" in limits:
-            limits = {"maxUnavailable": 1}
-        rolling: dict[str, Any] = {"maxUnavailable": None, "maxSurge": None, **limits}
-        rolling |= {"rollingUpdateType": self.kind, "partition": self.partition, "paused": self.paused or None}
-        rolling["selector"] = {"matchLabels": CANARY} if self.canaries_only else None
-        return {"type": "RollingUpdate" if self.rolling else "OnDelete", "rollingUpdate": rolling}
-
-    def spec(self) -> Object:
-        """As a merge patch."""
-        new: Object = daemonset(image=self.image)["spec"]
-        new["template"]["spec"]["nodeSelector"] = CANARY if self.image == CHOOSY else None
-        scale = {"partitionedScaling": self.partitioned_scaling}
-        more: Object = {"minReadySeconds": self.min_ready, "burstReplicas": self.burst, "scaleStrategy": scale}
-        new["template"]["metadata"] = {"labels": {**new["selector"]["matchLabels"], **GUARD}}
-        asked = {"labelsHandler": GUARD, "markPodNotReady": self.hook == "marks"}
-        more["lifecycle"] = {"preDelete": asked} if self.hook else None
-        return {"template": new["template"], "updateStrategy": self.strategy(), **more}
-
-
-IDLE_CUTS = "idle watches are cut"
-NO_REVISIONS = "a quota of revisions"
-QUOTA = "a quota of pods"
-CLOCK_SET_BACK = "the clock set back"
-REVERT = "a revert under a partition"
-PLACEMENT = "a template with another placement"
-RELEASE = "a pod that a hook has let go"
-DOWN = Answer(500, reason="InternalError", message='failed calling webhook "policy.example.com": no endpoints')
-WORDS = 'controllerrevisions.apps "x" is forbidden: exceeded quota: objects, used: count/controllerrevisions.apps=1'
-COUNTED = Answer(403, reason="Forbidden", message=WORDS)
-TROUBLES = {
-    "late watches": Rule(verb="watch", effect=LateWatch(seconds=3)),
-    "very late pods": Rule(verb="watch", resource="pods", effect=LateWatch(seconds=20)),
-    "late nodes": Rule(verb="watch", resource="nodes", effect=LateWatch(seconds=5)),
-    "late daemonset": Rule(verb="watch", resource="daemonsets.apps.kruise.io", effect=LateWatch(seconds=5)),
-    "closing watches": Rule(verb="watch", effect=CloseWatch(events=2, reset=True)),
-    "expiring watches": Rule(verb="watch", effect=ErrorEvent(events=1)),
-    IDLE_CUTS: Rule(verb="watch", effect=CutIdle(seconds=3)),
-    "creates without answers": Rule(verb="create", resource="pods", effect=LoseAnswer(), times=3),
-    "deletes without answers": Rule(verb="delete", resource="pods", effect=LoseAnswer(), times=3),
-    "lost requests": Rule(verb="create,delete", resource="pods", effect=LoseRequest(), times=3),
-    "conflicts": Rule(verb="patch,delete", effect=Answer(409), times=3),
-    "errors": Rule(verb="create,delete,patch", effect=Answer(500), times=3),
-    "too many requests": Rule(verb="create,delete", effect=Answer(429, retry_after=2), times=3),
-    "lost revision": Rule(verb="create", resource="controllerrevisions.apps", effect=LoseAnswer(), times=1),
-    "no webhook for new pods": Rule(verb="create", resource="pods", effect=DOWN),
-    "no webhook for pods that change or go": Rule(verb="patch,delete", resource="pods", effect=DOWN),
-    NO_REVISIONS: Rule(verb="create", resource="controllerrevisions.apps", effect=COUNTED),
-}
-WATCH_TROUBLES = [what for what, rule in TROUBLES.items() if rule.verb == "watch"]
-WRITE_TROUBLES = [what for what, rule in TROUBLES.items() if rule.verb != "watch" and rule.times]
-REFUSALS = [what for what, rule in TROUBLES.items() if rule.verb != "watch" and not rule.times]
-"""Until somebody mends them."""
-
-
-class Quota:
-    """So many pods and no more, by whoever they are made."""
-
-    def __init__(self, cluster: Cluster, most: int, fired: Counter[str]) -> None:
-        self._cluster, self._most, self._fired = cluster, most, fired
-        cluster.admission.append(self._admit)
-
-    def lift(self) -> None:
-        self._cluster.admission.remove(self._admit)
-
-    def _admit(self, attempt: Attempt) -> None:
-        new = attempt.kind is kinds.PODS and attempt.verb == "create"
-        if new and len(self._cluster.store.objects[kinds.PODS]) >= self._most:
-            self._fired[QUOTA] += 1
-            raise forbidden(kinds.PODS, attempt.name, "exceeded quota: pods")
-
+from tests.simulation.wish import LIMITS, Wish, without_none
 
 NAMES = tuple(f"node-{number}" for number in range(6))
 IMAGES = (V1, V2, V3)
@@ -145,30 +30,16 @@ KUBELETS = {
     "slow to let go": Behaviour(terminate=4.0),
     "holding on": Behaviour(terminate=None),
 }
-HINDRANCE = 130.0
-"""Seconds after which news flow again for sure, once the trouble is over."""
-CUT_ONCE = 10.0
-"""Seconds after which news flow again for sure, where all watches were cut once and then only those that are idle."""
 
 
-class Moves:
+class Moves(Mishaps):
     """All moves, on one stage. Those that are about something that is not there do nothing."""
 
     def __init__(self, stage: Stage) -> None:
-        self.stage, self.bed, self.fired = stage, stage.bed, stage.record.fired
-        for process in stage.processes:
-            process.link.on_fault = self._on_fault
+        super().__init__(stage)
         self.wish = Wish()
         self.former = ""
         """The image before the last edit of the template."""
-        self.troubles: dict[str, tuple[str, Rule]] = {}
-        """One with watches and one with writes may go on at the same time, each by its name."""
-        self.quota: Quota | None = None
-        self.lost: set[str] = set()
-        """Nodes that nobody hears of."""
-
-    def _on_fault(self, effect: Effect) -> None:
-        self.fired[next(what for what, rule in TROUBLES.items() if rule.effect is effect)] += 1
 
     async def begin(self, count: int, how: str, wish: Wish) -> None:
         self.bed.nodes.behave("*", KUBELETS[how])
@@ -176,18 +47,21 @@ class Moves:
             await self.bed.nodes.add(name, labels=CANARY if number % 2 else {})
         self.wish = wish
         new = daemonset(image=wish.image)
-        new["spec"] |= {**wish.spec(), "updateStrategy": _without_none(wish.strategy())}
+        new["spec"] |= {**wish.spec(), "updateStrategy": without_none(wish.strategy())}
         if wish.partitioned_scaling is None:
             del new["spec"]["scaleStrategy"]
         if not wish.hook:
             del new["spec"]["lifecycle"]
         await self.bed.api.create(DAEMONSETS, new)
+        self.begun = self.bed.simulator.cluster.store.version
 
     async def edit(self, **changes: Any) -> None:
         before, self.wish = self.wish, replace(self.wish, **changes)
         if before.image != self.wish.image:
-            self.fired[PLACEMENT] += CHOOSY in (before.image, self.wish.image)
-            self.fired[REVERT] += bool(self.wish.partition) and self.wish.image == self.former
+            self.fired["user: another placement"] += CHOOSY in (before.image, self.wish.image)
+            self.fired["user: reverts under a partition"] += (
+                bool(self.wish.partition) and self.wish.image == self.former
+            )
             self.former = before.image
         await self.bed.edit(self.wish.spec())
 
@@ -224,7 +98,7 @@ class Moves:
                 with suppress(Refusal):
                     gone = {"metadata": {"labels": dict.fromkeys(GUARD)}}
                     await self.bed.api.patch(PODS, pod["metadata"]["name"], gone)
-                    self.fired[RELEASE] += 1
+                    self.fired["hook: lets a pod go"] += 1
 
     # nodes
 
@@ -239,6 +113,14 @@ class Moves:
                         await self.bed.nodes.gone(pod)
                     elif pod["status"]["phase"] not in ("Failed", "Succeeded"):
                         await self.bed.nodes.crash(pod)
+
+    async def recreate(self, name: str) -> None:
+        """A new machine under the name of the old one."""
+        if name in self.bed.nodes.names and len(self.bed.nodes.names) > 1:
+            canary = self.stage.chronicle.nodes[name].canary
+            await self.remove(name, collect=False)
+            await self.add(name, canary)
+            self.fired["node: re-created under its name"] += 1
 
     async def remove(self, name: str, collect: bool) -> None:
         """`collect`: the garbage collector of pods comes at once."""
@@ -304,6 +186,7 @@ class Moves:
         for pod in self.pods_on(node)[:1]:
             with suppress(Refusal):
                 await self.bed.nodes.fail(await self.bed.api.get(PODS, pod.name))
+                self.fired["pod: failed by others"] += 1
 
     async def fail_successors(self) -> None:
         """The new pods of nodes that still have an old one."""
@@ -317,67 +200,27 @@ class Moves:
         for pod in self.pods_on(node)[:1]:
             with suppress(Refusal):
                 await self.bed.api.delete(PODS, pod.name)
+                self.fired["pod: deleted by others"] += 1
 
-    # the controller and its way to the server
+    async def evict(self, node: str) -> None:
+        for pod in self.pods_on(node)[:1]:
+            with suppress(Refusal):
+                eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod.name}}
+                await self.bed.api.create(PODS, eviction, sub="eviction")
+                self.fired["pod: evicted"] += 1
 
-    async def hinder(self, what: str) -> None:
-        rule = replace(TROUBLES[what])
-        place = "watches" if rule.verb == "watch" else "writes"
-        await self.help(place)
-        self.troubles[place] = what, rule
-        for process in self.stage.processes:
-            process.link.faults.add(rule)
-        if place == "watches":
-            until = clock() + CUT_ONCE if what == IDLE_CUTS else float("inf")
-            self.hindered(until)
-            self.drop_watches()
+    async def hold(self, node: str) -> None:
+        """A finalizer keeps its pods after they are deleted, until `heal`."""
+        for pod in self.pods_on(node):
+            with suppress(Refusal):
+                await self.bed.api.patch(PODS, pod.name, {"metadata": {"finalizers": ["example.com/hold"]}})
+                self.fired["pod: finalizer"] += 1
 
-    def hindered(self, until: float) -> None:
-        """News may be late until then."""
-        for process in self.stage.processes:
-            process.chronicle.hindered_until = max(process.chronicle.hindered_until, until)
-
-    async def help(self, place: str) -> None:
-        """The trouble there is over."""
-        if place not in self.troubles:
-            return
-        _, rule = self.troubles.pop(place)
-        for process in self.stage.processes:
-            process.link.faults.remove(rule)
-            if place == "watches":
-                process.chronicle.hindered_until = clock() + HINDRANCE
-        if place == "watches":
-            self.drop_watches()
-
-    def drop_watches(self) -> None:
-        """In one order, whatever the order of a set may be: a story must be the same when it is told again."""
-        for process in self.stage.processes:
-            for kind in KINDS:
-                process.link.drop_watches(kind.resource)
-
-    async def limit_pods(self, fewer: int | None) -> None:
-        """No more pods than there are, or even fewer; None: as many as anybody wants."""
-        if self.quota is not None:
-            self.quota.lift()
-        cluster = self.bed.simulator.cluster
-        there = len(cluster.store.objects[kinds.PODS])
-        self.quota = None if fewer is None else Quota(cluster, there - fewer, self.fired)
-
-    async def set_clock(self, ahead: float) -> None:
-        """Of the machine on which the controller runs."""
-        for process in self.stage.processes:
-            self.fired["clock jump"] += ahead != process.ahead
-            process.chronicle.clock_set |= ahead < process.ahead
-            process.ahead = ahead
-
-    async def restart(self, seconds: float) -> None:
-        """Killed, and nobody there for so long."""
-        for process in self.stage.processes:
-            self.fired["killed"] += process.is_running
-            await process.kill()
-        await asyncio.sleep(seconds)
-        for process in self.stage.processes:
-            process.begin()
+    async def let_go(self) -> None:
+        for pod in await self.bed.api.list(PODS):
+            if pod["metadata"].get("finalizers"):
+                with suppress(Refusal):
+                    await self.bed.api.patch(PODS, pod["metadata"]["name"], {"metadata": {"finalizers": None}})
 
     # time
 
@@ -392,22 +235,19 @@ class Moves:
         for place in [*self.troubles]:
             await self.help(place)
         await self.limit_pods(None)
+        await self.webhook(rewrites=False, reverts=False)
         await self.set_clock(0.0)
+        for process in self.stage.processes:
+            process.thaw()
+            process.link.up, process.dies_at = True, None
+        await asyncio.sleep(BACK + 0.1)
+        for process in self.stage.processes:
+            process.begin()
         self.stage.clock_ahead = 0.0
-        for name in [*self.lost]:
+        for name in sorted(self.lost):
             await self.regain(name)
         self.bed.nodes.behave("*", INSTANT)
         for name in self.bed.nodes.names:
             self.bed.nodes.behave(name, None)
         await self.collect()
-
-
-def _without_none(found: Object) -> Object:
-    rolling = {key: value for key, value in found["rollingUpdate"].items() if value is not None}
-    return {**found, "rollingUpdate": rolling}
-
-
-def changed(before: Wish, after: Wish) -> str:
-    """For the story."""
-    old = asdict(before)
-    return ", ".join(f"{key} = {value}" for key, value in asdict(after).items() if value != old[key]) or "nothing"
+        await self.let_go()

@@ -15,18 +15,10 @@ from typing import Any
 from tests.beds.api import Object
 from tests.simulation.chronicle import PROMPT
 from tests.simulation.laws import missing
-from tests.simulation.moves import (
-    IMAGES,
-    KUBELETS,
-    LIMITS,
-    NAMES,
-    REFUSALS,
-    WATCH_TROUBLES,
-    WRITE_TROUBLES,
-    Moves,
-    Wish,
-)
+from tests.simulation.moves import IMAGES, KUBELETS, NAMES, Moves
 from tests.simulation.stage import Broken, Stage
+from tests.simulation.troubles import ON_WATCHES, ON_WRITES, REFUSALS
+from tests.simulation.wish import LIMITS, Wish
 
 HOURS = 3
 """Within which everything has come to rest; failed pods and refused templates wait up to a quarter of an hour."""
@@ -136,13 +128,26 @@ DRAWN: tuple[tuple[int, str, Callable[[Chance], dict[str, Any]]], ...] = (
     (1, "sicken", lambda chance: {"node": _node(chance)}),
     (1, "fail", lambda chance: {"node": _node(chance)}),
     (1, "delete", lambda chance: {"node": _node(chance)}),
-    (3, "hinder", lambda chance: {"what": chance.choice(WATCH_TROUBLES)}),
-    (3, "hinder", lambda chance: {"what": chance.choice(WRITE_TROUBLES)}),
-    (1, "refuse", lambda chance: {"what": chance.choice(REFUSALS), "image": chance.choice(IMAGES)}),
-    (2, "help", lambda chance: {"place": _one(chance, "watches", "writes")}),
+    (5, "hinder", lambda chance: {"what": chance.choice(list(ON_WATCHES))}),
+    (5, "hinder", lambda chance: {"what": chance.choice(list(ON_WRITES))}),
+    (1, "refuse", lambda chance: {"what": chance.choice(list(REFUSALS)), "image": chance.choice(IMAGES)}),
+    (2, "help", lambda chance: {"place": _one(chance, "reads", "writes")}),
+    (1, "webhook", lambda chance: {"rewrites": _one(chance, True, False), "reverts": _one(chance, True, False)}),
+    (1, "recreate", lambda chance: {"name": _node(chance)}),
+    (1, "evict", lambda chance: {"node": _node(chance)}),
+    (1, "hold", lambda chance: {"node": _node(chance)}),
+    (2, "kill", lambda chance: {"turns": chance.randrange(60)}),
+    (2, "kill_at", lambda chance: {"write": chance.randrange(1, 5), "reaches": _one(chance, True, False)}),
+    (1, "end", lambda chance: {"back": _one(chance, 0.5, 5.0)}),
+    (2, "freeze", lambda chance: {"seconds": _one(chance, 1.0, 9.0, 20.0)}),
+    (2, "cut_off", lambda chance: {"seconds": _one(chance, 1.0, 9.0, 30.0)}),
+    (1, "delete_lease", lambda chance: {"blind": _one(chance, 0.0, 9.0, 30.0)}),
+    (1, "steal_lease", lambda _: {}),
+    (1, "back_up", lambda _: {}),
+    (2, "restore", lambda _: {}),
     (1, "limit_pods", lambda chance: {"fewer": _one(chance, 0, 1, None)}),
     (1, "set_clock", lambda chance: {"ahead": _one(chance, -3600.0, -20.0, 0.0)}),
-    (2, "restart", lambda chance: {"seconds": _one(chance, 0.0, 5.0)}),
+    (1, "restart", lambda chance: {"seconds": _one(chance, 0.0, 5.0)}),
     (1, "pass_time", lambda chance: {"seconds": _one(chance, 1.0, 10.0, 200.0)}),
 )
 LONG = 40.0
@@ -211,6 +216,7 @@ def _tell(stage: Stage, story: Story) -> None:
     stage.run(moves.begin(story.count, story.kubelets, story.wish))
     stage.run(stage.led())
     stage.run(moves.wait(LONG))
+    stage.run(moves.back_up())
     for move in story.moves:
         stage.record.tell(f"== {move}")
         stage.run(getattr(moves, move.name)(**move.arguments))

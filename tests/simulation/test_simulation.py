@@ -9,7 +9,6 @@ from collections import Counter
 
 import pytest
 
-from tests.simulation.moves import REFUSALS
 from tests.simulation.story import Outcome, drawn, told
 
 EVERY_DAY = range(18)
@@ -36,6 +35,4 @@ def test_a_seed_tells_the_same_history_in_every_process(outcomes: list[Outcome])
 
 def test_faults_of_all_kinds_have_happened(outcomes: list[Outcome]) -> None:
     fired = sum((one.fired for one in outcomes), Counter[str]())
-    assert len(fired) > 15, fired
-    assert fired["the Lease changes hands"]
-    assert any(fired[what] for what in REFUSALS)
+    assert len(fired) > 40, fired

@@ -149,6 +149,12 @@ class Nodes:
         await self._retaint(name, [])
         self.behave(name, behaviour)
 
+    def begin_anew(self) -> None:
+        """All kubelets are restarted, as after the server was restored: what they knew counts no more."""
+        for pod in [*self._pods.objects.values()]:
+            self._pod_lost(pod)
+        self._pods.objects.clear()
+
     def images_of(self, name: str) -> frozenset[str]:
         """What the node has."""
         return frozenset(self._kubelet.images_of(name))

@@ -187,6 +187,16 @@ def test_a_generation_is_compiled_once_and_the_next_one_anew() -> None:
     assert second.renderer(ds(), revision("v1")) is second.renderer(ds(), revision("v1"))
 
 
+def test_a_generation_that_a_restored_server_counts_again_is_compiled_anew() -> None:
+    state = DaemonSetState()
+    state.begin(ds("v1", generation=3), CacheProgress())
+    first = state.compiled
+    state.write_failure = WriteFailure(message="no", without_name="no", kind=CreatePod)
+    state.begin(ds("v2", generation=3), CacheProgress())
+    assert state.compiled is not first
+    assert state.write_failure is None
+
+
 def test_a_spec_with_which_nothing_can_be_done_is_compiled_to_its_problems() -> None:
     for broken in (ds(nodeSelector="everywhere"), ds(nodeName=5)):
         (problem,) = DaemonSetState().compiled_for(broken).rules.problems

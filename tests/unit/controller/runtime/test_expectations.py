@@ -94,3 +94,11 @@ def test_a_list_asked_for_after_the_answer_has_the_last_word() -> None:
     expectations.expect_version("ds", "pods", "501", 11.0)
     assert look(expectations, pods=500, listed=10.1) is not None
     assert look(expectations, pods=501, listed=10.1) is None
+
+
+def test_after_a_restore_only_a_new_list_counts() -> None:
+    expectations = Expectations()
+    expectations.expect_lists("ds", ["pods"], 5.0)
+    assert look(expectations, pods=999, at=6.0) is not None
+    assert look(expectations, pods=7, at=6.0, listed=4.9) is not None
+    assert look(expectations, pods=7, at=6.0, listed=5.0) is None

@@ -14,7 +14,7 @@ from controller.kube.client import Client
 from controller.kube.decode import Malformed
 from controller.kube.requests import NotConnected
 from controller.kube.sender import Sender
-from controller.runtime.reflector import CHANGE_WEIGHT, SLICE, Received, Reflector, Restarted
+from controller.runtime.reflector import CHANGE_WEIGHT, SLICE, Received, Reflector, Restarted, Restored
 from controller.runtime.store import Change
 from controller.runtime.watch import Connectivity
 from tests.beds.sample_kind import THINGS, Thing, ThingView, bookmark, error_line, line, page, status, thing
@@ -38,6 +38,8 @@ class Mirror:
         self.connectivity: list[Connectivity] = []
         self.malformed: list[str] = []
         self.restarts: list[str] = []
+        self.restored: list[str] = []
+        """What the store showed each time when a list was older."""
         self.received = 0
         self.doubts_at = ""
         """The name whose change makes the reader ask for a list."""
@@ -64,6 +66,8 @@ class Mirror:
                     self.restarts.append(reason)
                 case Received():
                     self.received += 1
+                case Restored():
+                    self.restored.append(self.names)
 
     @property
     def names(self) -> str:
@@ -338,6 +342,16 @@ async def test_a_server_whose_versions_go_back_is_not_listed_all_the_time(before
         await asyncio.sleep(60)
         assert 3 <= len(script.requests) <= 8
         assert set(mirror.restarts) == {"gone"}
+
+
+@virtual_time_from(1000.0)
+async def test_a_list_that_is_older_than_what_is_known_is_told_before_it_is_shown() -> None:
+    older: list[bytes | float | OSError] = [line("ADDED", thing("a", 3)), bookmark(7, end=True), QUIET]
+    async with mirrored(Watch([*FULL, 2.0, error_line(410, "Expired")]), Watch(older)) as (mirror, _):
+        await when(lambda: len(mirror.restored) == 1, f"the restarts are {mirror.restarts}")
+        await asyncio.sleep(1)
+        assert mirror.restored == ["ab"]
+        assert mirror.names == "a"
 
 
 @virtual_time_from(1000.0)

@@ -1,0 +1,185 @@
+"""What befalls processes, their way to the server, the Lease and the server itself: moves on a stage."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from dataclasses import replace
+
+from controller.api.names import LEASE_NAME
+from tests.beds.api import LEASES, Refusal
+from tests.beds.simulator.faults import Rule
+from tests.beds.simulator.kinds import PODS
+from tests.beds.virtual_time import clock
+from tests.simulation.chronicle import KINDS
+from tests.simulation.process import BACK, Process
+from tests.simulation.stage import Stage
+from tests.simulation.troubles import IDLE_CUTS, TROUBLES, Admission, name_of
+
+HINDRANCE = 130.0
+"""Seconds after which news flow again for sure, once the trouble is over."""
+CUT_ONCE = 10.0
+"""Seconds after which news flow again for sure, where all watches were cut once and then only those that are idle."""
+APART = 1000
+"""Versions by which a server that is restored begins before those that are lost."""
+
+
+class Mishaps:
+    def __init__(self, stage: Stage) -> None:
+        self.stage, self.bed, self.fired = stage, stage.bed, stage.record.fired
+        cluster = stage.bed.simulator.cluster
+        self.admission = Admission(cluster, self.fired)
+        self._cluster = cluster
+        self._backup = cluster.store.backup()
+        for process in stage.processes:
+            process.link.on_fault = lambda effect: self.fired.update([name_of(effect)])
+        self.lost: set[str] = set()
+        """Nodes that nobody hears of."""
+        self.troubles: dict[str, Rule] = {}
+        """One with what is read and one with what is written may go on at the same time."""
+
+    @property
+    def leader(self) -> Process:
+        return next((one for one in self.stage.processes if one.leads), self.stage.processes[0])
+
+    # the way to the server
+
+    async def hinder(self, what: str) -> None:
+        rule = replace(TROUBLES[what])
+        place = "reads" if rule.verb in ("watch", "list") else "writes"
+        await self.help(place)
+        self.troubles[place] = rule
+        for process in self.stage.processes:
+            process.link.faults.add(rule)
+        if place == "reads":
+            self.hindered(clock() + CUT_ONCE if what == IDLE_CUTS else float("inf"))
+            self.drop_watches()
+
+    def hindered(self, until: float) -> None:
+        """News may be late until then."""
+        for process in self.stage.processes:
+            process.chronicle.hindered_until = max(process.chronicle.hindered_until, until)
+
+    async def help(self, place: str) -> None:
+        """The trouble there is over."""
+        rule = self.troubles.pop(place, None)
+        if rule is None:
+            return
+        for process in self.stage.processes:
+            process.link.faults.remove(rule)
+            if place == "reads":
+                process.chronicle.hindered_until = clock() + HINDRANCE
+        if place == "reads":
+            self.drop_watches()
+
+    def drop_watches(self) -> None:
+        for process in self.stage.processes:
+            for kind in KINDS:
+                process.link.drop_watches(kind.resource)
+
+    async def limit_pods(self, fewer: int | None) -> None:
+        """No more pods than there are, or even fewer; None: as many as anybody wants."""
+        self.admission.most = None if fewer is None else len(self._cluster.store.objects[PODS]) - fewer
+
+    async def webhook(self, rewrites: bool, reverts: bool) -> None:
+        self.admission.rewrites, self.admission.reverts = rewrites, reverts
+
+    async def cut_off(self, seconds: float) -> None:
+        """The leader reaches no server."""
+        process = self.leader
+        self.fired["the leader is cut off"] += 1
+        process.link.up = False
+        process.chronicle.hindered_until = max(process.chronicle.hindered_until, clock() + seconds + HINDRANCE)
+        process.link.drop_watches()
+        asyncio.get_running_loop().call_later(seconds, setattr, process.link, "up", True)
+
+    # processes
+
+    async def set_clock(self, ahead: float) -> None:
+        """Of the machines on which the controller runs."""
+        for process in self.stage.processes:
+            self.fired["clock: jumps"] += ahead != process.ahead
+            process.chronicle.clock_set |= ahead < process.ahead
+            process.ahead = ahead
+
+    async def freeze(self, seconds: float) -> None:
+        """The leader is suspended, in the middle of whatever it does."""
+        process = self.leader
+        self.fired["process: suspended"] += 1
+        process.chronicle.hindered_until = max(process.chronicle.hindered_until, clock() + seconds + CUT_ONCE)
+        process.freeze()
+        asyncio.get_running_loop().call_later(seconds, process.thaw)
+
+    async def restart(self, seconds: float) -> None:
+        """All are killed, and nobody is there for so long."""
+        for process in self.stage.processes:
+            self.fired["process: killed"] += process.is_running
+            await process.kill()
+        await asyncio.sleep(seconds)
+        for process in self.stage.processes:
+            process.begin()
+
+    async def kill(self, turns: int) -> None:
+        """The leader, after so many turns of the loop: at any await."""
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        process = self.leader
+        self.fired["process: killed"] += process.is_running
+        await process.kill()
+        asyncio.get_running_loop().call_later(BACK, process.begin)
+
+    async def kill_at(self, write: int, reaches: bool) -> None:
+        """The leader, at one of its next writes, which may still reach the server."""
+        self.leader.dies_at = write, reaches
+
+    async def end(self, back: float) -> None:
+        """SIGTERM for the leader, and its pod is made again later."""
+        process = self.leader
+        self.fired["process: SIGTERM"] += process.is_running
+        await process.end()
+        asyncio.get_running_loop().call_later(back, process.begin)
+
+    # the Lease
+
+    async def delete_lease(self, blind: float) -> None:
+        """By a user, perhaps while its holder reaches no server for `blind` seconds."""
+        if blind:
+            await self.cut_off(blind)
+        with suppress(Refusal):
+            await self.bed.api.delete(LEASES, LEASE_NAME)
+            self.fired["lease: deleted"] += 1
+
+    async def steal_lease(self) -> None:
+        """Somebody else writes himself into it."""
+        with suppress(Refusal):
+            spec = {"holderIdentity": "somebody else"}
+            await self.bed.api.patch(LEASES, LEASE_NAME, {"spec": spec})
+            self.fired["lease: stolen"] += 1
+
+    # the server
+
+    async def back_up(self) -> None:
+        self._backup = self._cluster.store.backup()
+        self._cluster.store.version += APART
+
+    async def restore(self) -> None:
+        """The etcd of the last backup, or of the beginning of the story."""
+        if self.stage.chronicle.spec is None or self._backup.version <= self.begun:
+            return
+        self.fired["etcd: restored from a backup"] += 1
+        self.stage.record.tell("the server is restored")
+        self.drop_watches()
+        for process in self.stage.processes:
+            process.link.drop_watches()
+        self.bed.nodes.begin_anew()
+        self._cluster.store.restore(self._backup)
+        self._cluster.store.version += 1
+        for process in self.stage.processes:
+            process.chronicle.server_restored()
+        self.hindered(clock() + HINDRANCE)
+        for name in {**dict.fromkeys(self.bed.nodes.names), **self.stage.chronicle.nodes}:
+            await self.bed.nodes.add(name)  # its kubelet registers itself again, or for the first time
+        self.lost |= {name for name, node in self.stage.chronicle.nodes.items() if node.unreachable}
+
+    begun = 0
+    """The version before which the DaemonSet was not there."""

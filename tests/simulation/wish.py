@@ -1,0 +1,70 @@
+"""What users may wish."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from tests.beds.api import Object
+from tests.beds.objects import V1, daemonset
+from tests.simulation.scene import CANARY, CHOOSY, GUARD, Number
+
+LIMITS: tuple[dict[str, Number], ...] = (
+    {"maxUnavailable": 1},
+    {"maxUnavailable": 2},
+    {"maxUnavailable": "50%"},
+    {},
+    {"maxSurge": 1, "maxUnavailable": 0},
+    {"maxSurge": "50%", "maxUnavailable": 0},
+)
+
+
+@dataclass(frozen=True)
+class Wish:
+    """The part of the spec that users edit; always one that the CRD's rules accept."""
+
+    image: str = V1
+    rolling: bool = True
+    kind: str = "Standard"
+    limits: int = 0
+    partition: Number = None
+    canaries_only: bool = False
+    paused: bool = False
+    min_ready: int = 0
+    burst: Number = 250
+    partitioned_scaling: bool | None = None
+    hook: str = ""
+    """`plain`, or `marks` where it makes pods not ready too; empty is none."""
+
+    def strategy(self) -> Object:
+        limits = dict(LIMITS[self.limits])
+        if self.kind == "Surging":
+            limits.pop("maxUnavailable", None)
+        if self.kind == "InPlaceIfPossible" and "maxSurge" in limits:
+            limits = {"maxUnavailable": 1}
+        rolling: dict[str, Any] = {"maxUnavailable": None, "maxSurge": None, **limits}
+        rolling |= {"rollingUpdateType": self.kind, "partition": self.partition, "paused": self.paused or None}
+        rolling["selector"] = {"matchLabels": CANARY} if self.canaries_only else None
+        return {"type": "RollingUpdate" if self.rolling else "OnDelete", "rollingUpdate": rolling}
+
+    def spec(self) -> Object:
+        """As a merge patch."""
+        new: Object = daemonset(image=self.image)["spec"]
+        new["template"]["spec"]["nodeSelector"] = CANARY if self.image == CHOOSY else None
+        scale = {"partitionedScaling": self.partitioned_scaling}
+        more: Object = {"minReadySeconds": self.min_ready, "burstReplicas": self.burst, "scaleStrategy": scale}
+        new["template"]["metadata"] = {"labels": {**new["selector"]["matchLabels"], **GUARD}}
+        asked = {"labelsHandler": GUARD, "markPodNotReady": self.hook == "marks"}
+        more["lifecycle"] = {"preDelete": asked} if self.hook else None
+        return {"template": new["template"], "updateStrategy": self.strategy(), **more}
+
+
+def without_none(found: Object) -> Object:
+    rolling = {key: value for key, value in found["rollingUpdate"].items() if value is not None}
+    return {**found, "rollingUpdate": rolling}
+
+
+def changed(before: Wish, after: Wish) -> str:
+    """For the story."""
+    old = asdict(before)
+    return ", ".join(f"{key} = {value}" for key, value in asdict(after).items() if value != old[key]) or "nothing"
