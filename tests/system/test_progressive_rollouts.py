@@ -320,7 +320,10 @@ async def test_surge_hook_zones_steps_and_the_way_back_hold_at_once(bed: Bed) ->
         await bed.nodes.add(f"node-{number}", labels={"zone": zone})
     steps = [{"nodes": 1, "soak": "1m"}, {"nodes": "50%", "soak": "1m"}, {"nodes": "100%"}]
     rolling = {
-        "maxSurge": 2, "maxUnavailable": 0, "steps": steps, "order": [{"groupBy": "zone"}],
+        "maxSurge": 2,
+        "maxUnavailable": 0,
+        "steps": steps,
+        "order": [{"groupBy": "zone"}],
         "topology": {"key": "zone", "maxUnavailable": 1, "maxDomains": 1},
         "onFailure": {"unavailableNodes": 1, "after": "1m", "action": "RollBack"},
     }
