@@ -153,7 +153,7 @@ class Explainer:
         in_backoff = rollout.world.in_backoff
         if (found := blockers.rollout_blocker(rollout)) is not None:
             return found
-        match rollout.verdict:
+        match rollout.dry_run.verdict:
             case TemplateRefused():
                 return Blocker.REFUSED
             case Unasked():
@@ -164,7 +164,7 @@ class Explainer:
             case Accepted():
                 pass
             case _:
-                assert_never(rollout.verdict)
+                assert_never(rollout.dry_run.verdict)
         return Blocker.RESOURCE_QUOTA if rollout.surging and POD_QUOTA in in_backoff else None
 
     @cached_property
@@ -222,7 +222,7 @@ class Explainer:
     @cached_property
     def _unfilled(self) -> Mapping[str, Blocker]:
         rollout = self.rollout
-        if rollout.fills_with_current and not rollout.refused_for_unknown_fields:
+        if rollout.fills_with_current and not rollout.dry_run.refused_for_unknown_fields:
             return {}
         served = refills(rollout, in_order(rollout, fillable(rollout)))
         return {node.name: found for node, found in served if isinstance(found, Blocker)}

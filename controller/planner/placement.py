@@ -41,7 +41,7 @@ def place_pods(rollout: RolloutState) -> Step:
     burst = rollout.budget.burst
     creates, left_out = _creates(rollout, needs)
     updates_wait = bool(needs.deletes or creates) and rollout.rolling_update is not None and bool(rollout.outdated)
-    if rollout.must_ask and not rollout.eligible:
+    if rollout.dry_run.must_ask and not rollout.eligible:
         needs.ask_about += [node.name for node in rollout.nodes]
     asked = _dry_run(rollout, needs.ask_about)
     wakes = [] if asked.wake_at is None else [asked.wake_at]
@@ -73,7 +73,7 @@ class _Needs:
 
     def leave(self, pod: Pod) -> None:
         """Deletes a pod from a node that the current revision leaves, after any dry run for misspelt fields."""
-        if pod.hash != self.rollout.revision.hash and self.rollout.must_ask:
+        if pod.hash != self.rollout.revision.hash and self.rollout.dry_run.must_ask:
             self.ask_about.append(pod.node)
         else:
             self.delete(pod, DeleteReason.UNWANTED)
@@ -106,8 +106,8 @@ def _dry_run(rollout: RolloutState, nodes: Sequence[str]) -> Step:
     """The dry run for one of these nodes; or a note if the last one found unknown fields."""
     if not nodes:
         return Step()
-    if rollout.refused_for_unknown_fields and isinstance(rollout.verdict, TemplateRefused):
-        return Step(notes=(refusal_note(rollout.verdict),), wake_at=rollout.world.ask_at)
+    if rollout.dry_run.refused_for_unknown_fields and isinstance(rollout.dry_run.verdict, TemplateRefused):
+        return Step(notes=(refusal_note(rollout.dry_run.verdict),), wake_at=rollout.world.ask_at)
     return dry_run(rollout, nodes[0], nodes)
 
 
@@ -119,7 +119,9 @@ def _creates(rollout: RolloutState, needs: _Needs) -> tuple[list[actions.CreateP
     chosen = in_order(rollout, empty)
     found = refills(rollout, chosen)
     accepted = [(node, revision) for node, revision in found if isinstance(revision, Revision)]
-    if rollout.refused_for_unknown_fields or (rollout.must_ask and hides_fields(rollout.revision.template)):
+    if rollout.dry_run.refused_for_unknown_fields or (
+        rollout.dry_run.must_ask and hides_fields(rollout.revision.template)
+    ):
         needs.ask_about += [node.name for node, one in found if one in (rollout.revision, Blocker.REFUSED)]
         accepted = [(node, revision) for node, revision in accepted if revision is not rollout.revision]
     burst = rollout.budget.burst
@@ -141,7 +143,7 @@ def refills(rollout: RolloutState, empty: Sequence[NodeInfo]) -> list[tuple[Node
     """The revision that each of these `fillable` nodes gets, or its blocker: the current one if it is stored and the
     node may hold it, else that of `Fallback`. The node stays empty if its pods do not run there or the server does
     not know all fields. With partitionedScaling, nodes that never had a pod wait for their turn."""
-    refused = Blocker.REFUSED if rollout.refused_for_unknown_fields else None
+    refused = Blocker.REFUSED if rollout.dry_run.refused_for_unknown_fields else None
     if rollout.fills_with_current:
         return [(node, refused or rollout.revision) for node in empty]
     may_hold = rollout.holders

@@ -128,7 +128,7 @@ def standing_of(rollout: RolloutState, *, observed: bool) -> Standing:
             left += 1
         elif node.current is None:
             outdated += node.old is not None or node.name in unplaceable
-    daemonset, rolling, verdict = rollout.world.daemonset, rollout.rolling_update, rollout.verdict
+    daemonset, rolling, verdict = rollout.world.daemonset, rollout.rolling_update, rollout.dry_run.verdict
     refused = ""
     if isinstance(verdict, TemplateRefused) and (
         outdated or (verdict.unknown_fields and (waiting or kept or not rollout.eligible))

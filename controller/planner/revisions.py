@@ -1,5 +1,5 @@
-"""The current revision, which means the same as the template, and the older one that an empty node gets while it may
-not hold the current one: that of its last pod, else the usual one."""
+"""The current revision, which means the same as the template and may have to be accepted by a dry run; and the older
+one that an empty node gets while it may not hold the current one: that of its last pod, else the usual one."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from functools import cached_property
 import msgspec
 
 from controller.api.daemonset import DaemonSet
+from controller.api.formats import LONGEST_ITEM, joined, truncated
+from controller.api.names import UNKNOWN_FIELDS_ANNOTATION
 from controller.api.objects import Value
 from controller.api.revision import HIGHEST_NUMBER, Revision, new_hash
 from controller.planner.node_fit import Fit, Rules
 from controller.planner.nodes import NodeInfo
-from controller.planner.world import World, hashes_of_pods
+from controller.planner.world import TemplateRefused, TemplateVerdict, Unasked, World, hashes_of_pods
 
 
 def of_template(daemonset: DaemonSet, revisions: Iterable[Revision]) -> list[Revision]:
@@ -69,6 +71,58 @@ def _originals(revisions: Iterable[Revision]) -> Iterable[Revision]:
 
 def _order(revision: Revision) -> tuple[int, str, str]:
     return revision.number, revision.created, revision.name
+
+
+_UNASKED = Unasked()
+
+
+class DryRun(Value, dict=True, gc=True):
+    """Whether the server accepts pods of the current revision, and what is not done before that is known."""
+
+    world: World
+    revision: Revision
+    """The current revision."""
+
+    @property
+    def verdict(self) -> TemplateVerdict:
+        """The result of the dry run. Unknown fields count only while `strict`."""
+        found = self.world.verdicts.get(self.revision.hash, _UNASKED)
+        if not isinstance(found, TemplateRefused) or not found.unknown_fields:
+            return found
+        if not self.strict:
+            return _UNASKED
+        asked = self.world.daemonset.annotations.get(UNKNOWN_FIELDS_ANNOTATION)
+        if asked is None:
+            return found
+        aside = f"annotation {UNKNOWN_FIELDS_ANNOTATION}: {truncated(asked, LONGEST_ITEM)!r} is not allow"
+        return msgspec.structs.replace(found, words=joined(found.words, aside))
+
+    @cached_property
+    def strict(self) -> bool:
+        """Whether unknown fields of the current revision are refused: they are not allowed, and no pod has had it."""
+        if (self.revision.uid and not self.revision.never_ran) or self.world.daemonset.allows_unknown_fields:
+            return False
+        return self.revision.hash not in hashes_of_pods(self.world)
+
+    @cached_property
+    def refused_for_unknown_fields(self) -> bool:
+        """Whether unknown fields keep all pods of the current revision from being created now. After any other
+        refusal each node is tried, because it may be for the node or the moment."""
+        verdict = self.verdict
+        if not isinstance(verdict, TemplateRefused) or not verdict.unknown_fields:
+            return False
+        return self.world.now < self.world.ask_at
+
+    @cached_property
+    def must_ask(self) -> bool:
+        """Whether a dry run must first show that the server knows all fields of the current revision."""
+        verdict = self.verdict
+        unknown = isinstance(verdict, TemplateRefused) and verdict.unknown_fields
+        return self.strict and (unknown or isinstance(verdict, Unasked))
+
+    @property
+    def refused(self) -> bool:
+        return isinstance(self.verdict, TemplateRefused)
 
 
 class Fallback(Value, dict=True, gc=True):

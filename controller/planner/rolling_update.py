@@ -55,7 +55,7 @@ def roll_out(rollout: RolloutState) -> Step:
     chosen = within_limits(rollout, candidates)[: rollout.budget.burst]
     if not chosen:
         step = Step(actions=_retire_surplus(rollout))
-    elif not isinstance(rollout.verdict, Accepted):
+    elif not isinstance(rollout.dry_run.verdict, Accepted):
         step = _dry_run_first(rollout, chosen[0], candidates)
     elif rollout.surging:
         creates = [] if POD_QUOTA in world.in_backoff else [new_pod(rollout, one, rollout.revision) for one in chosen]
@@ -103,7 +103,7 @@ def within_limits(
 
 
 def _dry_run_first(rollout: RolloutState, first: NodeInfo, candidates: Sequence[NodeInfo]) -> Step:
-    world, verdict = rollout.world, rollout.verdict
+    world, verdict = rollout.world, rollout.dry_run.verdict
     if isinstance(verdict, TemplateRefused) and world.now < world.ask_at:
         return Step(notes=(refusal_note(verdict),), wake_at=world.ask_at)
     return dry_run(rollout, first.name, (node.name for node in candidates))
@@ -115,7 +115,7 @@ def dry_run(rollout: RolloutState, first: str, others: Iterable[str]) -> Step:
     candidates = [node for node in others if node != first] if tries else []
     node = min(candidates, key=lambda node: crc32(f"{tries} {node}".encode()), default=first)
     name = pod_name(rollout.world.daemonset, node, ("dry-run",), None)
-    probe = actions.ProbeTemplate(node=node, name=name, revision=rollout.revision, strict=rollout.strict)
+    probe = actions.ProbeTemplate(node=node, name=name, revision=rollout.revision, strict=rollout.dry_run.strict)
     return Step() if probe.backoff_key in rollout.world.in_backoff else Step(actions=(probe,), again=True)
 
 
@@ -196,7 +196,7 @@ def new_pod(rollout: RolloutState, node: NodeInfo, revision: Revision) -> action
         node=node.name,
         name=world.unanswered_names.get(node.name, name),
         revision=revision,
-        strict=revision is rollout.revision and rollout.strict,
+        strict=revision is rollout.revision and rollout.dry_run.strict,
     )
 
 
@@ -304,7 +304,7 @@ class _RunningPods:
     def _leaving(self) -> frozenset[str]:
         """Uids of old pods that the update deletes, from nodes with only that pod."""
         rollout = self.rollout
-        if rollout_blocker(rollout) is not None or rollout.refused:
+        if rollout_blocker(rollout) is not None or rollout.dry_run.refused:
             return frozenset()
         pods = [one.old for one in (rollout.surplus if rollout.surging else rollout.outdated) if one.old is not None]
         return frozenset([pod.uid for pod in pods if not blockers.is_updated_in_place(rollout, pod)])
@@ -319,7 +319,7 @@ class _RunningPods:
     def _is_updated_next(self, pod: Pod) -> bool:
         """Whether the rollout updates the pod as soon as it can; False while its image is missing."""
         rollout = self.rollout
-        if pod.hash == rollout.revision.hash or rollout_blocker(rollout) is not None or rollout.refused:
+        if pod.hash == rollout.revision.hash or rollout_blocker(rollout) is not None or rollout.dry_run.refused:
             return False
         return pod.uid in self._next
 

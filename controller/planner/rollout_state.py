@@ -11,8 +11,6 @@ from math import inf
 import msgspec
 
 from controller.api.daemonset import CheckState, RollingUpdate, Rollout, rollout_of
-from controller.api.formats import LONGEST_ITEM, joined, truncated
-from controller.api.names import UNKNOWN_FIELDS_ANNOTATION
 from controller.api.objects import Value, epoch
 from controller.api.pod import Pod
 from controller.api.revision import Revision
@@ -22,18 +20,9 @@ from controller.planner.failure import Failure, asks_for_retry, failure_of, fail
 from controller.planner.limits import Budget, Domains, budget_of
 from controller.planner.node_fit import Fit
 from controller.planner.nodes import NodeInfo, NodeReader
-from controller.planner.revisions import Fallback, current_revision, rolled_out
+from controller.planner.revisions import DryRun, Fallback, current_revision, rolled_out
 from controller.planner.steps import Walk, applies, walk_of
-from controller.planner.world import (
-    TemplateRefused,
-    TemplateVerdict,
-    Unasked,
-    World,
-    hashes_of_pods,
-    split_unmatched,
-)
-
-_UNASKED = Unasked()
+from controller.planner.world import World, split_unmatched
 
 
 class RolloutState(Value, dict=True, gc=True):
@@ -327,8 +316,12 @@ class RolloutState(Value, dict=True, gc=True):
         return strays | dict.fromkeys((pod.node for pod in self.adoptable), Blocker.ADOPTABLE)
 
     @cached_property
+    def dry_run(self) -> DryRun:
+        return DryRun(world=self.world, revision=self.revision)
+
+    @cached_property
     def fallback(self) -> Fallback:
-        defers_current = not self.revision.uid or self.refused_for_unknown_fields
+        defers_current = not self.revision.uid or self.dry_run.refused_for_unknown_fields
         return Fallback(
             world=self.world,
             current=self.revision,
@@ -359,47 +352,6 @@ class RolloutState(Value, dict=True, gc=True):
     def room_for(self, young: int) -> int:
         """The same for nodes whose old pod is Ready but not yet available: `young` of them use the limit already."""
         return max(self.budget.most - self.in_use + young, 0)
-
-    @property
-    def verdict(self) -> TemplateVerdict:
-        """The result of the dry run of the current revision. Unknown fields count only while `strict`."""
-        found = self.world.verdicts.get(self.revision.hash, _UNASKED)
-        if not isinstance(found, TemplateRefused) or not found.unknown_fields:
-            return found
-        if not self.strict:
-            return _UNASKED
-        asked = self.world.daemonset.annotations.get(UNKNOWN_FIELDS_ANNOTATION)
-        if asked is None:
-            return found
-        aside = f"annotation {UNKNOWN_FIELDS_ANNOTATION}: {truncated(asked, LONGEST_ITEM)!r} is not allow"
-        return msgspec.structs.replace(found, words=joined(found.words, aside))
-
-    @cached_property
-    def strict(self) -> bool:
-        """Whether unknown fields of the current revision are refused: they are not allowed, and no pod has had it."""
-        if (self.revision.uid and not self.revision.never_ran) or self.world.daemonset.allows_unknown_fields:
-            return False
-        return self.revision.hash not in hashes_of_pods(self.world)
-
-    @cached_property
-    def refused_for_unknown_fields(self) -> bool:
-        """Whether unknown fields keep all pods of the current revision from being created now. After any other
-        refusal each node is tried, because it may be for the node or the moment."""
-        verdict = self.verdict
-        if not isinstance(verdict, TemplateRefused) or not verdict.unknown_fields:
-            return False
-        return self.world.now < self.world.ask_at
-
-    @cached_property
-    def must_ask(self) -> bool:
-        """Whether a dry run must first show that the server knows all fields of the current revision."""
-        verdict = self.verdict
-        unknown = isinstance(verdict, TemplateRefused) and verdict.unknown_fields
-        return self.strict and (unknown or isinstance(verdict, Unasked))
-
-    @property
-    def refused(self) -> bool:
-        return isinstance(self.verdict, TemplateRefused)
 
     @cached_property
     def surplus(self) -> tuple[NodeInfo, ...]:

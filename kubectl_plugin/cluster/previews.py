@@ -113,7 +113,7 @@ async def unknown_fields(session: Session, snapshot: Snapshot, operations: Itera
         rollout = rollout_state(world_of(snapshot, after))
     except (ValueError, msgspec.MsgspecError):
         return ""
-    if not rollout.strict or rollout.revision.uid:
+    if not rollout.dry_run.strict or rollout.revision.uid:
         return ""
     probe = ProbeTemplate(node=after.name, name=after.name, revision=rollout.revision, strict=True)
     try:

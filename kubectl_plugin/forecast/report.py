@@ -259,7 +259,7 @@ def probe_of(rollout: RolloutState) -> ProbeTemplate | None:
         return None
     node = (rollout.outdated or rollout.eligible)[0].name
     name = pod_name(rollout.world.daemonset, node, ("dry-run",), None)
-    return ProbeTemplate(node=node, name=name, revision=rollout.revision, strict=rollout.strict)
+    return ProbeTemplate(node=node, name=name, revision=rollout.revision, strict=rollout.dry_run.strict)
 
 
 def refusal_in(daemonset: DaemonSet, answer: DryRunAnswer | None) -> str:

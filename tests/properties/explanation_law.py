@@ -74,7 +74,7 @@ def acted_on(rollout: RolloutState) -> set[str]:
                     found.add(name)
             case actions.CancelDelete(pod=pod):
                 found |= {one.name for one in rollout.nodes if (kept := stays(rollout, one)) and kept.uid == pod.uid}
-            case actions.ProbeTemplate() if not rollout.refused:
+            case actions.ProbeTemplate() if not rollout.dry_run.refused:
                 answer = {**rollout.world.verdicts, rollout.revision.hash: Accepted()}
                 found |= acted_on(replace(rollout, world=replace(rollout.world, verdicts=answer)))
     return found
