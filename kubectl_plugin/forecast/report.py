@@ -8,14 +8,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from functools import cached_property, partial
+from functools import cached_property
 from statistics import median
 from typing import Final
 
 import msgspec
 from msgspec.structs import replace
 
-from controller.api.daemonset import DaemonSet
+from controller.api.daemonset import DaemonSet, RollingUpdate
 from controller.api.formats import IntOrPercent
 from controller.api.names import DEGRADED, TEMPLATE_REFUSED, WRITES_FAIL, is_quota_exceeded
 from controller.api.objects import JSONObject, Value
@@ -79,21 +79,28 @@ def later_steps(found: Forecast, waves: int, progress: Progress | None = None) -
     rolling, walk, counted = rollout.rolling_update, rollout.walk, set(found.rest)
     if rolling is None or rollout.stopped or walk is None:
         return
-    for number in range(walk.step + 1, walk.count + 1):
-        before, step = rolling.steps[number - 2 : number]
-        later = partial(Later, step=number, nodes=step.nodes, soak=before.soak, approval=before.approval)
+    number = walk.step + 1
+    while number <= walk.count:
         grouping = grouping and (not waves or left > 0)
         if not grouping:
             left_then = left_to_update(rollout_state(at_step(rollout.world, number)))
             names = tuple(node for node in left_then if node not in counted)
             counted.update(names)
-            yield later(waves=(), rest=names)
+            yield _later(rolling, number, (), names)
+            number += 1
             continue
         then = forecast(at_step(_when_finished(rollout), number), waves=max(left, 0), progress=progress)
-        grouped = tuple(tuple(move.node for move in wave.moves) for wave in then.waves)
-        yield later(waves=grouped, rest=then.rest)
-        left, rollout, grouping = left - len(grouped), then.end, not then.rest
+        last = walk.count if then.end.walk is None else then.end.walk.step
+        for one in range(number, last + 1):
+            grouped = tuple(tuple(move.node for move in wave.moves) for wave in then.waves if wave.step == one)
+            yield _later(rolling, one, grouped, then.rest if one == last else ())
+        left, rollout, grouping, number = left - len(then.waves), then.end, not then.rest, last + 1
         counted = set(then.rest)
+
+
+def _later(rolling: RollingUpdate, number: int, waves: tuple[tuple[str, ...], ...], rest: tuple[str, ...]) -> Later:
+    before, step = rolling.steps[number - 2 : number]
+    return Later(step=number, nodes=step.nodes, soak=before.soak, approval=before.approval, waves=waves, rest=rest)
 
 
 def _when_finished(rollout: RolloutState) -> World:

@@ -34,9 +34,10 @@ from tests.beds.worlds import (
 # further steps
 
 
-def steps(*nodes: int, waves: int = 0, pods: Any = None, **settings: Any) -> list[str]:
+def steps(*nodes: int, waves: int = 0, pods: Any = None, approvals: int = 9, **settings: Any) -> list[str]:
     """`"2/3: 4 3 | 2, 1"`: the step, its nodes, waves between bars, and after a comma the nodes not grouped."""
-    strategy = tuple(RolloutStep(nodes=one, approval="Required") for one in nodes)
+    waits = ({"approval": "Required"} if place < approvals else {"soak": "1m"} for place, _ in enumerate(nodes))
+    strategy = tuple(RolloutStep(nodes=one, **wait) for one, wait in zip(nodes, waits, strict=True))
     around = world(ds("v2", rolling={"steps": strategy}, **settings), nodes=6, pods=pods or everywhere(6))
     found = later_steps(forecast(around, waves=waves), waves)
     return [
@@ -60,6 +61,9 @@ def _numbers(nodes: tuple[str, ...]) -> str:
         ((1, 6), {"paused": True}, []),
         ((1, 3, 6), {"waves": 2}, ["2/3: 4, 3", "3/6: , 2 1 0"]),
         ((1, 3, 6), {"waves": 1}, ["2/3: , 4 3", "3/6: , 2 1 0"]),
+        ((1, 2, 4, 6), {"approvals": 1}, ["2/2: 4", "3/4: 3 | 2", "4/6: 1 | 0"]),
+        ((1, 3, 3, 6), {"approvals": 1}, ["2/3: 4 | 3", "3/3: ", "4/6: 2 | 1 | 0"]),
+        ((1, 2, 4, 6), {"approvals": 1, "waves": 3}, ["2/2: 4", "3/4: 3, 2", "4/6: , 1 0"]),
     ],
 )
 def test_each_further_step_has_its_waves(nodes: tuple[int, ...], settings: dict[str, Any], told: list[str]) -> None:
