@@ -279,11 +279,11 @@ class _Block:
         return f"{limit}: {used} ({some(budget.by)})"
 
     def _domains(self) -> str:
-        """Such as `zone-a 2 of 2 short, zone-b 0`; empty without `topology`, or where the nodes are unreadable."""
+        """Such as `zone-c 2 short (at most 2)`; empty without `topology`, or where no node is short."""
         words = []
         for row in sorted(domain_rows(self.survey), key=lambda row: -len(row.short)):
-            limit = "" if row.max_unavailable is None else f" of {row.max_unavailable}"
-            words.append(f"{row.name} {f'{len(row.short)}{limit} short' if row.short else 0}")
+            most = "" if row.max_unavailable is None else f" (at most {row.max_unavailable})"
+            words += [f"{row.name} {len(row.short)} short{most}"] if row.short else []
         return listed(words, separator=", ")
 
     def _fleet(self, *, named: bool) -> str:

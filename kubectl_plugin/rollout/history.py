@@ -219,12 +219,13 @@ def history(snapshot: Snapshot, *, show_values: bool = False) -> tuple[RevisionR
 def _before(
     one: RevisionDetail, newer: Sequence[RevisionDetail], older: Sequence[RevisionDetail]
 ) -> RevisionDetail | None:
-    """The revision that `one` followed. A revision that was gone back to since has a newer number than `one`, and was
-    made before it. None: it is not kept."""
+    """The revision that `one` followed; None if it is not kept. One that was gone back to since has a newer number
+    and was made before `one`; of several it is not known which one it was, so that the next older number counts."""
     lower = older[0] if older else None
-    since = lower.created if lower is not None else 0.0
-    renumbered = [other for other in newer if since < other.created < one.created]
-    return max(renumbered, key=lambda other: other.created, default=lower)
+    if lower is not None and lower.revision.number == one.revision.number - 1:
+        return lower
+    gone_back_to = [other for other in newer if other.created < one.created]
+    return gone_back_to[0] if len(gone_back_to) == 1 else lower
 
 
 def kept_revisions(snapshot: Snapshot) -> list[RevisionDetail]:

@@ -199,10 +199,12 @@ def _plain_reason(phase: Phase, daemonset: DaemonSet, left: int) -> PhaseReason:
             )
             return PhaseReason(word=WaitReason.PAUSED, text=text)
         case Phase.SOAKING | Phase.AWAITING_APPROVAL:
-            number = rollout_of(daemonset.status).step
+            record = rollout_of(daemonset.status)
             words = "soaks" if phase is Phase.SOAKING else "waits for approval"
             reason = WaitReason.SOAKING if phase is Phase.SOAKING else WaitReason.APPROVAL
-            return PhaseReason(word=reason, text=joined(f"step {number} {words}", checks_words(daemonset)))
+            return PhaseReason(
+                word=reason, text=joined(f"step {record.step} of {record.steps} {words}", checks_words(daemonset))
+            )
         case _:
             return PhaseReason(word=ROLLOUT_COMPLETE, text="")
 
