@@ -167,8 +167,8 @@ def _awaits_answers(rollout: RolloutState) -> bool:
     held = rollout.held_by_check
     if held is None or held.state is CheckState.FAILING or rollout.surplus:
         return False
-    new = (one for one in rollout.eligible if one.current is not None and one.name not in rollout.left_out)
-    return all(one.current_available and one.old is None for one in new)
+    nodes = (one for one in rollout.target if one.name not in rollout.left_out)
+    return all(one.only_old or (one.current_available and one.old is None) for one in nodes)
 
 
 def _judged(rollout: RolloutState, walk: Walk) -> Walk:

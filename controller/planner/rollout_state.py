@@ -151,8 +151,6 @@ class RolloutState(Value, dict=True, gc=True):
             return ()
         if status is None or status.update_revision != current or self.retries:
             record = Rollout()
-        if record.aborted_revision == current:
-            return ()
         return checks_now(rolling.checks, self.world.answers, record, self.world.now)
 
     @cached_property
@@ -177,9 +175,11 @@ class RolloutState(Value, dict=True, gc=True):
 
     @property
     def stopped(self) -> bool:
-        """Whether no node newly gets the current revision: paused, aborted, or held by a check."""
-        rolling = self.rolling_update
-        return rolling is not None and (rolling.paused or bool(self.abort) or self.held_by_check is not None)
+        """Whether no node newly gets the current revision: paused, aborted, or a check fails. While a check has no
+        answer, only a node without a pod may."""
+        rolling, check = self.rolling_update, self.held_by_check
+        fails = check is not None and check.state is CheckState.FAILING
+        return rolling is not None and (rolling.paused or bool(self.abort) or fails)
 
     @property
     def is_limited_by_step(self) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.beds.api import PODS
+from tests.beds.api import DAEMONSETS, PODS
 from tests.beds.controller.bed import Bed
 from tests.beds.controller.waves import both, layout, wave
 from tests.beds.objects import V2, condition, image_of
@@ -185,3 +185,58 @@ async def test_an_approval_does_not_override_a_check_that_fails(bed: Bed) -> Non
     assert await layout(bed) == "v1 v1 v1 v1 v1 v2"
     played.passes()
     await wave(bed, both(4, 3, 2, 1, 0))
+
+
+MOMENTS = (2, 4, 5, 6, 7, 9)
+"""So many writes of a walk are done; tried once with each number up to 14."""
+
+
+async def struck(bed: Bed, what: str, writes: int) -> None:
+    """What happens to the controller, or to the status, once it has made so many writes."""
+    while len(bed.journal.work) < writes:
+        assert await bed.journal.news(bed.patience), str(bed.journal)
+    if "kill" in what:
+        await bed.controller.kill()
+    if "status" in what:
+        await bed.api.patch(DAEMONSETS, "agent", [{"op": "remove", "path": "/status"}], sub="status")
+    if "kill" in what:
+        await asyncio.sleep(40)
+        bed.controller.start()
+
+
+@pytest.mark.parametrize("writes", MOMENTS)
+@pytest.mark.parametrize("what", ["kill", "status", "kill status"])
+async def test_a_walk_that_is_cut_off_takes_no_node_without_an_answer(bed: Bed, what: str, writes: int) -> None:
+    played = await begun(bed, steps=[{"nodes": 2, "soak": "10m"}, {"nodes": "100%"}], maxUnavailable=2)
+    await struck(bed, what, writes)
+    while len(bed.journal.deleted) < 6:
+        assert await bed.journal.news(bed.patience), str(bed.journal)
+    moments = [write.began for write in bed.journal.of("pods", "delete")]
+    for moment in moments:
+        assert any(moment - 70 <= asked <= moment for asked, _ in played.asked), "it was taken without an answer"
+    assert moments[2] - moments[1] >= SOAK
+    await bed.phase("Healthy")
+    assert await layout(bed) == "v2 v2 v2 v2 v2 v2"
+    assert await recorded(bed) == []
+
+
+@pytest.mark.parametrize("writes", MOMENTS)
+@pytest.mark.parametrize("what", ["kill", "status", "kill status"])
+async def test_a_bad_version_goes_back_whenever_the_walk_is_cut_off(bed: Bed, what: str, writes: int) -> None:
+    """The check fails as soon as one node has the new version."""
+    played = await begun(bed, onFailure={"after": "5m", "action": "RollBack"})
+
+    def bad(query: str) -> bool:
+        return 'pod=~"-"' not in query
+
+    played.fails_if = bad
+    await struck(bed, what, writes)
+    await bed.phase("Aborted")
+    await bed.idle(60)
+    lost = "status" in what  # with the revision to go back to
+    assert await layout(bed) == ("v1 v1 v1 v1 v1 v2" if lost else "v1 v1 v1 v1 v1 v1")
+    failing = next(at for at, query in played.asked if bad(query))
+    aborted = next(one.began for one in bed.journal.statuses if "abortedRevision" in str(one.body))
+    assert aborted - failing >= 300 - 1
+    assert aborted - failing < 300 + (400 if lost else 130)
+    assert bed.journal.deleted == ["node-5"] * (1 if lost else 2)

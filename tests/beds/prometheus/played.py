@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import parse_qs
@@ -13,7 +13,7 @@ import msgspec
 from controller.kube.prometheus import Prometheus
 from controller.kube.requests import NotConnected, Request, Response
 
-SICK = [{"metric": {"pod": "agent-x"}, "value": [1.0, "12"]}]
+SICK: list[Mapping[str, Any]] = [{"metric": {"pod": "agent-x"}, "value": [1.0, "12"]}]
 
 
 class _Stream:
@@ -32,6 +32,11 @@ class Played:
         self.found: dict[str, Any] = {}
         self.asked: list[tuple[float, str]] = []
         """When which query came."""
+        self.fails_if: Callable[[str], bool] = lambda query: False
+        self.is_silent_if: Callable[[str], bool] = lambda query: self.is_silent
+        self.seconds = 0.0
+        """That an answer takes."""
+        self.most_at_once = self._at_once = 0
         self.is_dead = self.is_silent = False
         self.prometheus = Prometheus(self)
 
@@ -51,9 +56,14 @@ class Played:
         self.asked.append((asyncio.get_running_loop().time(), query))
         if self.is_dead:
             raise NotConnected("prometheus:9090: Connection refused")
-        if self.is_silent:
-            await asyncio.sleep(3600)
-        yield _Stream(200, _vector(next((found for part, found in self.found.items() if part in query), [])))
+        self._at_once += 1
+        self.most_at_once = max(self.most_at_once, self._at_once)
+        try:
+            await asyncio.sleep(3600 if self.is_silent_if(query) else self.seconds)
+        finally:
+            self._at_once -= 1
+        found: list[Mapping[str, Any]] = next((found for part, found in self.found.items() if part in query), [])
+        yield _Stream(200, _vector(SICK if self.fails_if(query) else found))
 
 
 def _vector(found: list[Mapping[str, Any]]) -> bytes:

@@ -30,12 +30,27 @@ POLL = 0.1
 class Prometheus:
     """A running one, asked by its HTTP API."""
 
-    def __init__(self, process: Process, port: int) -> None:
-        self.process, self.port = process, port
+    def __init__(self, start: Callable[[], Process], port: int) -> None:
+        self._start, self.process, self.port = start, start(), port
+
+    @property
+    def url(self) -> str:
+        return f"http://{LOOPBACK}:{self.port}"
+
+    async def ready(self) -> None:
+        async def is_ready() -> bool:
+            return (await get(f"{self.url}/-/ready"))[0] == 200
+
+        await self.process.until(is_ready, what="ready", seconds=PATIENCE)
+
+    async def comes_back(self) -> None:
+        """After its end, on its port and with its data."""
+        self.process = self._start()
+        await self.ready()
 
     async def ask(self, path: str, **parameters: str) -> Any:
         """The `data` of an answer of `/api/v1/<path>`; fails the test when it is an error."""
-        _, body = await get(f"http://{LOOPBACK}:{self.port}/api/v1/{path}?{urlencode(parameters)}", seconds=20)
+        _, body = await get(f"{self.url}/api/v1/{path}?{urlencode(parameters)}", seconds=20)
         answer = msgspec.json.decode(body)
         assert answer["status"] == "success", f"{path} {parameters}: {answer.get('error')}"
         return answer["data"]
@@ -131,16 +146,12 @@ async def serving(
     }
     (home / "prometheus.yaml").write_text(yaml.safe_dump(configuration))
     port = free_port()
-    process = Process("prometheus", _command(binaries, home, port), folder=folder)
-
-    async def ready() -> bool:
-        return (await get(f"http://{LOOPBACK}:{port}/-/ready"))[0] == 200
-
+    started = Prometheus(lambda: Process("prometheus", _command(binaries, home, port), folder=folder), port)
     try:
-        await process.until(ready, what="ready", seconds=PATIENCE)
-        yield Prometheus(process, port)
+        await started.ready()
+        yield started
     finally:
-        await process.stop()
+        await started.process.stop()
 
 
 def _command(binaries: Binaries, home: Path, port: int) -> Sequence[str | Path]:
