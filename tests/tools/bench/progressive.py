@@ -1,5 +1,5 @@
-"""What the fields of progressive rollouts add to a decision: order, topology, steps, unreachableNodes and onFailure
-beside the same cluster without them, where a partition allows as many nodes as the step does."""
+"""What the fields of progressive rollouts add to a decision: order, topology, steps, unreachableNodes, onFailure
+and checks beside the same cluster without them, where a partition allows as many nodes as the step does."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from controller.api import node, pod
 from controller.api.daemonset import (
+    Check,
     DaemonSetStatus,
     OnFailure,
     OrderRule,
@@ -25,6 +26,7 @@ from controller.api.daemonset import (
 )
 from controller.api.names import HASH_LABEL
 from controller.api.objects import rfc3339
+from controller.planner.checks import Answer
 from controller.planner.failure import in_force
 from controller.planner.plan import Plan, plan
 from controller.planner.revisions import placements_of
@@ -48,6 +50,7 @@ FIELDS = PLAIN | {
     "unreachable_nodes": UnreachableNodes(leave_out="2%"),
     "steps": (RolloutStep(nodes="10%", soak="10m"), RolloutStep(nodes="50%", approval="Required"), RolloutStep()),
     "on_failure": OnFailure(unavailable_nodes="1%", restarts=3, action="RollBack"),
+    "checks": (Check(name="errors", query='errors{pod=~"$pods"} > 0'),),
 }
 
 
@@ -130,6 +133,7 @@ class _Cluster:
             revisions=self._revisions,
             placements=placements_of(self._revisions, {}),
             verdicts={OLD: Accepted(), NEW: Accepted()},
+            answers={"errors": Answer(asked=self._now)},
             now=self._now,
         )
 
