@@ -14,7 +14,7 @@ from controller.informers import Informers
 from controller.kube.client import Client
 from controller.kube.prometheus import Prometheus
 from controller.kube.requests import IMAGE_PULL_JOBS, Refresh, Transport
-from controller.kube.sender import Sender, Throttle
+from controller.kube.sender import Exchange, Sender, Throttle
 from controller.kube.typed import Reviews
 from controller.observe.daemonset_gauges import sample_daemonsets
 from controller.observe.http import DelegatedAuth
@@ -26,7 +26,7 @@ from controller.reconcile.events import Recorder
 from controller.reconcile.reconcile import ImagePulls, Reconciler
 from controller.reconcile.state import DaemonSetStates
 from controller.reconcile.triggers import Triggers
-from controller.runtime.clock import Clock, system_clock
+from controller.runtime.clock import Clock, ServerClock, system_clock
 from controller.runtime.expectations import Expectations
 from controller.runtime.leader_election import Leadership, LeaseLock
 from controller.runtime.pacing import PacedQueue
@@ -55,12 +55,13 @@ class Parts:
         self.identity = f"{os.environ.get('POD_NAME') or socket.gethostname()}_{process}"
         self.metrics = _metrics(settings, server)
         self.informers = Informers(settings.namespaces)
+        self.server_clock = ServerClock()
         self.leadership = Leadership()
         """The fence: checked before each write."""
         sender = Sender(
             transport,
             throttle=Throttle(qps=settings.qps, burst=settings.burst),
-            on_response=self.metrics.request_answered,
+            on_response=self._answered,
             refresh=refresh,
             permission=self.leadership.check,
         )
@@ -81,7 +82,7 @@ class Parts:
         self.pulls = self._image_pulls() if settings.gates.pre_download else None
         """None if ImagePullJobs are not enabled."""
         self.checks = Checks(prometheus, self.informers.caches, self.queue)
-        dependencies = Dependencies(self.client, Expectations(), clock, self.instrumentation)
+        dependencies = Dependencies(self.client, Expectations(), clock, self.instrumentation, self.server_clock)
         self.reconciler = self._reconciler(dependencies)
         self.triggers = Triggers(self.informers.caches, self._states, self.queue, dependencies)
         self.metrics_auth = DelegatedAuth(
@@ -90,6 +91,10 @@ class Parts:
         """Used if `Settings.metrics_auth` is set."""
         self.lease = LeaseLock(transport, settings.lease_namespace, LEASE_NAME, refresh=refresh)
         self._measure(zones=settings.zone_metrics)
+
+    def _answered(self, one: Exchange) -> None:
+        self.server_clock.learn(one.date)
+        self.metrics.request_answered(one)
 
     def _reconciler(self, dependencies: Dependencies) -> Reconciler:
         return Reconciler(

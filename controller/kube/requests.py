@@ -128,6 +128,8 @@ Refresh: TypeAlias = Callable[[], Awaitable[None]]
 class Stream(Protocol):
     status: int
     retry_after: float | None
+    date: str
+    """The `Date` header; empty if not sent."""
 
     def chunks(self) -> AsyncIterator[bytes]:
         """Bytes as they arrive, in chunks of any size; the error body if the status is not 200."""

@@ -128,7 +128,7 @@ class Sender:
             except (OSError, TimeoutError) as error:
                 self._report(call, request, 0, began)
                 raise errors.no_response_error(call.verb, call.what, error) from error
-            self._report(call, request, stream.status, began)
+            self._report(call, request, stream.status, began, stream.date)
             if stream.status != 200:
                 raise await self._stream_error(call, stream)
             lines = _lines(call, stream)

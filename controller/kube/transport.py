@@ -149,6 +149,7 @@ class _OpenStream:
         self._response = response
         self.status = response.status
         self.retry_after = _retry_after(response)
+        self.date = response.headers.get("Date", "")
 
     async def chunks(self) -> AsyncIterator[bytes]:
         with _mapped_errors():

@@ -102,6 +102,7 @@ class RolloutState(Value, dict=True, gc=True):
             current,
             nodes=sum([node.selected or node.had_current for node in self.eligible]),
             now=self.world.now,
+            ahead=self.world.server_ahead,
             reached=self.world.step_reached,
             edited=status is None or status.observed_generation != daemonset.generation,
         )

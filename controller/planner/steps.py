@@ -30,6 +30,8 @@ class Walk(Value):
     unapproved: bool
     """Whether the step needs an approval that is not given."""
     now: float
+    ahead: float = 0.0
+    """Seconds by which the clock of the server is ahead of `now`."""
     unchecked: bool = False
     """Whether a check has not passed yet by an answer from after the soak."""
     needed: int = 0
@@ -37,7 +39,8 @@ class Walk(Value):
     finished: bool = False
     """Whether the rollout was complete at the last step, and is not incomplete again."""
     reached_time: str | None = None
-    """`Rollout.step_reached_time`; None: the step is not reached."""
+    """`Rollout.step_reached_time`; None: the step is not reached. It is by the later one of two clocks, the server's
+    and this one, and another process reads it by the earlier one (`SoakClock`), so that no soak is shorter."""
     since: float | None = None
     """The same by a clock that does not jump."""
 
@@ -82,9 +85,10 @@ class Walk(Value):
         needed, recorded = min(self.allowed, reachable), epoch(self.reached_time)
         if unavailable or not 0 < needed <= done:
             return replace(self, needed=needed, reached_time=None, since=None)
-        if recorded is None or self.since is None or latest > recorded:
+        if recorded is None or self.since is None or latest > recorded - self.ahead:
             begun = ceil(latest if recorded is not None else max(latest, self.now))
-            return replace(self, needed=needed, reached_time=rfc3339(begun), since=float(begun))
+            stamp = rfc3339(ceil(begun + self.ahead))
+            return replace(self, needed=needed, reached_time=stamp, since=float(begun))
         return replace(self, needed=needed)
 
 
@@ -95,6 +99,7 @@ def walk_of(
     *,
     nodes: int,
     now: float,
+    ahead: float,
     reached: float | None,
     edited: bool,
 ) -> Walk:
@@ -118,6 +123,7 @@ def walk_of(
         soak=step.soak_seconds,
         unapproved=step.approval == "Required" and not approved,
         now=now,
+        ahead=ahead,
         finished=finished,
         reached_time=stamp,
         since=epoch(stamp) if stamp is None or reached is None else reached,

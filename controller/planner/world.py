@@ -147,6 +147,8 @@ class World(Value):
     """When pods were first seen ready (seconds since 1970), by uid, if their Ready condition names a later time."""
     step_reached: float | None = None
     """`Rollout.step_reached_time` by a clock that does not jump (seconds since 1970); None: as recorded."""
+    server_ahead: float = 0.0
+    """Seconds by which the clock of the server is ahead of `now`; 0 if it is behind."""
     unavailable_before: frozenset[str] = frozenset()
     """Those of `Rollout.unavailable_before` that the last pass found; the status may not have them yet."""
     unavailable_since: Mapping[str, float] | None = None

@@ -13,7 +13,7 @@ from controller.kube.client import Client
 from controller.kube.decode import Malformed
 from controller.kube.errors import ApiError
 from controller.planner.actions import Action, Note
-from controller.runtime.clock import Clock
+from controller.runtime.clock import Clock, ServerClock
 from controller.runtime.expectations import Expectations, Stale
 
 
@@ -59,3 +59,4 @@ class Dependencies(msgspec.Struct, frozen=True):
     expectations: Expectations
     clock: Clock
     observer: Observer
+    server_clock: ServerClock

@@ -123,12 +123,13 @@ class Reconciler:
         current = {one.hash for one in of_template(daemonset, cached.revisions)}
         state.ready_seen.observe(cached.pods, current, this.now, this.moment)
         state.restarts_seen.observe(cached.pods, this.moment)
-        state.soak.observe(status, this.now, this.moment)
+        ahead = self._dependencies.server_clock.ahead(this.now)
+        state.soak.observe(status, this.now + min(ahead, 0.0), this.moment)
         state.answers.observe(status, this.now, this.moment)
         world = world_of(
             daemonset, cached, state, this.now, this.moment, fresh=this.fresh, image_pulls=self._image_pulls
         )
-        decided = plan(world)
+        decided = plan(replace(world, server_ahead=max(ahead, 0.0)))
         state.decided(daemonset, decided, this.now, this.moment)
         if decided.status is not None:
             self._checks.decided(daemonset, state.answers, decided.status.asking, this.now, this.moment)

@@ -5,12 +5,31 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from email.utils import parsedate_to_datetime
 from typing import TypeAlias
 
 Clock: TypeAlias = Callable[[], float]
 """Returns the current time in seconds since 1970 (UTC). It may jump when the machine's clock is set."""
 
 system_clock: Clock = time.time
+
+
+class ServerClock:
+    """The clock of the API server, as the `Date` header of its last answer shows it."""
+
+    def __init__(self) -> None:
+        self._date, self._at = "", 0.0
+
+    def learn(self, date: str) -> None:
+        if date:
+            self._date, self._at = date, elapsed()
+
+    def ahead(self, now: float) -> float:
+        """Seconds, less than one too few, by which it is ahead of a clock that shows `now`; 0 if not known."""
+        try:
+            return parsedate_to_datetime(self._date).timestamp() + elapsed() - self._at - now
+        except ValueError:
+            return 0.0
 
 
 def elapsed() -> float:

@@ -19,6 +19,7 @@ from controller.planner.actions import Action, Note
 from controller.reconcile.dependencies import Dependencies, Observer
 from controller.reconcile.execute import PlanExecution
 from controller.reconcile.state import DaemonSetState
+from controller.runtime.clock import ServerClock
 from controller.runtime.expectations import Expectations, Stale
 from tests.beds.scripted import Answer, Script
 from tests.beds.virtual_time import run
@@ -84,6 +85,7 @@ class Acting:
             expectations=Expectations(),
             clock=lambda: self.now,
             observer=Observed(self),
+            server_clock=ServerClock(),
         )
 
     def carry_out(self, actions: Sequence[Action], *answers: Answer) -> tuple[Failure, ...]:

@@ -28,6 +28,7 @@ class Watch:
     steps: Sequence[bytes | float | OSError] = ()
     status: int = 200
     retry_after: float | None = None
+    date: str = ""
     timeout: float | None = None
 
     async def chunks(self) -> AsyncIterator[bytes]:

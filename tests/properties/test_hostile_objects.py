@@ -221,6 +221,7 @@ class Feed:
 
     status = 200
     retry_after: float | None = None
+    date = ""
 
     def __init__(self, lines: Sequence[bytes]) -> None:
         self._parts: asyncio.Queue[bytes] = asyncio.Queue()

@@ -31,6 +31,7 @@ class Feed:
     def __init__(self, code: int, timeout: float | None) -> None:
         self.status = code
         self.retry_after: float | None = None
+        self.date = ""
         self.lost = False
         """Half open: the server sends, nothing arrives, nobody notices."""
         self._timeout = timeout

@@ -390,7 +390,7 @@ class _Listened:
     retry_after: float | None = None
 
     def __init__(self, inner: Stream, resource: str, chronicle: Chronicle, *, filling: bool) -> None:
-        self.status, self._inner = inner.status, inner
+        self.status, self.date, self._inner = inner.status, inner.date, inner
         self._resource, self._chronicle, self._filling = resource, chronicle, filling
         self._restores = chronicle.restores
 

@@ -152,6 +152,20 @@ async def test_no_soak_is_shorter_than_the_spec_says(bed: Bed, what: str) -> Non
     assert SOAK - 1 <= loop.time() - begun < SOAK + 60
 
 
+@pytest.mark.parametrize(("first", "then"), [(0.0, 7200.0), (-7200.0, 0.0), (-3600.0, 3600.0), (7200.0, 0.0)])
+async def test_no_soak_is_shorter_in_another_process_whose_clock_differs(bed: Bed, first: float, then: float) -> None:
+    bed.controller.ahead = first
+    await stepped(bed)
+    began = asyncio.get_running_loop().time()
+    await bed.idle(300)
+    await bed.controller.stop()
+    bed.controller.ahead = then
+    bed.controller.start()
+    while not bed.journal.deleted:
+        await bed.journal.news(bed.patience)
+    assert asyncio.get_running_loop().time() - began >= SOAK - 1
+
+
 async def test_a_lost_pod_comes_back_as_it_was_and_skipped_steps_hold_nothing_back(bed: Bed) -> None:
     await stepped(bed)
     await lose(bed, 0)

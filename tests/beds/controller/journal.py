@@ -100,7 +100,7 @@ class _Overheard:
 
     def __init__(self, heard: Heard, resource: str, inner: Stream) -> None:
         self._heard, self._resource, self._inner = heard, resource, inner
-        self.status, self.retry_after = inner.status, inner.retry_after
+        self.status, self.retry_after, self.date = inner.status, inner.retry_after, inner.date
 
     async def chunks(self) -> AsyncIterator[bytes]:
         lines = Lines()

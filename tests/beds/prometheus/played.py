@@ -20,6 +20,7 @@ class _Stream:
     def __init__(self, status: int, body: bytes) -> None:
         self.status, self._body = status, body
         self.retry_after: float | None = None
+        self.date = ""
 
     async def chunks(self) -> AsyncIterator[bytes]:
         yield self._body

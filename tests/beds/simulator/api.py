@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from email.utils import formatdate
 from typing import Any
 
 import msgspec
@@ -80,9 +81,10 @@ SHAPES = {PODS: pod_shape, DAEMONSETS: daemonset_shape}
 def handle(cluster: Cluster, request: Request, *, stale_version: int | None = None) -> Response:
     """Answer anything but a watch. `stale_version` makes a list answer from the past."""
     try:
-        return _handle(cluster, request, stale_version)
+        response = _handle(cluster, request, stale_version)
     except Refused as refused:
-        return Response(status=refused.code, body=refused.body(), retry_after=refused.retry_after)
+        response = Response(status=refused.code, body=refused.body(), retry_after=refused.retry_after)
+    return msgspec.structs.replace(response, date=formatdate(cluster.clock(), usegmt=True))
 
 
 def watch(cluster: Cluster, request: Request) -> Watch:

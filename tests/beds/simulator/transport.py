@@ -9,6 +9,7 @@ from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from email.utils import formatdate
 from typing import TypeAlias
 
 import msgspec
@@ -32,7 +33,7 @@ class ErrorStream:
 
     def __init__(self, response: Response) -> None:
         self.status = response.status
-        self.retry_after = response.retry_after
+        self.retry_after, self.date = response.retry_after, response.date
         self._body = response.body
 
     async def chunks(self) -> AsyncIterator[bytes]:
@@ -49,6 +50,7 @@ class WatchStream:
         self, cluster: Cluster, watch: Watch, request: Request, effect: Effect | None, on_fault: OnFault
     ) -> None:
         self.watch = watch
+        self.date = formatdate(cluster.clock(), usegmt=True)
         self._cluster, self._effect, self._on_fault = cluster, effect, on_fault
         self._silence = request.timeout
         self._loop = asyncio.get_running_loop()

@@ -31,6 +31,7 @@ class Feed:
 
     status = 200
     retry_after: float | None = None
+    date = ""
 
     def __init__(self, initial: Iterator[bytes]) -> None:
         self._initial = initial

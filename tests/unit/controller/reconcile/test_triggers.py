@@ -25,6 +25,7 @@ from controller.reconcile.dependencies import Dependencies, Observer
 from controller.reconcile.state import DaemonSetStates
 from controller.reconcile.status_writer import FIRST_YIELD
 from controller.reconcile.triggers import Triggers
+from controller.runtime.clock import ServerClock
 from controller.runtime.expectations import Expectations
 from controller.runtime.pacing import PacedQueue, Urgency
 from controller.runtime.store import Change, Store
@@ -96,6 +97,7 @@ class Woken:
                 expectations=Expectations(),
                 clock=lambda: NOW,
                 observer=Observed(self),
+                server_clock=ServerClock(),
             ),
             moment=lambda: 0.0,
         )
