@@ -28,6 +28,7 @@ from kubectl_plugin.cluster.session import Invocation, Session
 from kubectl_plugin.cluster.watches import (
     MIN_INTERVAL,
     ReadAgain,
+    State,
     Watched,
     WatchedObjects,
     WatchSet,
@@ -101,7 +102,7 @@ def following_pull(
 class _ReadOnDemand(WatchedObjects[T]):
     """Objects read on first use and watched from then on; empty without the right to see them."""
 
-    current = True
+    state = State.CURRENT
 
     async def read(self) -> list[T]:
         """Sorted by key. Raises ApiError."""
@@ -113,12 +114,12 @@ class _ReadOnDemand(WatchedObjects[T]):
         try:
             await super().refresh()
         except (Forbidden, NotFound):
-            self.found, self.over = {}, True
+            self.found, self.state = {}, State.OVER
             self.is_read.set()
 
     async def watch(self) -> None:
         await self.is_read.wait()
-        if not self.over:
+        if self.state is not State.OVER:
             await super().watch()
 
 
@@ -226,7 +227,7 @@ class Following(WatchSet):
     def snapshots(self) -> tuple[Snapshot | None, ...]:
         """Snapshots in the order of `first`; None for a deleted DaemonSet."""
         return tuple(
-            None if one.over else self._snapshot(one, pods)
+            None if one.state is State.OVER else self._snapshot(one, pods)
             for one, pods in zip(self._objects, self._pods, strict=True)
         )
 
@@ -272,7 +273,7 @@ class Following(WatchSet):
 
     def _snapshot(self, watched: _WatchedDaemonSet, pods: WatchedObjects[PodDetail]) -> Snapshot:
         nodes = (Unread(what="nodes"),) if self._nodes is None else ()
-        of_pods = (Unread(what="pods"),) if pods.over else ()
+        of_pods = (Unread(what="pods"),) if pods.state is State.OVER else ()
         return replace(
             watched.snapshot,
             pods=tuple(pods.found.values()),
@@ -292,7 +293,7 @@ def following(invocation: Invocation, first: Sequence[Snapshot]) -> AbstractAsyn
 class _WatchedDaemonSet(Watched):
     """The latest document of one DaemonSet, and its revisions, listed again when there may be another one."""
 
-    current = True
+    state = State.CURRENT
 
     def __init__(self, invocation: Invocation, first: Snapshot, on_news: Callable[[], None]) -> None:
         unread = tuple(one for one in first.unread if one.what == "controllerrevisions")
@@ -323,7 +324,7 @@ class _WatchedDaemonSet(Watched):
                     self._note_deletion()
                 else:
                     await self._see(document)
-                if self.over:
+                if self.state is State.OVER:
                     return
 
     async def _see(self, document: JSONObject) -> None:
@@ -355,7 +356,7 @@ class _WatchedDaemonSet(Watched):
         self._on_news()
 
     def _note_deletion(self) -> None:
-        self.over = True
+        self.state = State.OVER
         self._on_news()
 
 

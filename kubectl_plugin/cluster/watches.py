@@ -1,5 +1,15 @@
 """Keeps objects up to date for a command.
 
+| state | what happens | next state |
+|---|---|---|
+| STALE | it is read | CURRENT |
+| CURRENT | it is watched; the stream ends | CURRENT |
+| | the right to watch is missing | POLLED |
+| | its version is too old, or `watch` clears the state | STALE |
+| POLLED | it is read again every `POLL` seconds | POLLED |
+| any | another error; with a pause that grows | STALE |
+| any | it is deleted, or may not be read and is dispensable | OVER |
+
 The controller's Reflector retries forever and needs the rights to list and watch. A command ends on a missing right,
 polls what it may not watch, and reports interruptions.
 """
@@ -10,6 +20,7 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
+from enum import Enum, auto
 from math import inf
 from typing import Any, Final, Generic, Self, TypeVar
 
@@ -71,13 +82,20 @@ async def read_with_patience(
         await asyncio.sleep(POLL)  # after a failure
 
 
+class State(Enum):
+    STALE = auto()
+    """Not read yet, or a change may have been missed since."""
+    CURRENT = auto()
+    POLLED = auto()
+    """Current a moment ago; it may not be watched."""
+    OVER = auto()
+    """It will not change again."""
+
+
 class Watched(ABC):
     """An object or list that `WatchSet` keeps up to date; its attributes have the current values."""
 
-    current = False
-    """Whether it was read and no change has been missed since; otherwise it is read before it is watched."""
-    over = False
-    """Whether it will not change again: deleted, or unreadable and dispensable."""
+    state = State.STALE
 
     @abstractmethod
     async def refresh(self) -> None:
@@ -86,7 +104,7 @@ class Watched(ABC):
     @abstractmethod
     async def watch(self) -> None:
         """Follows changes after the last known version until the server ends the stream. What cannot be watched waits
-        until it may have changed, and clears `current`. Raises ApiError."""
+        until it may have changed, and becomes STALE. Raises ApiError."""
 
     def on_refusal(self, error: ApiError) -> None:
         """Called after `refresh` failed for good. Raises `error`, or returns if the state is not essential."""
@@ -129,7 +147,8 @@ class WatchSet:
                 await read_with_patience(one.refresh, report)
             except Forbidden as error:
                 one.on_refusal(error)
-            one.current = True
+            if one.state is State.STALE:
+                one.state = State.CURRENT
         async with scope() as group:
             tasks = [group.create_task(self.keep(one)) for one in (*first, *watched)]
             yield self
@@ -139,39 +158,41 @@ class WatchSet:
     async def keep(self, watched: Watched) -> None:
         """Runs until it is over or cancelled; after `PATIENCE` seconds of `PERMANENT` errors calls `on_refusal`."""
         loop = asyncio.get_running_loop()
-        pause, polls, refused = FIRST_PAUSE, False, inf
-        while not watched.over:
+        pause, rest, refused = FIRST_PAUSE, POLL, inf
+        while watched.state is not State.OVER:
+            if watched.state is State.POLLED:
+                await asyncio.sleep(rest)
             began = loop.time()
             try:
-                if not watched.current:
-                    await watched.refresh()
-                    watched.current, refused = True, inf
-                    self._interruptions.pop(watched, None)
-                if polls:
-                    await asyncio.sleep(max(POLL, PAUSE_FACTOR * (loop.time() - began)))  # it may not be watched
-                    watched.current = False
-                else:
+                if watched.state is State.CURRENT:
                     await watched.watch()
-                if watched.over or not watched.current:
+                else:
+                    await watched.refresh()
+                    rest, refused = max(POLL, PAUSE_FACTOR * (loop.time() - began)), inf
+                    self._interruptions.pop(watched, None)
+                    if watched.state is State.STALE:
+                        watched.state = State.CURRENT
+                        continue
+                if watched.state is not State.CURRENT:
                     pause = FIRST_PAUSE
                     continue
             except ApiError as error:
-                meaning = classify(error).watch
-                if meaning is WatchVerdict.FORBIDDEN and watched.current:
-                    polls = True
+                verdict = classify(error).watch
+                if verdict is WatchVerdict.FORBIDDEN and watched.state is State.CURRENT:
+                    watched.state, rest = State.POLLED, POLL
                     continue
-                watched.current = False
-                if meaning is not WatchVerdict.EXPIRED:
+                watched.state = State.STALE
+                if verdict is not WatchVerdict.EXPIRED:
                     self._interruptions[watched] = str(error)
-                if meaning in PERMANENT:
+                if verdict in PERMANENT:
                     refused = min(refused, loop.time())
                     if loop.time() - refused >= PATIENCE:
                         watched.on_refusal(error)
             if loop.time() - began >= WORKING_SECONDS:
                 pause = FIRST_PAUSE
-            else:
-                await asyncio.sleep(pause)  # after a failure, or a watch that ended at once
-                pause = min(pause * 2, LONGEST_PAUSE)
+                continue
+            await asyncio.sleep(pause)  # after a failure, or a watch that ended at once
+            pause = min(pause * 2, LONGEST_PAUSE)
 
 
 async def is_set_within(event: asyncio.Event, seconds: float) -> bool:
@@ -186,12 +207,7 @@ class ReadAgain(Watched):
     """Calls `read` soon after each `mark_stale`, and at least every `every` seconds."""
 
     def __init__(
-        self,
-        read: Callable[[], Awaitable[None]],
-        *,
-        every: float,
-        bunch: float,
-        dispensable: bool = False,
+        self, read: Callable[[], Awaitable[None]], *, every: float, bunch: float, dispensable: bool = False
     ) -> None:
         """`bunch`: seconds a read waits for more changes. `dispensable`: keep the last state when reads fail."""
         self.every = every
@@ -209,7 +225,7 @@ class ReadAgain(Watched):
     async def watch(self) -> None:
         if await is_set_within(self._stale, self.every):
             await asyncio.sleep(self._bunch)  # all of the bunch is read once
-        self.current = False
+        self.state = State.STALE
 
     def on_refusal(self, error: ApiError) -> None:
         if not self._dispensable:
@@ -253,7 +269,7 @@ class WatchedObjects(Watched, Generic[T]):
     def on_refusal(self, error: ApiError) -> None:
         if not (self._dispensable and isinstance(error, Forbidden)):
             raise error
-        self.over = True
+        self.state = State.OVER
         self._on_news()
 
     async def watch(self) -> None:

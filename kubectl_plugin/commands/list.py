@@ -18,7 +18,7 @@ from kubectl_plugin.cluster import reads
 from kubectl_plugin.cluster.documents import for_each
 from kubectl_plugin.cluster.reads import VERSIONS
 from kubectl_plugin.cluster.session import Invocation
-from kubectl_plugin.cluster.watches import ReadAgain, WatchedObjects, WatchSet
+from kubectl_plugin.cluster.watches import ReadAgain, State, WatchedObjects, WatchSet
 from kubectl_plugin.commands.screens import Picture, print_table, table_screen
 from kubectl_plugin.errors import UsageError
 from kubectl_plugin.flags import Output, SelectorOptions
@@ -83,7 +83,7 @@ class _Table(WatchSet):
         super().__init__()
         self._invocation, self._many = invocation, many
         self.looking = ReadAgain(self._look, every=EVERY, bunch=EVERY)
-        self.looking.current = True  # `found` is of this moment
+        self.looking.state = State.CURRENT  # `found` is of this moment
         chosen = reads.selection_of(invocation, many)
         self.changes = WatchedObjects(invocation.session.client, VERSIONS, *chosen, self.looking.mark_stale)
         self._see(found)

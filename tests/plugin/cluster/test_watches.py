@@ -7,14 +7,14 @@ import asyncio
 import pytest
 
 from controller.kube.errors import Forbidden, Gone
-from kubectl_plugin.cluster.watches import ReadAgain, Watched, WatchSet
+from kubectl_plugin.cluster.watches import ReadAgain, State, Watched, WatchSet
 from tests.beds.virtual_time import now, virtual_time
 
 
 class Forgetful(Watched):
     """Each watch ends at once because its place is forgotten, until it has been read `times` times."""
 
-    current = True
+    state = State.CURRENT
 
     def __init__(self, times: int) -> None:
         self.reads: list[float] = []
@@ -23,7 +23,7 @@ class Forgetful(Watched):
     async def refresh(self) -> None:
         self.reads.append(now())
         if len(self.reads) >= self._times:
-            self.over = True
+            self.state = State.OVER
 
     async def watch(self) -> None:
         await asyncio.sleep(0)

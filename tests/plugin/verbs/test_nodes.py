@@ -259,7 +259,7 @@ def test_domains_are_labels_of_nodes_that_have_to_be_read() -> None:
         scene.door.forbid("list", "nodes")
         ran = scene.run(*BY_DOMAIN)
         assert (ran.code, ran.out) == (1, "")
-        assert "is unknown without the right to list nodes" in ran.err
+        assert "are unknown without the right to list nodes" in ran.err
 
 
 @pytest.mark.parametrize(
