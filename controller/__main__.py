@@ -17,7 +17,7 @@ from controller.settings import (
     LogFormat,
     LogLevel,
     Settings,
-    is_in_the_open,
+    conflict_of,
     parse_address,
     parse_gates,
     parse_prometheus_url,
@@ -105,18 +105,6 @@ def run(
     ] = False,
 ) -> None:
     """Run the controller of the Advanced DaemonSet until SIGTERM or SIGINT."""
-    if bool(metrics_tls_cert_file) != bool(metrics_tls_private_key_file):
-        raise typer.BadParameter("--metrics-tls-cert-file and --metrics-tls-private-key-file go together")
-    if metrics_auth and not metrics_tls_cert_file:
-        raise typer.BadParameter("--metrics-auth needs --metrics-tls-cert-file: tokens would travel in the open")
-    if (prometheus_token_file or prometheus_ca_file) and not prometheus_url:
-        raise typer.BadParameter("--prometheus-token-file and --prometheus-ca-file need --prometheus-url")
-    if prometheus_token_file and is_in_the_open(prometheus_url):
-        raise typer.BadParameter(
-            "--prometheus-token-file needs an https --prometheus-url: it would travel in the open"
-        )
-    if prometheus_ca_file and not prometheus_url.startswith("https:"):
-        raise typer.BadParameter("--prometheus-ca-file needs an https --prometheus-url")
     settings = Settings(
         kubeconfig=kubeconfig,
         context=context,
@@ -140,6 +128,8 @@ def run(
         log_format=log_format,
         revision=os.environ.get("KRUISE_DS_REVISION", ""),  # no option: the image knows it
     )
+    if conflict := conflict_of(settings):
+        raise typer.BadParameter(conflict)
     raise typer.Exit(asyncio.run(_main_loop()(settings)))
 
 

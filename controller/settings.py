@@ -108,7 +108,7 @@ def parse_address(text: str) -> Address | None:
 
 
 def parse_prometheus_url(text: str) -> str:
-    """Parse `https://host:9090` or `http://host/path`; `""` is no server.
+    """Parses `https://host:9090` or `http://host/path`; `""` is no server.
 
     Raises ValueError, one line that does not repeat a password in it.
     """
@@ -137,3 +137,18 @@ def is_in_the_open(url: str) -> bool:
         return not ip_address(parts.hostname or "").is_loopback
     except ValueError:
         return parts.hostname != "localhost"
+
+
+def conflict_of(settings: Settings) -> str:
+    """Which options contradict each other; empty: none."""
+    if bool(settings.metrics_certificate) != bool(settings.metrics_key):
+        return "--metrics-tls-cert-file and --metrics-tls-private-key-file go together"
+    if settings.metrics_auth and not settings.metrics_certificate:
+        return "--metrics-auth needs --metrics-tls-cert-file: tokens would travel in the open"
+    if (settings.prometheus_token_file or settings.prometheus_ca_file) and not settings.prometheus_url:
+        return "--prometheus-token-file and --prometheus-ca-file need --prometheus-url"
+    if settings.prometheus_token_file and is_in_the_open(settings.prometheus_url):
+        return "--prometheus-token-file needs an https --prometheus-url: it would travel in the open"
+    if settings.prometheus_ca_file and not settings.prometheus_url.startswith("https:"):
+        return "--prometheus-ca-file needs an https --prometheus-url"
+    return ""
