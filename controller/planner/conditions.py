@@ -112,17 +112,17 @@ def _sentence(explainer: Explainer, counts: Counts, standing: Standing, phase: P
     lacking = f"{counted(unavailable, 'node', 'has', of=standing.desired)} no available pod"
     match phase:
         case Phase.HEALTHY:
-            return joined(have, _left_out(rollout), holding(explainer))
+            return joined(have, _left_out(rollout), hook_message(explainer))
         case Phase.HELD:
             parts = [have, _held_by(explainer, counts, standing)[1], lacking if unavailable else ""]
         case Phase.ABORTED:
             parts = [_aborted(rollout, standing), have, lacking if unavailable else ""]
         case Phase.SOAKING | Phase.AWAITING_APPROVAL:
-            parts = [have, walking(rollout, standing), checking(standing), lacking if unavailable else ""]
+            parts = [have, step_message(rollout, standing), checks_message(standing), lacking if unavailable else ""]
         case Phase.PAUSED:
             parts = [
                 f"paused with {counted(standing.outdated, 'node')} left to update",
-                checking(standing),
+                checks_message(standing),
                 lacking if unavailable else "",
             ]
         case Phase.MANUAL:
@@ -140,9 +140,15 @@ def _sentence(explainer: Explainer, counts: Counts, standing: Standing, phase: P
             going = f"{counted(standing.leaving, 'old pod', 'leaves')} for good: no new one may start there"
             waits = f"{counted(waiting, 'node', 'still waits', of=standing.target)} for {revision}" if waiting else ""
             parts = list(filter(None, (waits, going if standing.leaving else ""))) or [generation]
-            parts += [walking(rollout, standing)]
+            parts += [step_message(rollout, standing)]
             parts += [wait.text] if wait is not None else []
-    return joined(*parts, _left_out(rollout), _unadopted(rollout), staying_empty(rollout), holding(explainer))
+    return joined(*parts, _aside(explainer))
+
+
+def _aside(explainer: Explainer) -> str:
+    """Which nodes and pods the rollout passes by, and why."""
+    rollout = explainer.rollout
+    return joined(_left_out(rollout), _unadopted(rollout), unplaceable_message(rollout), hook_message(explainer))
 
 
 def _aborted(rollout: RolloutState, standing: Standing) -> str:
@@ -150,7 +156,7 @@ def _aborted(rollout: RolloutState, standing: Standing) -> str:
     return joined(f"revision {standing.aborted_revision} was aborted: {standing.aborted}", back)
 
 
-def walking(rollout: RolloutState, standing: Standing) -> str:
+def step_message(rollout: RolloutState, standing: Standing) -> str:
     """Where the rollout stands in its steps; empty without steps. Changes only with the step, never with the time."""
     walk = standing.walk
     if walk is None or walk.finished:
@@ -165,7 +171,7 @@ def walking(rollout: RolloutState, standing: Standing) -> str:
     return f"{at} has to be approved: annotation {names.APPROVE_ANNOTATION}={rollout.revision.hash}/{walk.step}"
 
 
-def checking(standing: Standing) -> str:
+def checks_message(standing: Standing) -> str:
     """The checks that do not pass, and why."""
     return joined(*map(words_of, standing.checks))
 
@@ -178,7 +184,7 @@ def _left_out(rollout: RolloutState) -> str:
     return f"{counted(len(rollout.left_out), 'unreachable node', 'is')} left out" if rollout.left_out else ""
 
 
-def staying_empty(rollout: RolloutState) -> str:
+def unplaceable_message(rollout: RolloutState) -> str:
     """How many nodes are `unplaceable`, and why; empty: none."""
     if not rollout.unplaceable:
         return ""
@@ -217,8 +223,7 @@ def _progressing(explainer: Explainer, counts: Counts, standing: Standing, wait:
     updated, desired = counts.updated_number_scheduled, counts.desired_number_scheduled
     status, reason, why = _how_it_stands(explainer, counts, standing, wait)
     text = f"{counted(updated, 'node', 'has', of=desired)} a pod of revision {rollout.revision.hash}"
-    words = joined(text, why, _left_out(rollout), _unadopted(rollout), staying_empty(rollout), holding(explainer))
-    return Condition(type=PROGRESSING, status=status, reason=reason, message=words)
+    return Condition(type=PROGRESSING, status=status, reason=reason, message=joined(text, why, _aside(explainer)))
 
 
 def _how_it_stands(
@@ -234,9 +239,9 @@ def _how_it_stands(
             return "False", WaitReason.ABORTED, _aborted(explainer.rollout, standing)
         case Phase.SOAKING:
             reason = WaitReason.CHECK_UNANSWERED if standing.checks else WaitReason.SOAKING
-            return "True", reason, joined(walking(explainer.rollout, standing), checking(standing))
+            return "True", reason, joined(step_message(explainer.rollout, standing), checks_message(standing))
         case Phase.AWAITING_APPROVAL:
-            text = joined(walking(explainer.rollout, standing), checking(standing))
+            text = joined(step_message(explainer.rollout, standing), checks_message(standing))
             return "Unknown", WaitReason.APPROVAL, text
         case Phase.STALLED if standing.refused:
             return "False", WaitReason.TEMPLATE_REFUSED, _refused(standing)
@@ -334,19 +339,19 @@ def wait_of(explainer: Explainer, standing: Standing) -> Wait | None:
     if standing.awaited:
         many = rollout.too_many_unreachable
         reason = WaitReason.TOO_MANY_UNREACHABLE if many else WaitReason.UNREACHABLE
-        return Wait(reason=reason, text=awaiting(standing.awaited))
+        return Wait(reason=reason, text=unreachable_message(standing.awaited))
     if standing.checks and (check := rollout.held_by_check) is not None:
         fails = check.state is CheckState.FAILING
         reason = WaitReason.CHECK_FAILING if fails else WaitReason.CHECK_UNANSWERED
-        return Wait(reason=reason, text=checking(standing))
+        return Wait(reason=reason, text=checks_message(standing))
     held = {pod.node for pod in explainer.held_by_hook}
     kept = [node for node in rollout.nodes if node.name in held] if held else []
     if Blocker.HOOK in explainer.waiting or any(explainer.blocker(node) is Blocker.HOOK for node in kept):
-        return Wait(reason=WaitReason.HOOK, text=holding(explainer))
+        return Wait(reason=WaitReason.HOOK, text=hook_message(explainer))
     return (_stuck_in_place(rollout) if rollout.in_place else None) or _all_wait(explainer)
 
 
-def awaiting(nodes: Collection[str]) -> str:
+def unreachable_message(nodes: Collection[str]) -> str:
     """Such as `waits for 3 unreachable nodes: node-2, node-1, node-0`."""
     return f"{WAITS_FOR}{counted(len(nodes), 'unreachable node')}: {some(nodes)}"
 
@@ -391,7 +396,7 @@ def _stuck_in_place(rollout: RolloutState) -> Wait | None:
     return None
 
 
-def holding(explainer: Explainer) -> str:
+def hook_message(explainer: Explainer) -> str:
     """Which pods the preDelete hook holds, by what and since when; empty: none."""
     pods, hook = explainer.held_by_hook, explainer.rollout.world.daemonset.pre_delete
     if not pods:

@@ -23,14 +23,14 @@ from controller.planner.blocker_texts import Blocker, WaitReason
 from controller.planner.checks import words_of
 from controller.planner.conditions import (
     WAITS_FOR,
-    awaiting,
-    checking,
+    checks_message,
     keeper_of,
     limit_in_use,
     some,
-    staying_empty,
+    step_message,
+    unplaceable_message,
+    unreachable_message,
     wait_of,
-    walking,
 )
 from controller.planner.explanation import NodeState
 from kubectl_plugin.rollout.gitops import pause_of, paused_words
@@ -72,13 +72,14 @@ def reason_of(survey: Survey) -> PhaseReason:
                 word, held = WaitReason.SELECTOR, selector_hold_words(kept)
             elif keeper_of(rollout) is Blocker.STEP:
                 word, held = WaitReason.STEP, step_hold_words(kept)
-            return PhaseReason(word=word, text="; ".join(filter(None, (held, staying_empty(rollout)))))
+            return PhaseReason(word=word, text="; ".join(filter(None, (held, unplaceable_message(rollout)))))
         case Phase.ABORTED:
             return PhaseReason(word=WaitReason.ABORTED, text=standing.aborted)
         case Phase.SOAKING | Phase.AWAITING_APPROVAL as phase:
             unanswered = bool(standing.checks) and phase is Phase.SOAKING
             name = WaitReason.CHECK_UNANSWERED.value if unanswered else phase.value
-            return PhaseReason(word=name, text=joined(walking(survey.rollout, standing), checking(standing)))
+            text = joined(step_message(survey.rollout, standing), checks_message(standing))
+            return PhaseReason(word=name, text=text)
         case Phase.DEGRADED:
             return PhaseReason(word=PODS_UNAVAILABLE, text=_waiting_words(survey))
         case Phase.PROGRESSING:
@@ -129,7 +130,7 @@ def awaited_nodes_words(survey: Survey) -> str:
     """`waits for 3 unreachable nodes: c-02, c-01, c-00` or empty; the controller's words if nodes are unreadable."""
     if survey.by_nodes is not None and survey.snapshot.nodes is not None:
         names = survey.standing.awaited if survey.phase is Phase.PROGRESSING else ()
-        return awaiting(names) if names else ""
+        return unreachable_message(names) if names else ""
     stated = condition(survey.daemonset, PROGRESSING)
     goes_on = phase_in(record_of(survey.daemonset)) is Phase.PROGRESSING
     if not goes_on or stated.reason != WaitReason.UNREACHABLE:
@@ -168,7 +169,7 @@ def partition_hold_words(partition: int, kept: int) -> str:
 
 def new_pods_words(survey: Survey) -> str:
     words = f"lost pods come back as they were; new nodes get revision {survey.rollout.fallback.usual.number}"
-    return "; ".join(filter(None, (words, staying_empty(survey.rollout))))
+    return "; ".join(filter(None, (words, unplaceable_message(survey.rollout))))
 
 
 def nodes_without_available_pod(survey: Survey) -> list[str]:
