@@ -34,7 +34,7 @@ dashboards: [monitoring](monitoring.md).
 - **An enumeration has a series for each of its values**, 0 or 1, and reasons have one where there is none too: no
   graph has gaps. What another series says has none of its own: of one DaemonSet there are 60 series at most, twelve
   more where updates in place are asked for, two more where it has a preDelete hook, and four more for each zone
-  after the first. Conditions are told by the phase and the reasons; that the strategy is OnDelete, by `info`.
+  after the first. Conditions show in the phase and the reasons; the strategy OnDelete, in `info`.
 - What the status says is there from the first scrape of a leader. What only a pass over the object knows comes with
   the first pass of this process, usually within a second, and is gone while the spec has no meaning or the object is
   being deleted: no number is better than an old one. These are the limits as numbers, and `rollout_updating_nodes`,
