@@ -7,11 +7,16 @@ from typing import Any
 
 import pytest
 
+from controller.runtime.leader_election import LeadershipLost
 from tests.beds.api import DAEMONSETS, Object
 from tests.beds.controller.bed import Bed
-from tests.beds.controller.waves import UNREADY, all_ready, both, layout, lose, wave
+from tests.beds.controller.metrics import elected, filled, metric, scraped
+from tests.beds.controller.running import Controller
+from tests.beds.controller.waves import UNREADY, all_ready, both, layout, live, lose, wave
 from tests.beds.nodes import INSTANT, Behaviour
-from tests.beds.objects import V1, V2, V3, condition, daemonset, image_of, node_of, stays
+from tests.beds.objects import V1, V2, V3, condition, daemonset, image_of, is_ready, node_of, stays
+from tests.beds.simulator.faults import FaultPlan, Hang, Rule
+from tests.beds.simulator.transport import InProcess
 from tests.system.both import both_beds
 from tests.system.pre_delete import hooked, user_controller, watched
 
@@ -164,6 +169,50 @@ async def test_no_soak_is_shorter_in_another_process_whose_clock_differs(bed: Be
     while not bed.journal.deleted:
         await bed.journal.news(bed.patience)
     assert asyncio.get_running_loop().time() - began >= SOAK - 1
+
+
+async def test_a_leader_that_loses_its_lease_in_mid_batch_skips_no_step(bed: Bed) -> None:
+    bed.patience = 86_400.0
+    steps = [{"nodes": 1}, {"nodes": 3, "soak": "10m"}, {"nodes": "100%"}]
+    await deployed(bed, maxUnavailable=6, steps=steps)
+    await bed.idle(60)
+    await bed.controller.stop()
+    async with asyncio.TaskGroup() as tasks:
+        successor = Controller(InProcess(bed.simulator.cluster), bed.api.namespace, tasks, clock=bed.clock)
+        with pytest.raises(ExceptionGroup) as caught:
+            await led_into_the_second_step(bed, successor)
+        assert caught.group_contains(LeadershipLost, depth=None)
+        assert await layout(bed) == "v1 v1 v1 v1 v2 v2"
+        reached, loop = list[float](), asyncio.get_running_loop()
+        while True:
+            updated = [pod for pod in await live(bed) if image_of(pod) == V2]
+            record = (await bed.daemonset())["status"]["rollout"]
+            assert len(updated) <= (1, 3, 6)[record["step"] - 1]
+            if len(updated) > 3:
+                break
+            if len(updated) == 3 and all(map(is_ready, updated)):
+                reached.append(loop.time())
+            await asyncio.sleep(0.5)
+        assert loop.time() - reached[0] >= SOAK - 1
+        await bed.phase("Healthy")
+        await successor.stop()
+
+
+async def led_into_the_second_step(bed: Bed, successor: Controller) -> None:
+    """By a leader that has updated one of two nodes when neither the other delete nor its Lease gets an answer."""
+    faults = FaultPlan(Rule(verb="delete", resource="pods", nth=(3,), effect=Hang()))
+    async with asyncio.TaskGroup() as tasks:
+        leader = Controller(
+            InProcess(bed.simulator.cluster, faults=faults), bed.api.namespace, tasks, clock=bed.clock
+        )
+        leader.start(elected(bed))
+        await scraped(bed, lambda: "" if metric(leader, "leader_election_master_status") else "it does not lead")
+        successor.start(elected(bed))
+        await filled(bed, successor)
+        await bed.set_image(V2)
+        while sum(image_of(pod) == V2 for pod in await live(bed)) < 2:
+            await asyncio.sleep(0.1)
+        faults.add(Rule(verb="patch", resource="leases*", effect=Hang()))
 
 
 async def test_a_lost_pod_comes_back_as_it_was_and_skipped_steps_hold_nothing_back(bed: Bed) -> None:
