@@ -254,25 +254,37 @@ def _bars(title: str, query: Query, names: Sequence[tuple[str, str]], *, meaning
 def _steps() -> tuple[Panel, ...]:
     """Only of DaemonSets with `rollingUpdate.steps`."""
     name = "{{namespace}}/{{daemonset}}"
-    without: Document = {"type": "value", "options": {"0": {"text": "no step", "color": "text"}}}
+    checks = each("rollout_check", "check", "state")
     return (
         Panel(
             "state-timeline",
             "Step over time",
             (Query(each("rollout_step"), name),),
             "From 1; 0 while a first deployment or the way back goes without steps",
-            width=12,
-            defaults={"mappings": [without], "min": 0, "color": {"mode": "continuous-blues"}},
+            width=8,
+            defaults={"mappings": _texts("no step"), "min": 0, "color": {"mode": "continuous-blues"}},
             options=BARS,
         ),
         graph(
             "Soak left",
             Query(each("rollout_soak_seconds_left"), name),
             unit="s",
-            width=12,
             meaning="It starts again when a pod of the step restarts or is not available",
         ),
+        Panel(
+            "state-timeline",
+            "Checks that stop a step",
+            (Query(checks, f"{name} {{{{check}}}} {{{{state}}}}"),),
+            "A check that fails, or that Prometheus does not answer",
+            width=8,
+            defaults={"mappings": [*_texts(""), *mappings([("stops", "orange")])]},
+            options=BARS,
+        ),
     )
+
+
+def _texts(zero: str) -> list[Document]:
+    return [{"type": "value", "options": {"0": {"text": zero, "color": "text"}}}]
 
 
 def _durations() -> tuple[Panel, ...]:
