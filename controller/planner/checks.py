@@ -45,7 +45,7 @@ class CheckNow(Value):
     state: CheckState | None = None
     """None: it passes."""
     since: float = inf
-    """Since when it fails."""
+    """Since when it fails; `inf`: it does not."""
     message: str = ""
     asked: float = inf
     """When the query of the answer was sent; `inf`: it is not asked here."""

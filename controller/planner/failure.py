@@ -12,7 +12,7 @@ from math import inf
 from msgspec.structs import replace
 
 from controller.api import formats
-from controller.api.daemonset import CheckState, DaemonSet, OnFailure, Rollout, rollout_of
+from controller.api.daemonset import DaemonSet, OnFailure, Rollout, rollout_of
 from controller.api.formats import counted, listed
 from controller.api.names import RETRY_ANNOTATION, SKIP_STEPS_ANNOTATION
 from controller.api.objects import Value
@@ -92,12 +92,12 @@ def failure_of_checks(asked: OnFailure, checks: Iterable[CheckNow], *, began: fl
     """What fails among `checks`: one that has returned series for longer than `after`, by an answer of late. Nothing
     counts from before the rollout `began`."""
     after = formats.seconds(asked.after) if asked.after else DEFAULT_AFTER
-    failing = [(max(one.since, began) + after, one) for one in checks if one.is_answered]
-    late = [one for moment, one in failing if moment < now and one.state is CheckState.FAILING]
+    due = {one: max(one.since, began) + after for one in checks if one.is_answered}
+    late = [one for one, moment in due.items() if moment < now]
     if late:
         text = asked.after or f"{DEFAULT_AFTER:.0f}s"
         return Failure(why=f"check {late[0].name} fails for longer than {text}: {late[0].message}")
-    return Failure(due=min((moment for moment, one in failing if one.state is CheckState.FAILING), default=inf))
+    return Failure(due=min(due.values(), default=inf))
 
 
 def _named(node: NodeInfo) -> str:

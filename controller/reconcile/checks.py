@@ -30,6 +30,8 @@ class _Known(msgspec.Struct):
 
     query: str
     asked: float = -inf
+    heard: float = -inf
+    """The same, or when another process's record of it was read."""
     series: str = ""
     since: float = inf
     problem: str = ""
@@ -39,9 +41,10 @@ class _Known(msgspec.Struct):
     def answered(self, series: str, asked: float) -> None:
         if not series:
             self.since = inf
-        elif self.since == inf or -inf < self.asked < asked - FRESH_SECONDS:
+        elif self.since == inf or self.heard < asked - FRESH_SECONDS:
             self.since = asked
-        self.asked, self.series, self.problem = asked, series, ""
+        self.asked = self.heard = asked
+        self.series, self.problem = series, ""
 
     def is_news(self, moment: float) -> bool:
         """Whether a pass may decide otherwise than before the last call."""
@@ -74,7 +77,7 @@ class Answers(msgspec.Struct):
         """Forgets the answers, because no step is open."""
         self.known, self.failing, self.tried = {}, {}, -inf
 
-    def prepare(self, asking: Asking) -> None:
+    def prepare(self, asking: Asking, moment: float) -> None:
         """Forgets what is about another revision or another query."""
         if asking.revision != self.revision:
             self.revision, self.known, self.failing = asking.revision, {}, {}
@@ -83,7 +86,7 @@ class Answers(msgspec.Struct):
         for check in asking.checks:
             one = known.get(check.name)
             if one is None or one.query != check.query:
-                one = _Known(check.query, since=begun.get(check.name, inf))
+                one = _Known(check.query, since=begun.get(check.name, inf), heard=moment)
                 self.tried = -inf
             self.known[check.name] = one
 
@@ -132,7 +135,7 @@ class Checks:
             self._open.pop(daemonset.key, None)
             answers.forget()
             return
-        answers.prepare(asking)
+        answers.prepare(asking, moment)
         end = inf if asking.checked_from is None else moment + asking.checked_from - now
         self._open[daemonset.key] = _Open(daemonset.uid, answers, asking, end)
         self._changed.set()

@@ -264,7 +264,6 @@ def _content(status: Status) -> tuple[object, ...]:
         record.previous_stable_revision,
         record.step,
         record.step_reached_time,
-        record.checks,
         record.aborted_revision,
     )
     rest = (status.observed_generation, status.revision_hash, status.collision_count, status.columns)

@@ -102,6 +102,8 @@ async def test_what_a_valid_kubeconfig_does_not_help_ends_with_exit_2(plane: Con
                 ),
                 "--metrics-tls-private-key-file",
             ),
+            (("--prometheus-url=https://p", f"--prometheus-ca-file={chain}", *NO_PAGES), "--prometheus-ca-file"),
+            (("--prometheus-url=https://p", "--prometheus-token-file=/no", *NO_PAGES), "--prometheus-token-file"),
         ):
             said = await run(f"--kubeconfig={plane.kubeconfig}", "--no-leader-elect", *options)
             assert said.code == 2, said
@@ -122,13 +124,15 @@ async def test_every_option_may_come_from_the_environment(plane: ControlPlane, t
         "HEALTH_PROBE_BIND_ADDRESS": "0",
         "KUBE_API_QPS": "50",
         "KUBE_API_BURST": "100",
+        "PROMETHEUS_URL": f"http://{LOOPBACK}:9",
         "FEATURE_GATES": "PreDownloadImageForDaemonSetUpdate=false",
         "ZONE_METRICS": "true",
         "LOG_LEVEL": "warning",
         "LOG_FORMAT": "console",
     }
     said = await run("--help", COLUMNS="200")
-    for name in (*values, "METRICS_TLS_CERT_FILE", "METRICS_TLS_PRIVATE_KEY_FILE", "METRICS_AUTH"):
+    files = ("METRICS_TLS_CERT_FILE", "METRICS_TLS_PRIVATE_KEY_FILE", "PROMETHEUS_TOKEN_FILE", "PROMETHEUS_CA_FILE")
+    for name in (*values, *files, "METRICS_AUTH"):
         assert f"KRUISE_DS_{name}" in said.out.replace("\n", ""), "the help names it"
         assert f"--{name.lower().replace('_', '-')}" in said.out
     env = {**os.environ, **{f"KRUISE_DS_{name}": value for name, value in values.items()}}

@@ -173,7 +173,7 @@ class Walks(RuleBasedStateMachine):
             self.verdict = None
         else:
             self.verdict = self.verdict if self.answers.revision == status.asking.revision else None
-            self.answers.prepare(status.asking)
+            self.answers.prepare(status.asking, self.moment)
 
     @rule(how=st.sampled_from(["passes", "passes", "fails", "dead"]))
     def prometheus_is(self, how: str) -> None:

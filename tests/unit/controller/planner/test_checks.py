@@ -201,10 +201,19 @@ def test_a_check_without_an_answer_is_never_stalled_alone() -> None:
     assert at(cluster)[0] == "Stalled", "pods do not get ready, and they are waited for too"
 
 
-def test_a_lost_pod_comes_back_as_it_was_while_a_check_fails() -> None:
+@pytest.mark.parametrize(("fails", "comes"), [(True, "v1"), (False, "v2")])
+def test_no_node_gets_the_revision_while_a_check_fails(fails: bool, comes: str) -> None:
+    """While it has no answer, one that has lost its pod gets what the step allows."""
     cluster = soaking()
-    answers(cluster, series="{} 1", since=cluster.world.now)
+    cluster.pass_time(61)
+    answers(cluster)
+    cluster.expect("")
+    assert at(cluster) == ("Progressing", 2, 2)
+    cluster.pass_time(71)
+    if fails:
+        answers(cluster, series="{} 1", since=cluster.world.now)
     for name in ("node-0", "node-3"):
         (pod,) = [one for one in cluster.world.pods if one.node == name]
         cluster.lose(pod.name)
-    cluster.expect("+node-0 v1, +node-3 v2")
+    cluster.expect(f"+node-0 {comes}, +node-3 v2")
+    cluster.expect("")

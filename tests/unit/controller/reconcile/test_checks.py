@@ -124,12 +124,12 @@ async def test_a_prometheus_without_an_answer_wakes_once_it_counts() -> None:
 async def test_an_answer_of_before_an_edit_does_not_count(edit: Asking) -> None:
     answers = Answers()
     answers.observe(None, NOW, 0.0)
-    answers.prepare(asking())
+    answers.prepare(asking(), 0.0)
     answers.known["errors"].answered("", 1.0)
-    answers.prepare(asking())
+    answers.prepare(asking(), 0.0)
     assert answers.dated(NOW, 2.0)["errors"].asked == NOW - 1
     answers.tried = 1.0
-    answers.prepare(edit)
+    answers.prepare(edit, 2.0)
     assert [one.asked for one in answers.dated(NOW, 2.0).values()] == [-inf]
     assert answers.tried == -inf
 
@@ -143,7 +143,9 @@ async def test_an_answer_that_comes_after_an_edit_is_dropped() -> None:
         one.decided(daemonset, answers, asking())
         await asyncio.sleep(1)
         one.decided(daemonset, answers, asking(revision="v3"))
-        await asyncio.sleep(30)
+        await asyncio.sleep(5)
+        assert answers.dated(NOW, now())["errors"].asked == -inf
+        await asyncio.sleep(25)
         assert [query for _, query in one.played.asked[:2]] == ["errors v2", "errors v3"]
         assert answers.dated(NOW, now())["errors"].series == ""
 
@@ -205,7 +207,7 @@ def answered(status: DaemonSetStatus | None, *moments: tuple[float, str], revisi
     """As of 1000, after these answers by a process whose first pass was at 0, when it was `NOW`."""
     answers = Answers()
     answers.observe(status, NOW, 0.0)
-    answers.prepare(asking(revision=revision))
+    answers.prepare(asking(revision=revision), 0.0)
     for moment, series in moments:
         answers.observe(status, NOW - 9999, moment)
         answers.known["errors"].answered(series, moment)
@@ -218,6 +220,7 @@ def answered(status: DaemonSetStatus | None, *moments: tuple[float, str], revisi
         (lambda: answered(None, (10, "x"), (40, "y")), NOW + 10),
         (lambda: answered(recorded(100), (10, "x"), (40, "y")), NOW - 100),
         (lambda: answered(recorded(-100), (10, "x")), NOW),
+        (lambda: answered(recorded(100), (80, "x")), NOW + 80),
         (lambda: answered(recorded(100), (10, "x"), revision="v3"), NOW + 10),
         (lambda: answered(recorded(100), (10, ""), (40, "x")), NOW + 40),
         (lambda: answered(None, (10, "x"), (40, ""), (70, "x")), NOW + 70),
