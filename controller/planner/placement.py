@@ -169,11 +169,12 @@ def refills(rollout: RolloutState, empty: Sequence[NodeInfo]) -> list[tuple[Node
 
 
 def _in_turn(rollout: RolloutState, empty: Sequence[NodeInfo], may_hold: Container[str]) -> tuple[set[str], set[str]]:
-    """New nodes that wait because the quota is used up, and new nodes that get the current revision. Nodes that lost
-    a pod this process has seen never wait; OpenKruise does not replace those while the quota is used up. Nodes that
-    selector or pause keep do not count."""
+    """New nodes that wait because the partition is used up, and new nodes that get the current revision. Nodes that
+    lost a pod this process has seen never wait; OpenKruise does not replace those while the partition is used up.
+    Nodes that selector or pause keep do not count; beyond the step, a node gets an older revision."""
     returning = [node for node in rollout.eligible if node.had_old and not node.live and node.name in may_hold]
-    room = rollout.quota - sum(1 for node in rollout.eligible if node.had_current) - len(returning)
+    having = sum(1 for node in rollout.eligible if node.had_current) + len(returning)
+    room, allowed = rollout.unpartitioned - having, rollout.quota - having
     frozen = rollout.frozen
     waiting: set[str] = set()
     started: set[str] = set()
@@ -183,8 +184,9 @@ def _in_turn(rollout: RolloutState, empty: Sequence[NodeInfo], may_hold: Contain
         if room <= 0:
             waiting.add(node.name)
         elif not rollout.older or (node.selected and not frozen):
-            started.add(node.name)
             room -= 1
+            if len(started) < allowed:
+                started.add(node.name)
     return waiting, started
 
 

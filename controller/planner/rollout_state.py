@@ -81,10 +81,11 @@ class RolloutState(Value, dict=True, gc=True):
     @property
     def quota(self) -> int:
         """The number of nodes that may hold the current revision, by partition and step."""
-        return self._unpartitioned if self.walk is None else min(self._unpartitioned, self.walk.allowed)
+        return self.unpartitioned if self.walk is None else min(self.unpartitioned, self.walk.allowed)
 
     @property
-    def _unpartitioned(self) -> int:
+    def unpartitioned(self) -> int:
+        """The number of nodes that may hold it by partition alone."""
         return max(self.budget.desired - self.budget.partition, 0)
 
     @cached_property
@@ -185,7 +186,7 @@ class RolloutState(Value, dict=True, gc=True):
     @property
     def is_limited_by_step(self) -> bool:
         """Whether the step allows fewer nodes than the partition."""
-        return self.walk is not None and self.walk.allowed < self._unpartitioned
+        return self.walk is not None and self.walk.allowed < self.unpartitioned
 
     @property
     def progressive(self) -> bool:
@@ -329,7 +330,7 @@ class RolloutState(Value, dict=True, gc=True):
             defers_current=defers_current,
             older=self.older,
             nodes=self.nodes,
-            quota=self._unpartitioned,
+            quota=self.unpartitioned,
         )
 
     @cached_property

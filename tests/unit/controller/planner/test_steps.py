@@ -237,6 +237,16 @@ def test_a_lost_pod_and_a_new_node_beyond_the_step_get_the_older_revision() -> N
     cluster.expect("+node-0 v1, +node-4 v1")
 
 
+def test_with_partitioned_scaling_a_step_leaves_no_new_node_empty_and_the_partition_does() -> None:
+    steps = (RolloutStep(nodes=1, soak="1m"), RolloutStep())
+    cluster = begun(stepped(steps=steps, partition=3, partitioned_scaling=True))
+    one_step_on(cluster, "-node-3 v1", "+node-3 v2")
+    cluster.set_nodes(*(node(f"node-{n}") for n in range(4, 7)))
+    cluster.expect("+node-4 v1, +node-5 v1, +node-6 v1", "")
+    cluster = begun(stepped(steps=steps, partition=6, partitioned_scaling=True), nodes=8)
+    cluster.expect("+node-4 v2, +node-5 v1")
+
+
 def test_a_cluster_that_grows_begins_no_soak_anew() -> None:
     steps = (RolloutStep(nodes="50%", soak="1m"), RolloutStep())
     cluster = begun(stepped(steps=steps))
