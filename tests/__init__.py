@@ -14,7 +14,7 @@
     manifests, monitoring, packaging
                   do those for whom we make it accept what we ship? kubectl, helm, the API server, Prometheus.
     e2e           do the installed programs work together? Processes, nearly always on the real control plane.
-    real_node     does it hold where containers really run? A kubelet and containerd decide, and nobody plays.
+    real_node     does it hold where containers really run? A kubelet and containerd decide, and nothing is simulated.
 
 So: a rule of a rollout is a table in `unit/controller/planner`. What follows from several rules is a law in
 `properties`, what must hold of each write one in `simulation`. What depends on the order of watches and writes is a

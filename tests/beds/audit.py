@@ -61,7 +61,7 @@ class Audit:
         """The requests, once so many `verb resource` are among them: the log comes shortly after the answer."""
         async with asyncio.timeout(seconds):
             while sum(f"{one.verb} {one.resource}" == asked for one in self.requests()) < times:
-                await asyncio.sleep(0.02)  # a file tells nobody that it has grown
+                await asyncio.sleep(0.02)  # a file sends no notice when it grows
         return self.requests()
 
     def refused(self) -> list[Asked]:
@@ -76,7 +76,7 @@ class Audit:
         """`rights`, once all of `wanted` are among them or the time is up."""
         with suppress(TimeoutError):
             async with asyncio.timeout(60):
-                while not wanted <= self.rights():  # a file tells nobody that it has grown
+                while not wanted <= self.rights():  # a file sends no notice when it grows
                     await asyncio.sleep(0.02)
         return self.rights()
 
@@ -86,7 +86,7 @@ class Audit:
 
 
 def _is_by(event: dict[str, Any], user: str) -> bool:
-    """Whoever comes without a valid token has no name; ours call themselves kruise-ds."""
+    """A client without a valid token has no name; ours call themselves kruise-ds."""
     name = event["user"].get("username")
     return name == user or (not name and event.get("userAgent", "").startswith("kruise-ds"))
 

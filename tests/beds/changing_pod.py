@@ -95,7 +95,7 @@ class ChangingPod:
         self._patch(continuing(self.document, revision(self.hash, 2, of=self.template), NOW))
 
     def count(self) -> None:
-        """What comes before a resize where somebody has written the spec."""
+        """What comes before a resize where the spec was written."""
         self._patch(updating_generation(self.document))
 
     def resize(self) -> None:
@@ -152,7 +152,7 @@ class ChangingPod:
         return found
 
     def write(self, **state: Any) -> None:
-        """The state annotation, as somebody else would."""
+        """The state annotation, as another client would."""
         self.object["metadata"]["annotations"] = {IN_PLACE_STATE_ANNOTATION: msgspec.json.encode(state).decode()}
 
     def _patch(self, operations: tuple[JSONObject, ...]) -> None:

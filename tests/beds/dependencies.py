@@ -1,4 +1,4 @@
-"""What a pass acts with, before a server that plays a script: which requests an action makes, and what is told."""
+"""What a pass acts with, before a scripted server: which requests an action makes, and what is reported."""
 
 from __future__ import annotations
 

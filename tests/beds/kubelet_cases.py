@@ -21,7 +21,7 @@ REPOSITORY = "registry.test/kubelet"
 PORT = 8080
 PROBE = {"httpGet": {"path": "/ready", "port": PORT}, "periodSeconds": 1, "timeoutSeconds": 10}
 MISSING, CRASHING, ALIAS, SAME, SLOW = "missing", "crashing", "alias", "v2", "slow"
-"""Tags: nobody has it; its program ends with 1; it is the same image as `v2`; it takes some seconds to pull."""
+"""Tags: not in the registry; its program ends with 1; it is the same image as `v2`; it takes some seconds to pull."""
 
 
 def image(tag: str) -> str:

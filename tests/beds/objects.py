@@ -45,13 +45,13 @@ def serves(pod: Object) -> bool:
 
 
 def controller_of(found: Object) -> Object:
-    """The owner reference that controls it, empty when nobody does."""
+    """The owner reference that controls it; empty: there is none."""
     owners = found["metadata"].get("ownerReferences") or []
     return next((one for one in owners if one.get("controller")), {})
 
 
 def stays(pod: Object, name: str) -> bool:
-    """Whether the DaemonSet of that name controls it and nobody has deleted it; it may have ended."""
+    """Whether the DaemonSet of that name controls it and it is not deleted; it may have ended."""
     owner = controller_of(pod)
     ours = owner.get("name") == name and str(owner.get("apiVersion")).startswith("apps.kruise.io/")
     return ours and not pod["metadata"].get("deletionTimestamp")
@@ -144,12 +144,12 @@ PROBED: Object = {"containers": [{"name": "agent", "image": V1, "readinessProbe"
 
 
 def on_delete(**more: Any) -> Object:
-    """A DaemonSet whose pods are only updated when somebody deletes them."""
+    """A DaemonSet whose pods are only updated when they are deleted."""
     return daemonset(updateStrategy={"type": "OnDelete"}, **more)
 
 
 def bare_pod(name: str, node: str, *, labels: Object | None = None, image: str = V1) -> Object:
-    """A pod of nobody, bound to `node`; by its labels it would be one of `agent`."""
+    """A pod without an owner, bound to `node`; by its labels it would be one of `agent`."""
     return {
         "metadata": {"name": name, "labels": {"app": "agent"} if labels is None else labels},
         "spec": {

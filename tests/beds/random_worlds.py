@@ -232,7 +232,7 @@ def changes(
 def histories(draw: st.DrawFn, current: str, *, tidy: bool) -> tuple[Revision, ...]:
     """Some of v1 … v3; untidy ones have twins, any order of numbers, and perhaps not the current one.
 
-    Some run in one pool only, and some have a placement that nobody can read.
+    Some run in one pool only, and some have a placement that cannot be read.
     """
     placements = seldom({}, {"nodeSelector": POOL}, {"nodeSelector": "a"})
     if tidy:

@@ -35,7 +35,7 @@ def crashing() -> Container:
 
 
 def detail(pod: Pod, *containers: Container, **fields: Any) -> PodDetail:
-    """What ails it is told by its containers, and by the pod itself as the controller reads it."""
+    """What ails it is in its containers, and by the pod itself as the controller reads it."""
     made = PodDetail(pod=pod, containers=containers or (container(ready=pod.ready),), **fields)
     failure = failure_of(made)
     if failure is None or pod.ready or pod.problem is not None:

@@ -91,7 +91,7 @@ class ApiServer:
 
     @property
     def nowhere(self) -> str:
-        """A node that does not exist: nobody interferes with a pod that is bound to it.
+        """A node that does not exist: no kubelet interferes with a pod that is bound to it.
 
         It is this test's alone, because 40 s after the pod garbage collector has missed a node for the first time
         all pods on it go, also those that have just come.

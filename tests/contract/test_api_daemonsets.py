@@ -1,4 +1,4 @@
-"""Our custom kind: two versions of one object, defaults, generation, and the status that nobody else touches."""
+"""Our custom kind: two versions of one object, defaults, generation, and the status that no other client touches."""
 
 from __future__ import annotations
 

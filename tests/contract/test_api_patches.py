@@ -98,7 +98,7 @@ async def test_json_patch_guarded_by_a_foreign_uid_names_the_uid(bed: ApiServer,
     ],
     ids=lambda patch: f"{patch['op']} {patch['path']}",
 )
-async def test_a_json_patch_that_does_not_fit_is_invalid_and_nobody_knows_why(
+async def test_a_json_patch_that_does_not_fit_is_invalid_without_a_cause(
     bed: ApiServer, resource: Resource, patch: dict[str, Any]
 ) -> None:
     await make(bed, resource)

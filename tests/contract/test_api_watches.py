@@ -1,4 +1,4 @@
-"""Watches: what is told, from where on, and how a client learns that it has missed something."""
+"""Watches: what is sent, from where on, and how a client learns that it has missed something."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The documents' commands, by section: what people are told to type is what the tests run."""
+"""The documents' commands, by section: what they say to type is what the tests run."""
 
 from __future__ import annotations
 

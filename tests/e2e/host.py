@@ -46,7 +46,7 @@ REFERENCE = re.compile(r"\$\((\w+)\)")
 
 @dataclass(frozen=True)
 class Ended:
-    """How a pod went that was told to go."""
+    """How a pod went that was deleted."""
 
     pod: str
     code: int
@@ -87,7 +87,7 @@ class Running:
 class Host:
     """`async with Host(plane, transport) as host:` adds the node; at the end all that runs on it is killed.
 
-    `running` has the pods by name, `ended` those that were told to go, `restarts` what ended by itself or failed its
+    `running` has the pods by name, `ended` those that were deleted, `restarts` what ended by itself or failed its
     liveness probe.
     """
 

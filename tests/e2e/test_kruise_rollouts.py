@@ -264,7 +264,7 @@ async def with_max_surge_every_node_is_served_all_the_time(story: Story) -> None
         await story.ends()
 
 
-async def with_on_delete_a_step_waits_for_whoever_deletes(story: Story) -> None:
+async def with_on_delete_a_step_waits_for_the_deletions(story: Story) -> None:
     """Here `rollingUpdate` is not given, and there all the same: it writes the partition there unasked."""
     await story.begins(daemonset(pod=PROBED, updateStrategy={"type": "OnDelete"}), rollout(1, "100%"))
     await story.becomes(V2)
@@ -304,7 +304,7 @@ STORIES: tuple[Callable[[Story], Awaitable[None]], ...] = (
     deleting_the_rollout_updates_the_whole_fleet,
     in_place_every_pod_stays,
     with_max_surge_every_node_is_served_all_the_time,
-    with_on_delete_a_step_waits_for_whoever_deletes,
+    with_on_delete_a_step_waits_for_the_deletions,
     by_v1beta1_the_first_step_updates_the_whole_fleet,
 )
 

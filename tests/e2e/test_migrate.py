@@ -1,5 +1,5 @@
-"""`kubectl kruise-ds migrate` between the native controller and ours, both real, judged by the pods; and what whoever
-applied the one has to do then."""
+"""`kubectl kruise-ds migrate` between the native controller and ours, both real, judged by the pods; and what is left
+to do for a user who had applied the former one."""
 
 from __future__ import annotations
 

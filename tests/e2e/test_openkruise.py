@@ -24,10 +24,10 @@ NODES = ("mon", "tue", "wed")
 SYSTEM = "kruise-system"
 NAME = "agent"
 HASHES = {"v1": "6b4f9d7c8", "v2": "7c9bdf5d47"}
-"""As its FNV hash of a Go dump makes them: nobody else can compute these."""
+"""As its FNV hash of a Go dump makes them: no other program can compute these."""
 GATES = ("InPlaceUpdateReady", "KruisePodReady")
 HELD = {"example.io/hold": "true"}
-"""The labels of its preDelete hook: somebody puts them on pods; the template has neither them nor the gate."""
+"""The labels of its preDelete hook: another client puts them on pods; the template has neither them nor the gate."""
 
 
 def crd(certificates: bytes) -> Object:
@@ -224,7 +224,7 @@ def is_prepared(pod: Object) -> bool:
 
 
 async def theirs_installed(site: Site, theirs: Object) -> None:
-    """Their CRD instead of ours, as somebody else applied it."""
+    """Their CRD instead of ours, as applied by another client."""
     await site.sh("kubectl annotate --overwrite crd daemonsets.apps.kruise.io kruise-ds/allow-delete=true")
     await site.sh("kubectl delete -k manifests/crds")
     await site.bed.kubectl("create", "-f", "-", stdin=json.dumps(theirs))

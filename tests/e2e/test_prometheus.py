@@ -46,7 +46,7 @@ STALLED = "KruiseDaemonSetRolloutStalled"
 
 @dataclass(frozen=True, slots=True)
 class Monitored:
-    """Four nodes: `demo` is held at a partition, `broken` is stalled by an image that nobody has, and `waits`, which
+    """Four nodes: `demo` is held at a partition, `broken` is stalled by a missing image, and `waits`, which
     has a check for its next rollout, leaves two nodes without a pod on purpose. `demo` wants updates in place, in one
     step that failures would abort, and has a preDelete hook that holds no pod."""
 
@@ -139,7 +139,7 @@ async def becomes(asked: Callable[[], Awaitable[Any]], wanted: Any) -> None:
     """Ask until the answer is so: where a scrape takes longer than its second, its series are away until the next."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + PATIENCE
-    while (found := await asked()) != wanted and loop.time() < deadline:  # it tells nobody
+    while (found := await asked()) != wanted and loop.time() < deadline:  # it sends no notice
         await asyncio.sleep(POLL)
     assert found == wanted
 
@@ -178,7 +178,7 @@ async def test_the_rules_are_loaded_and_none_of_them_fails(scene: Monitored) -> 
     assert {rule["name"]: rule.get("lastError", "") for rule in rules if rule["health"] != "ok"} == {}
 
 
-async def test_a_stalled_rollout_is_told_and_a_held_or_waiting_one_is_not(scene: Monitored) -> None:
+async def test_a_stalled_rollout_is_reported_and_a_held_or_waiting_one_is_not(scene: Monitored) -> None:
     alerts: list[dict[str, Any]] = []
 
     async def told() -> tuple[set[str], int, int]:

@@ -71,7 +71,7 @@ async def test_an_operator_needs_no_more_than_their_role(bed: Workspace, plane: 
     assert (noted["verb"], noted["by"]) == ("restart", OPERATOR.name)
 
 
-async def test_a_viewer_reads_everything_and_is_told_what_a_write_needs(bed: Workspace, plane: ControlPlane) -> None:
+async def test_a_viewer_reads_everything_and_learns_what_a_write_needs(bed: Workspace, plane: ControlPlane) -> None:
     for role in ("view", "kruise-ds-view"):
         await bed.kubectl("create", "rolebinding", role, f"--clusterrole={role}", f"--user={VIEWER.name}")
     plugin = Plugin(plane.kubectl, plane.kubeconfig_for(VIEWER), bed.namespace)

@@ -1,4 +1,4 @@
-"""actionlint is built once and run over the workflows, and where it cannot be built that is told."""
+"""actionlint is built once and run over the workflows, and where it cannot be built that is reported."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def data(text: str) -> str:
 
 
 def plugin(**status: str) -> dict[str, Any]:
-    """It has to be told by an argument and by a variable."""
+    """It has to be given by an argument and by a variable."""
     version = "client.authentication.k8s.io/v1"
     printed = json.dumps({"apiVersion": version, "kind": "ExecCredential", "status": status})
     program = f"import os, sys; sys.stdout.write({printed!r}.replace(sys.argv[1], os.environ['WORD']))"

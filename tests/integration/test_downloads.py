@@ -85,7 +85,7 @@ async def test_a_redirection_is_followed_and_an_endless_one_ends() -> None:
     ],
     ids=["no such file", "too long", "long when unpacked", "no UTF-8"],
 )
-async def test_what_cannot_be_read_is_told_in_one_line_at_once(answer: web.Response, words: str) -> None:
+async def test_what_cannot_be_read_is_reported_in_one_line_at_once(answer: web.Response, words: str) -> None:
     asked = 0
 
     async def handler(_: web.Request) -> web.Response:

@@ -24,7 +24,7 @@ info = json.loads(os.environ["KUBERNETES_EXEC_INFO"])
 status = {"token": f"{info['spec']['interactive']}-{os.getpgrp()}"}
 print(json.dumps({"apiVersion": info["apiVersion"], "kind": "ExecCredential", "status": status}))
 """
-"""It waits until somebody writes to a pipe, as for a browser."""
+"""It waits until a test writes to a pipe, as for a browser."""
 CONNECTS = """
 import asyncio, os, sys
 from controller.kube.kubeconfig import Access
@@ -59,7 +59,7 @@ def with_plugin(folder: Path, program: str, *args: str) -> str:
 def test_a_login_says_its_code_while_it_waits_and_stays_at_the_terminal(
     tmp_path: Path, terminal: tuple[int, int], where: str
 ) -> None:
-    """A process of another group that reads from the terminal is stopped. It is told whether it may ask."""
+    """A process of another group that reads from the terminal is stopped. It learns whether it may ask."""
     at_terminal, found = TERMINALS[where]
     theirs, ours = terminal
     approved = tmp_path / "approved"

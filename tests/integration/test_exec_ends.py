@@ -41,7 +41,7 @@ print(credential)
 
 
 class Hanging:
-    """A plugin that never ends once it is told to hang; the program that it has started does not either."""
+    """A plugin that never ends once it is set to hang; the program that it has started does not either."""
 
     def __init__(self, folder: Path) -> None:
         self._runs = folder / "runs"
@@ -91,7 +91,7 @@ class Hanging:
         os.close(self._held)
 
     async def is_gone(self) -> None:
-        """Nobody has the pipe any more that plugin and program held."""
+        """No process has the pipe any more that plugin and program held."""
         await self._says(b"")
 
     async def _says(self, expected: bytes) -> None:

@@ -112,9 +112,7 @@ async def test_a_write_is_refused_before_and_after_its_connection_opens(
 
 
 @pytest.mark.parametrize("write", [*WRITES, GET], ids=lambda write: write.method)
-async def test_a_leader_writes_and_whoever_does_not_lead_may_read(
-    listener: tuple[Listener, Fence, Send], write: Request
-) -> None:
+async def test_a_leader_writes_and_a_standby_may_read(listener: tuple[Listener, Fence, Send], write: Request) -> None:
     server, fence, send = listener
     if write is not GET:
         fence.open(lambda: None)

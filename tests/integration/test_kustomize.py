@@ -19,7 +19,7 @@ async def test_a_kustomization_is_built(tmp_path: Path) -> None:
     assert await at(kustomize=tmp_path) == ["obs/edge-a"]
 
 
-async def test_a_broken_kustomization_is_told_in_kubectls_words(tmp_path: Path) -> None:
+async def test_a_broken_kustomization_is_reported_in_kubectls_words(tmp_path: Path) -> None:
     with pytest.raises(CommandError, match=r"kubectl kustomize .*: .*kustomization"):
         await at(kustomize=tmp_path)
 

@@ -139,7 +139,7 @@ async def test_no_answer(handler: Handler, why: str, monkeypatch: pytest.MonkeyP
     assert "\n" not in str(caught.value)
 
 
-async def test_nobody_listens() -> None:
+async def test_no_server_listens() -> None:
     async with connected(Settings(prometheus_url="http://127.0.0.1:1")) as client:
         assert client is not None
         with pytest.raises(NoAnswer, match=r"cannot be asked: 127[.]0[.]0[.]1:1: Connection refused"):

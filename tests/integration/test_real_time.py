@@ -1,4 +1,4 @@
-"""A virtual clock that is told to follow the real one does."""
+"""A virtual clock that is set to follow the real one does."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class Machine:
     def go(self, build: str) -> None:
         """`build` is shell, run in the folder that is to be filled.
 
-        `$root` is this machine's folder, `$words` what `go` was told.
+        `$root` is this machine's folder, `$words` the arguments of `go`.
         """
         executable(
             self.root / "bin" / "go",

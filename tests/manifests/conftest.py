@@ -125,7 +125,7 @@ async def guarded(bare: ControlPlane) -> ControlPlane:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def account(guarded: ControlPlane) -> AsyncIterator[Api]:
-    """Whoever has the controller's token."""
+    """A holder of the controller's token."""
     async with open_transport(await load(str(guarded.kubeconfig_for(ACCOUNT)), None)) as transport:
         yield Api(transport)
 

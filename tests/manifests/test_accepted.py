@@ -176,7 +176,7 @@ def test_the_number_that_is_not_given_stays_absent(server: Server, given: JSON, 
     assert spec["updateStrategy"] == becomes
 
 
-def test_counts_read_zero_before_anybody_has_written_a_status(store: Store) -> None:
+def test_counts_read_zero_before_a_status_is_written(store: Store) -> None:
     status = store(daemonset())["status"]
     assert isinstance(status, dict)
     assert set(status.values()) == {0}

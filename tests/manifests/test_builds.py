@@ -175,7 +175,7 @@ def test_the_machines_own_kubectl_builds_the_same(build: Build, overlay: str) ->
 
 
 @pytest.mark.parametrize("name", [one for one in overlays() if one != "namespaced"])
-def test_whoever_looks_after_all_namespaces_has_both_guards(build: Build, name: str) -> None:
+def test_what_looks_after_all_namespaces_has_both_guards(build: Build, name: str) -> None:
     there = {(one["kind"], dig(one, "metadata.name")) for one in documents(build(f"overlays/{name}"))}
     for guard in ("kruise-ds-crd-protection", "kruise-ds-pod-guard"):
         assert ("ValidatingAdmissionPolicy", guard) in there

@@ -259,12 +259,12 @@ def notes(helm: Helm, *words: str) -> str:
     return helm("install", "kruise-ds", str(CHART), "--dry-run=client", *words).stdout.partition("NOTES:")[2]
 
 
-def test_an_image_that_cannot_be_pulled_is_told_when_it_is_installed(helm: Helm) -> None:
+def test_an_image_that_cannot_be_pulled_is_reported_when_it_is_installed(helm: Helm) -> None:
     assert "set image.repository to yours" in notes(helm)
     assert "placeholder" not in notes(helm, "--set", "image.repository=registry.internal.example/kruise-ds")
 
 
-def test_who_keeps_the_crds_is_told_how_another_release_takes_them_over(helm: Helm) -> None:
+def test_kept_crds_come_with_the_way_to_another_release(helm: Helm) -> None:
     assert "--take-ownership" in notes(helm)
     assert "--take-ownership" not in notes(helm, "--set", "crds.install=false")
 

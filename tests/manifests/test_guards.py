@@ -54,7 +54,7 @@ def with_owners(name: str, *owners: Object) -> Object:
     return pod(name, ownerReferences=list(owners))
 
 
-async def test_the_controllers_account_starts_no_pod_that_nobody_owns(account: Api) -> None:
+async def test_the_controllers_account_starts_no_pod_without_an_owner(account: Api) -> None:
     said = await refused(lambda: account.create(PODS, pod("tried"), dryRun="All"), GUARD)
     assert "only pods whose controller" in said
     for what, owners in {
@@ -253,7 +253,7 @@ async def test_nothing_of_it_happens_to_other_pods(served: None, account: Api, w
 
 
 @pytest.mark.parametrize("served", [None], indirect=True, ids=["nobody's"])
-async def test_a_pod_of_nobody_is_adopted_with_the_image_that_it_has(served: None, account: Api) -> None:
+async def test_a_pod_without_an_owner_is_adopted_with_the_image_that_it_has(served: None, account: Api) -> None:
     wanted = {"labels": {"ver": "v1"}, "ownerReferences": [owner(OURS)]}
     with pytest.raises(Refusal, match="may change in the spec of a pod only images"):
         await account.patch(PODS, NAME, IMAGE)

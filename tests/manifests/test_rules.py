@@ -167,7 +167,7 @@ def holds_a_crd(kubectl: Path, path: Path) -> bool:
     return any(one["kind"] == "CustomResourceDefinition" for one in documents(built))
 
 
-def test_no_deletion_that_is_told_takes_the_crd_along(control_plane_binaries: Binaries) -> None:
+def test_no_documented_deletion_takes_the_crd_along(control_plane_binaries: Binaries) -> None:
     commands = [(name, path) for name, text in texts() for path in told(text)]
     assert ("docs/upgrade.md", "manifests/overlays/default-without-crds") in commands
     for name, path in commands:

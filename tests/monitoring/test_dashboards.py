@@ -38,7 +38,7 @@ def test_promtool_can_read_every_query(prometheus_binaries: Binaries, tmp_path: 
     assert f"{len(expressions)} rules found" in done.stdout
 
 
-def test_no_variable_is_left_that_nobody_fills_in() -> None:
+def test_no_variable_is_left_without_a_value() -> None:
     assert [asked.place for asked in of_dashboards() if "$" in asked.expression] == []
 
 

@@ -52,7 +52,7 @@ def test_it_names_the_version_that_we_have(file: str) -> None:
     assert list(others((ROOT / file).read_text())) == []
 
 
-def test_another_version_is_told() -> None:
+def test_another_version_is_reported() -> None:
     assert list(others(f"image: registry.example.com/kruise-ds:v{VERSION}0")) == [f"kruise-ds:v{VERSION}0"]
 
 

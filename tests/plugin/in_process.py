@@ -14,7 +14,7 @@ from kubectl_plugin.host import Host
 from kubectl_plugin.runner import Entry, Runner
 
 OURS: Final = frozenset({"FORCE_COLOR", "NO_COLOR", "KRUISE_DS_NOW", "KRUISE_DS_PROMPT"})
-"""Variables of the environment that must not come from whoever runs the tests."""
+"""Variables of the environment that must not come from the user who runs the tests."""
 
 
 class Typed(Runner):

@@ -89,7 +89,7 @@ class Scene:
             structlog.configure(**before)
 
     def running(self) -> set[asyncio.Task[Any]]:
-        """The tasks of controller, nodes and whoever else a test has sent."""
+        """The tasks of controller, nodes and all others that a test has started."""
         return asyncio.all_tasks(self._runner.get_loop())
 
     def run(

@@ -249,7 +249,7 @@ def refused(scene: Scene) -> None:
 
 @story
 def on_delete(scene: Scene) -> None:
-    """Pods change only when somebody deletes them: 24 old ones."""
+    """Pods change only when they are deleted: 24 old ones."""
     settled.play(scene)
     scene.do(scene.edit({"spec": {"updateStrategy": {"type": "OnDelete", "rollingUpdate": None}}}))
     scene.go_to(STARTED)

@@ -57,7 +57,7 @@ def revision(number: int, owner: str, uid: str) -> dict[str, object]:
 
 @pytest.fixture(scope="module")
 def plane(control_plane: ControlPlane) -> ControlPlane:
-    """Two DaemonSets and a native one in namespace `discovery`; one has revisions 3 and 11, somebody else 5."""
+    """Two DaemonSets and a native one in namespace `discovery`; one has revisions 3 and 11, another owner 5."""
 
     def kubectl(*words: str, stdin: str = "") -> str:
         command = [str(control_plane.kubectl), f"--kubeconfig={control_plane.kubeconfig}", *words]
@@ -97,7 +97,7 @@ def test_kubectl_finds_it_by(kubectl: Kubectl, name: str) -> None:
     assert ran.out.startswith("Client: ")
 
 
-def test_the_plugin_is_listed_and_hides_nobody(kubectl: Kubectl) -> None:
+def test_the_plugin_is_listed_and_hides_no_other(kubectl: Kubectl) -> None:
     ran = kubectl("plugin", "list", "--name-only")
     assert "kubectl-kruise_ds" in ran.out.split()
     assert "kruise" not in ran.err
@@ -215,13 +215,13 @@ def test_a_silent_cluster_offers_nothing_and_says_nothing(plane: ControlPlane, t
     assert time.monotonic() - began < 25, "seconds: Python's start, and less than other verbs wait for an answer"
 
 
-def until_nobody_writes(pipe: int) -> bytes:
-    """What was written, once nobody has the other end any more."""
+def until_all_writers_are_gone(pipe: int) -> bytes:
+    """What was written, once no process has the other end any more."""
     said, deadline = b"", time.monotonic() + BUSY
     while time.monotonic() < deadline:
         try:
             some = os.read(pipe, 100)
-        except BlockingIOError:  # somebody has the other end still
+        except BlockingIOError:  # a process has the other end still
             continue
         said += some
         if not some:
@@ -243,6 +243,6 @@ def test_a_login_that_hangs_is_ended_with_all_that_it_has_started(plane: Control
     said, deadline = b"", time.monotonic() + BUSY
     while not said and time.monotonic() < deadline:  # it gave up before the login had begun, as on a busy machine
         assert offered(run(plane.kubectl, path, "__complete", "kruise-ds", "status", "")) == []
-        said = until_nobody_writes(held)
+        said = until_all_writers_are_gone(held)
     os.close(held)
     assert said == b"begun\n"

@@ -76,7 +76,7 @@ def _between(scene: Scene, change: Callable[[int], dict[str, object]], which: ra
 
 @contextmanager
 def overtaken() -> Iterator[Scene]:
-    """Somebody changes the spec before every patch."""
+    """Another client changes the spec before every patch."""
     with held() as scene:
         _between(scene, lambda number: {"spec": {"minReadySeconds": number}}, range(1, 9))
         yield scene
@@ -84,7 +84,7 @@ def overtaken() -> Iterator[Scene]:
 
 @contextmanager
 def contended() -> Iterator[Scene]:
-    """Somebody else's annotation comes before the first patches: they are tried again."""
+    """Another client's annotation comes before the first patches: they are tried again."""
     with held() as scene:
         _between(scene, lambda number: {"metadata": {"annotations": {"beat": str(number)}}}, range(1, 3))
         yield scene
@@ -129,7 +129,7 @@ def test_a_dry_run_ends_as_the_write_and_sends_the_same(row: str, situation: str
     assert would[-len(wrote) :] == wrote or not wrote
 
 
-def test_a_dry_run_that_nobody_agrees_to_shows_the_change_all_the_same(tmp_path: Path) -> None:
+def test_a_dry_run_without_consent_shows_the_change_all_the_same(tmp_path: Path) -> None:
     with held() as scene:
         (tried, _) = ran(scene, (*ACTING["rollback"], TRY), tmp_path / "manifest.yaml")
     assert tried.code == 6
@@ -155,7 +155,7 @@ def test_several_are_tried_as_they_would_be_written(more: tuple[str, ...], tmp_p
 
 
 @pytest.mark.parametrize("row", ["rollback", "apply", "restart"])
-def test_whoever_would_be_asked_is_not_for_a_dry_run(row: str, tmp_path: Path) -> None:
+def test_a_dry_run_asks_no_question(row: str, tmp_path: Path) -> None:
     """It ends as after a yes, which may lift the pause of another person."""
     path = tmp_path / "manifest.yaml"
     with paused() as scene:

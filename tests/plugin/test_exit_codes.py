@@ -96,7 +96,7 @@ def awaiting(scene: Scene) -> None:
 
 @story
 def paused(scene: Scene) -> None:
-    """By somebody else, who has left no note."""
+    """By another user, without a note."""
     held.play(scene, paused=True)
 
 

@@ -1,4 +1,4 @@
-"""Which scenes are shown a second time: those of which nobody can tell that they were shown before."""
+"""Which scenes are shown a second time: those that look the same as when they were first shown."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def stored_in_place(scene: Scene) -> None:
 
 
 async def begun() -> asyncio.Task[None]:
-    """Somebody who does something later."""
+    """Something that happens later."""
     return asyncio.create_task(asyncio.sleep(PATIENCE))
 
 
@@ -102,14 +102,14 @@ def test_one_that_was_touched_is_ended_and_the_next_is_as_the_first_was(touch: C
         assert fresh.run("nodes", NAME, *HOME) == first
 
 
-def test_after_a_failure_nobody_asks_what_was_touched() -> None:
+def test_after_a_failure_what_was_touched_does_not_matter() -> None:
     with pytest.raises(AssertionError), few_nodes() as scene:
         raise AssertionError
     with few_nodes() as fresh:
         assert fresh is not scene
 
 
-def test_the_door_is_as_wide_as_at_first_and_nobody_has_come_in() -> None:
+def test_the_door_is_as_wide_as_at_first_and_unused() -> None:
     with few_nodes() as scene:
         scene.door.user = "bob@example.com"
         scene.door.forbid("list", "nodes")

@@ -10,7 +10,7 @@ def test_the_manual_is_up_to_date() -> None:
     assert PAGE.read_text() == page(), "stale: make docs"
 
 
-def test_every_verb_is_told_once_and_so_are_flags_that_verbs_share() -> None:
+def test_every_verb_is_described_once_and_so_are_flags_that_verbs_share() -> None:
     lines = PAGE.read_text().splitlines()
     verbs = [line.removeprefix("### ") for line in lines if line.startswith("### ")]
     assert sorted(verbs) == sorted(entry.name for entry in SHOWN)

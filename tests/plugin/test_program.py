@@ -198,7 +198,7 @@ def test_a_format_that_the_verb_does_not_have_is_wrong_usage() -> None:
 
 @pytest.mark.parametrize("labels", [(), ("-l", ""), ("-l", " ")], ids=str)
 @pytest.mark.parametrize("verb", ["pause", "resume", "restart", "rollback", "migrate"])
-def test_wrong_usage_is_told_without_a_kubeconfig(verb: str, labels: tuple[str, ...]) -> None:
+def test_wrong_usage_is_reported_without_a_kubeconfig(verb: str, labels: tuple[str, ...]) -> None:
     code, out, err = call(verb, *labels, NOWHERE)
     assert (code, out, err) == (2, "", "error: which one? give a name, -l LABELS or --all\n")
 

@@ -62,7 +62,7 @@ def test_a_stream_that_is_closed_is_no_error(closed: str) -> None:
     assert done.stdout.startswith("Client: ") is (">&-" not in closed.replace("2>&-", ""))
 
 
-def test_wrong_usage_is_2_though_nobody_can_be_told() -> None:
+def test_wrong_usage_is_2_though_nothing_can_be_printed() -> None:
     assert shell("-m kubectl_plugin stats 2>&-").returncode == 2
 
 
@@ -99,7 +99,7 @@ def test_a_reader_that_goes_away_ends_what_only_looks() -> None:
         terminal.say("line")
 
 
-def test_a_full_disk_is_told_in_the_system_s_words() -> None:
+def test_a_full_disk_is_reported_in_the_system_s_words() -> None:
     terminal = Terminal(GlobalFlags(), Host(out=Left(OSError(28, "No space left on device"))))
     with pytest.raises(CommandError) as failed:
         terminal.say("line")
@@ -124,7 +124,7 @@ def test_what_acts_goes_on_all_the_same(error: OSError, lost: str) -> None:
     assert terminal.lost == lost
 
 
-def test_nobody_at_stderr_stops_nobody() -> None:
+def test_a_closed_stderr_stops_nothing() -> None:
     out = io.StringIO()
     terminal = Terminal(GlobalFlags(), Host(out=out, err=Left(BrokenPipeError())))
     terminal.warn("text", "hint")

@@ -62,7 +62,7 @@ async def window(script: str, environ: Mapping[str, str], *, columns: int = 80) 
     screen, inside = pty.openpty()
     os.set_blocking(screen, False)
     fcntl.ioctl(inside, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-    here = os.ttyname(inside)  # whoever opens it first in a session of its own gets Ctrl-C from there
+    here = os.ttyname(inside)  # the first process that opens it in a session of its own gets Ctrl-C from there
     before = signal.signal(
         signal.SIGINT, signal.default_int_handler
     )  # or else who is started ignores it, under nohup

@@ -192,7 +192,7 @@ def _ready(world: World, node: str) -> World:
 
 
 def _undrained(world: World, node: str) -> World:
-    """Nobody asks for a grace period any more."""
+    """No grace period is asked for any more."""
     return replace(world, daemonset=replace(world.daemonset, annotations={}))
 
 

@@ -70,7 +70,7 @@ def empty(world: World) -> set[str]:
 
 
 def last_hash(world: World, node: str) -> str | None:
-    """Of the last pod on an empty node: it is on its way out, has ended, or is gone. None: nobody knows."""
+    """Of the last pod on an empty node: it is on its way out, has ended, or is gone. None: unknown."""
     there = [one for one in ours(world) if one.node == node]
     before = world.predecessors.get(node)
     gone = before.pod if before else None

@@ -65,7 +65,7 @@ def test_every_decision_is_the_one_without_them(world: World, names: set[str]) -
 
 @every_day(100)
 @given(start=worlds(healthy=True), names=st.sets(st.sampled_from([*FIELDS]), min_size=1))
-def test_so_is_everything_that_is_foretold(start: World, names: set[str]) -> None:
+def test_so_is_the_whole_forecast(start: World, names: set[str]) -> None:
     without = forecast(with_fields(start, {}))
     found = forecast(with_fields(start, {name: FIELDS[name] for name in names}))
     note(f"{names}\n{picture(start, plan(with_fields(start, {})))}")

@@ -72,14 +72,14 @@ def foretells_what_happens(start: World) -> None:
 
 @every_day(150)
 @given(start=worlds(healthy=True))
-def test_in_any_world_what_is_foretold_is_what_happens(start: World) -> None:
+def test_in_any_world_the_forecast_is_what_happens(start: World) -> None:
     foretells_what_happens(start)
 
 
 @every_day(100)
 @given(start=worlds())
 def test_silent_nodes_make_no_difference_to_that(start: World) -> None:
-    """Without a hook: whoever it asks lets pods go in a forecast, and not in the toy."""
+    """Without a hook, which lets pods go in a forecast, and not in the toy."""
     daemonset = replace(start.daemonset, spec=replace(start.daemonset.spec, lifecycle=None))
     foretells_what_happens(replace(start, daemonset=daemonset, fresh=True, verdicts={}))
 

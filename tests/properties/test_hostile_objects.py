@@ -163,7 +163,7 @@ def places() -> Iterator[Place]:
 
 
 def plain(plural: str, name: str) -> dict[str, object]:
-    """An object of this kind as anybody has it."""
+    """A usual object of this kind."""
     labels = {"app": name}
     meta: dict[str, object] = {
         "name": name,
@@ -213,7 +213,7 @@ END = (
     b'"annotations":{"k8s.io/initial-events-end":"true"}}}}'
 )
 QUOTED = 20_000
-"""Characters of a pod that are told back."""
+"""Characters of a pod that are quoted."""
 
 
 class Feed:

@@ -1,4 +1,4 @@
-"""Whatever happens between candidates and server: two never lead at once, and in the end somebody does."""
+"""Whatever happens between candidates and server: two never lead at once, and in the end one does."""
 
 from __future__ import annotations
 

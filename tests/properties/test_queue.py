@@ -20,7 +20,7 @@ DELAYS = st.sampled_from([0.5, 1.0, 2.0, 5.0])
 
 
 class Hand:
-    """A task that takes keys, holds each until it is told to let go, and ends when it is cancelled."""
+    """A task that takes keys, holds each until it is released, and ends when it is cancelled."""
 
     def __init__(self, machine: QueueMachine) -> None:
         self.machine = machine

@@ -33,7 +33,7 @@ class Feed:
         self.retry_after: float | None = None
         self.date = ""
         self.lost = False
-        """Half open: the server sends, nothing arrives, nobody notices."""
+        """Half open: the server sends, nothing arrives, no error comes."""
         self._timeout = timeout
         self._parts: asyncio.Queue[bytes | OSError | None] = asyncio.Queue()
 

@@ -37,7 +37,7 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 @dataclass(frozen=True, slots=True)
 class Kubectl:
-    """kubectl with somebody's kubeconfig."""
+    """kubectl with another kubeconfig."""
 
     kubectl: Path
     kubeconfig: Path
@@ -67,7 +67,7 @@ class ExternalCluster:
 
 @asynccontextmanager
 async def external_cluster(kubectl: Path, kubeconfig: Path, folder: Path) -> AsyncIterator[ExternalCluster]:
-    """The cluster of the current context. One that is not on this machine is refused: it may be somebody's own."""
+    """The cluster of the current context. One that is not on this machine is refused: it may be in use."""
     connection = await load(str(kubeconfig), None)
     host = urlsplit(connection.server).hostname
     assert host in LOOPBACK, f"{kubeconfig} leads to {host}: tests make and delete namespaces, so only here"
@@ -153,7 +153,7 @@ async def deployed(bed: Bed, **rolling: Any) -> AsyncIterator[Witness]:
 
 @asynccontextmanager
 async def deployed_as(bed: Bed, manifest: Object) -> AsyncIterator[Witness]:
-    """The same for a DaemonSet `agent` of that version that somebody else made."""
+    """The same for a DaemonSet `agent` of that version that another client made."""
     async with witnessing(bed.api) as witness:
         await bed.apply(manifest)
         await settled(bed)

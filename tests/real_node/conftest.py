@@ -26,7 +26,7 @@ from tests.tools.image.archive import NoImage, write
 
 ACCOUNT = service_account("kruise-ds-system", "kruise-ds-controller")
 ELSEWHERE = os.environ.get("CLUSTER", "")
-"""A kubeconfig. Not $KUBECONFIG itself, which may lead anywhere while somebody runs all tests."""
+"""A kubeconfig. Not $KUBECONFIG itself, which may lead anywhere while all tests run."""
 _numbers = itertools.count(1)
 
 

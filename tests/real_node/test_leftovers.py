@@ -53,7 +53,7 @@ def machine() -> dict[str, str]:
 
 async def gone(cgroup: str) -> None:
     async with asyncio.timeout(LONG):
-        while cgroups.remains(cgroup):  # the kernel tells nobody
+        while cgroups.remains(cgroup):  # the kernel sends no notice
             await asyncio.sleep(0.05)
 
 

@@ -111,7 +111,7 @@ class Chronicle:
     answered: set[int] = field(default_factory=set)
     """Versions that the controller has written, and knows that it has."""
     beside_the_sick: set[str] = field(default_factory=set)
-    """uids of pods that were created beside an old one that served nobody."""
+    """uids of pods that were created beside an old one that did not serve."""
     creates: list[Create] = field(default_factory=list)
     _seen: set[str] = field(default_factory=set)
     """uids of the pods that it knew when it decided."""
@@ -343,7 +343,7 @@ _decoder = msgspec.json.Decoder(_Line)
 
 
 class Ear:
-    """The controller's `Transport`: marks its writes, and notes what it is told."""
+    """The controller's `Transport`: marks its writes, and notes what it receives."""
 
     def __init__(self, inner: Transport, chronicle: Chronicle) -> None:
         self._inner, self._chronicle = inner, chronicle
@@ -369,7 +369,7 @@ class Ear:
             WRITING.reset(token)
 
     def _note_page(self, resource: str, body: bytes) -> None:
-        """A list is told when its last page has come."""
+        """A list is complete when its last page has come."""
         metadata = msgspec.json.decode(body, type=_Named).metadata
         if not metadata.continue_:
             self._chronicle.heard[resource] = int(metadata.resource_version)

@@ -13,7 +13,7 @@ fault on its watches that is what the server holds (`Chronicle`):
 - a node whose pods do not last waits out its back-off;
 - a pod is created only on a free node where one should run, or beside an old one while surging;
 - by its hand no more than maxUnavailable nodes are without an available pod, and no more than maxSurge nodes
-  have two, other than those whose old pod served nobody;
+  have two, other than those whose old pod did not serve;
 - the update moves selected nodes within `desired - partition`, by name descending, and none while paused or OnDelete;
   a created pod is of the revision that its node may hold: beyond the quota it comes back as it was, and an older one
   comes only where its own placement lets it run.
@@ -45,7 +45,7 @@ def broken(change: HistoryEntry, server: Chronicle) -> Iterator[str]:
         return
     told, basis = server.told(), server.basis()
     if change.after.kind is PODS and server.decision.blind:
-        yield f"it acts, and has not been told of its own writes {sorted(server.decision.blind)}"
+        yield f"it acts, and has not seen its own writes {sorted(server.decision.blind)}"
     if change.after.kind is DAEMONSETS:
         yield from _status(change.after.object)
     elif change.after.kind is PODS and is_ours(change.after.object):

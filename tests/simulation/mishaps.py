@@ -34,7 +34,7 @@ class Mishaps:
         for process in stage.processes:
             process.link.on_fault = lambda effect: self.fired.update([name_of(effect)])
         self.lost: set[str] = set()
-        """Nodes that nobody hears of."""
+        """Unreachable nodes."""
         self.troubles: dict[str, Rule] = {}
         """One with what is read and one with what is written may go on at the same time."""
 
@@ -78,7 +78,7 @@ class Mishaps:
                 process.link.drop_watches(kind.resource)
 
     async def limit_pods(self, fewer: int | None) -> None:
-        """No more pods than there are, or even fewer; None: as many as anybody wants."""
+        """No more pods than there are, or even fewer; None: no limit."""
         self.admission.most = None if fewer is None else len(self._cluster.store.objects[PODS]) - fewer
 
     async def webhook(self, rewrites: bool, reverts: bool) -> None:
@@ -111,7 +111,7 @@ class Mishaps:
         asyncio.get_running_loop().call_later(seconds, process.thaw)
 
     async def restart(self, seconds: float) -> None:
-        """All are killed, and nobody is there for so long."""
+        """All are killed, and none runs for so long."""
         for process in self.stage.processes:
             self.fired["process: killed"] += process.is_running
             await process.kill()
@@ -150,7 +150,7 @@ class Mishaps:
             self.fired["lease: deleted"] += 1
 
     async def steal_lease(self) -> None:
-        """Somebody else writes himself into it."""
+        """Another client writes itself into it."""
         with suppress(Refusal):
             spec = {"holderIdentity": "somebody else"}
             await self.bed.api.patch(LEASES, LEASE_NAME, {"spec": spec})

@@ -91,7 +91,7 @@ class Moves(Mishaps):
         self.stage.clock_ahead = ahead
 
     async def release(self, name: str = "") -> None:
-        """Whoever is asked by the hook lets the pods of this node go, or all."""
+        """The controller of the hook lets the pods of this node go, or all."""
         for pod in await self.bed.api.list(PODS):
             state = (pod["metadata"].get("labels") or {}).get("lifecycle.apps.kruise.io/state")
             if state and name in ("", pod["spec"].get("nodeName")):
@@ -146,7 +146,7 @@ class Moves(Mishaps):
             await self.bed.taint(name, *([{"key": "reserved", "effect": effect}] if effect else []))
 
     async def lose(self, name: str, evict_only: bool) -> None:
-        """Nobody hears of the machine. `evict_only`: no more than the taint that evicts pods tells of it yet."""
+        """The machine is unreachable. `evict_only`: no more than the taint that evicts pods tells of it yet."""
         if name not in self.bed.nodes.names or name in self.lost:
             return
         self.lost.add(name)

@@ -1,4 +1,4 @@
-"""One controller process of a simulation: its way to the server, what it was told, and how it ends."""
+"""One controller process of a simulation: its way to the server, what it has seen, and how it ends."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ class Process(Controller):
             raise ConnectionResetError("the process is gone")
         token = WHO.set(self.identity)
         try:
-            way = self.link if route(request).plural == "leases" else self.ear  # nobody rests who has to renew
+            way = self.link if route(request).plural == "leases" else self.ear  # a renewal does not wait
             return await way.exchange(request)
         finally:
             WHO.reset(token)

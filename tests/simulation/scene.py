@@ -220,8 +220,8 @@ class State:
     stored: bool | None = True
     """Whether the controller knows the current revision to be stored."""
     unstored: bool = False
-    """Whether there were pods of a first deployment before any revision could be stored: they are of one that nobody
-    knows."""
+    """Whether there were pods of a first deployment before any revision could be stored: their
+    revision is unknown."""
     perhaps_older: frozenset[str] = frozenset()
     """Images of stored revisions of which the controller may or may not know that a pod had them."""
     clock_set: bool = False
@@ -289,7 +289,7 @@ class State:
         return True if True in answers else None if None in answers else False
 
     def down(self) -> set[str]:
-        """Eligible nodes that surely count against maxUnavailable: nobody serves, or nobody hears of it."""
+        """Eligible nodes that surely count against maxUnavailable: no pod serves, or it is unreachable."""
         silent_or_idle = {
             node for node in self.eligible if self.nodes[node].unreachable or self.served(node) is False
         }

@@ -85,7 +85,7 @@ class Stage:
 
     @property
     def chronicle(self) -> Chronicle:
-        """Of whoever leads."""
+        """Of the leader."""
         return next((one for one in self.processes if one.leads), self.processes[0]).chronicle
 
     @property
@@ -216,7 +216,7 @@ class Stage:
         return decided
 
     def _wrongly_explained(self, world: World) -> Iterator[str]:
-        """Which blocker ends with what is asked only where others are told of than in the pass before."""
+        """Which blocker ends with what is asked only where others are reported than in the pass before."""
         if world.rules.problems:
             return
         yield from misled(world)

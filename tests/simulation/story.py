@@ -71,7 +71,7 @@ class Outcome:
     judged: Counter[str]
 
     def brief(self) -> Outcome:
-        """Without the history, which can be told again."""
+        """Without the history, which can be made again."""
         return replace(self, lines=[])
 
 
@@ -151,7 +151,7 @@ DRAWN: tuple[tuple[int, str, Callable[[Chance], dict[str, Any]]], ...] = (
     (1, "pass_time", lambda chance: {"seconds": _one(chance, 1.0, 10.0, 200.0)}),
 )
 LONG = 40.0
-"""Seconds, and somebody leads."""
+"""Seconds until there is a leader."""
 WAITS = (0.6, 0.0, 0.1, 3.0, LONG)
 
 

@@ -80,7 +80,7 @@ REFUSALS = {
     "webhook: refuses other writes of pods": Rule(DOWN, "patch,delete", "pods"),
     "quota: of revisions": Rule(COUNTED, "create", _REVISIONS),
 }
-"""Until somebody mends them."""
+"""Until they are mended."""
 TROUBLES = {**ON_WATCHES, **ON_WRITES, **REFUSALS}
 QUOTA = "quota: of pods"
 REWRITES, REVERTS = "webhook: rewrites new pods", "webhook: reverts an image"
@@ -96,7 +96,7 @@ class Admission:
     def __init__(self, cluster: Cluster, fired: Counter[str]) -> None:
         self._cluster, self._fired = cluster, fired
         self.most: int | None = None
-        """So many pods and no more, by whoever they are made."""
+        """So many pods and no more, from all clients."""
         self.rewrites = self.reverts = False
         cluster.admission.append(self._admit)
 
@@ -120,7 +120,7 @@ class Admission:
             attempt.object["metadata"].setdefault("annotations", {})["injected"] = "yes"
 
     def _revert(self, attempt: Attempt) -> None:
-        """Somebody who pins the image of a running container."""
+        """A client that pins the image of a running container."""
         before = self._cluster.get(PODS, attempt.namespace, attempt.name).object["spec"]["containers"][0]["image"]
         container = attempt.object["spec"]["containers"][0]
         if container["image"] != before:

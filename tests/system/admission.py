@@ -162,7 +162,7 @@ LONG = 3600.0
 
 @asynccontextmanager
 async def full_quota(bed: Bed, count: int) -> AsyncIterator[None]:
-    """No more than that many pods at a time, while the block runs; nobody makes or deletes any as it begins."""
+    """No more than that many pods at a time, while the block runs; none is made or deleted as it begins."""
     if bed.simulation is None:
         there = await bed.api.page(ALL_PODS)
         await _store(bed.api, {COUNTED: count}, used=len(there["items"]))

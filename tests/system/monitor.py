@@ -99,7 +99,7 @@ class Judge:
     excused: set[str] = field(default_factory=set)
     """Nodes whose old pod was unavailable when its partner came: they need no surge."""
     idle: int = 0
-    """Eligible nodes without an available pod, after the last event: only more of them are told again."""
+    """Eligible nodes without an available pod, after the last event: only more of them are reported again."""
     wrong: list[str] = field(default_factory=list)
 
     def see(self, resource: Resource, event: Event, now: float) -> None:
@@ -131,7 +131,7 @@ class Judge:
             self._tell(event, f"more than maxSurge nodes have two pods: {', '.join(sorted(crowded))}", crowded)
 
     def _leaves(self, pod: Object, *, was_available: bool) -> None:
-        """A pod is told to go: not one that serves, where its partner does not yet."""
+        """A pod is deleted: not one that serves, where its partner does not yet."""
         state, node = self.state, node_of(pod)
         partners = [one for one in state.live if node_of(one) == node]
         if was_available and partners and node in state.eligible and not any(map(state.is_available, partners)):
@@ -182,7 +182,7 @@ class Monitor:
                 self._news.set()
 
     async def catch_up(self) -> None:
-        """Wait until everything that the server has now was told; a pod of ours ends the stream of pods."""
+        """Wait until everything that the server has now was reported; a pod of ours ends the stream of pods."""
         name = f"marker-{self._reached[PODS]}"
         pod = {"schedulerName": "nobody", "containers": [{"name": "none", "image": "none"}]}
         await self.bed.api.create(PODS, {"metadata": {"name": name}, "spec": pod})

@@ -89,7 +89,7 @@ async def user_controller(bed: Bed, most: float, seed: int = 0) -> AsyncIterator
 
         async def work(pod: Object) -> None:
             await asyncio.sleep(chance.uniform(0, most))
-            with suppress(Refusal):  # it was deleted by somebody else meanwhile
+            with suppress(Refusal):  # it was deleted by another client meanwhile
                 await release(bed, pod)
 
         def look(pods: dict[str, Object]) -> None:

@@ -20,7 +20,7 @@ class Film:
     first: Sequence[Object]
 
     async def states(self) -> list[list[Object]]:
-        """All pods after each change since the beginning, whoever made it."""
+        """All pods after each change since the beginning, by any client."""
         marker = f"marker-{self.version}"
         pod = {"schedulerName": "nobody", "containers": [{"name": "none", "image": "none"}]}
         await self.bed.api.create(PODS, {"metadata": {"name": marker}, "spec": pod})

@@ -1,4 +1,4 @@
-"""One bad object is told by event, condition, log and metric, and delays no other; what no pod has is named."""
+"""One bad object is reported by event, condition, log and metric, and delays no other; what no pod has is named."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ async def test_a_template_that_the_server_refuses_costs_no_old_pod(bed: Bed) -> 
     assert condition(await bed.daemonset(), "Degraded")["reason"] == "AsExpected"
 
 
-async def test_a_first_template_that_the_server_refuses_is_told_and_tried_seldom(bed: Bed) -> None:
+async def test_a_first_template_that_the_server_refuses_is_reported_and_tried_seldom(bed: Bed) -> None:
     nodes = await bed.add_nodes(3)
     await bed.api.create(DAEMONSETS, daemonset(pod={"containers": REFUSED}))
     degraded = await bed.condition("Degraded", "WritesFail")
@@ -109,7 +109,7 @@ TOLERATED = {"key": "dedicated", "effect": "NoExecute"}
     ],
     ids=["selector", "maxUnavailable", "partition", "affinity", "toleration"],
 )
-async def test_a_spec_that_cannot_be_read_costs_no_pod_and_is_told(
+async def test_a_spec_that_cannot_be_read_costs_no_pod_and_is_reported(
     bed: Bed, edit: Object, field: str, meant: Object
 ) -> None:
     """No dry run shows it to the server: what cannot be read must not be taken for "no node"."""
@@ -134,7 +134,7 @@ async def test_a_spec_that_cannot_be_read_costs_no_pod_and_is_told(
     assert condition(await bed.daemonset(), "Degraded")["reason"] == "AsExpected"
 
 
-async def test_a_template_with_a_field_of_the_wrong_type_is_told(bed: Bed) -> None:
+async def test_a_template_with_a_field_of_the_wrong_type_is_reported(bed: Bed) -> None:
     nodes = await bed.add_nodes(2)
     await bed.api.create(DAEMONSETS, daemonset(pod={"nodeSelector": "blue"}))
     await bed.condition("Degraded", "InvalidSpec")
@@ -143,7 +143,7 @@ async def test_a_template_with_a_field_of_the_wrong_type_is_told(bed: Bed) -> No
     assert await bed.pods() == {}
 
 
-async def test_a_pod_that_cannot_be_read_is_told_and_its_last_good_state_is_kept(bed: Bed) -> None:
+async def test_a_pod_that_cannot_be_read_is_reported_and_its_last_good_state_is_kept(bed: Bed) -> None:
     nodes = await bed.deploy(daemonset(), nodes=3)
     before = uids(await bed.pods())
     broken = (await bed.pods())["node-1"]["metadata"]["name"]
@@ -164,7 +164,7 @@ async def test_a_pod_that_cannot_be_read_is_told_and_its_last_good_state_is_kept
 
 
 @pytest.mark.parametrize("field", ["spec.minReadySeconds", "spec.selector.matchLabels"])
-async def test_a_daemonset_that_cannot_be_read_keeps_its_pods_and_is_told(bed: Bed, field: str) -> None:
+async def test_a_daemonset_that_cannot_be_read_keeps_its_pods_and_is_reported(bed: Bed, field: str) -> None:
     nodes = await bed.deploy(daemonset(), nodes=2)
     before = uids(await bed.pods())
     spoil(bed, DAEMONSET_KIND, "agent", field, "ten")

@@ -437,7 +437,7 @@ async def they_write(bed: Bed) -> float:
 
 
 async def pause_after(bed: Bed, image: str) -> int:
-    """They write, somebody sets the image: the seconds until the first thing that we do."""
+    """They write, another client sets the image: the seconds until the first thing that we do."""
     written = await they_write(bed)
     bed.journal.clear()
     await bed.update(image)

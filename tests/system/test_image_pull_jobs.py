@@ -237,7 +237,7 @@ async def test_a_successor_of_the_same_name_begins_anew() -> None:
 FORBIDDEN = Answer(403, reason="Forbidden", message='pods "x" is forbidden: exceeded quota: pods')
 
 
-async def test_creates_that_are_refused_back_off_and_are_told() -> None:
+async def test_creates_that_are_refused_back_off_and_are_reported() -> None:
     async with pulling() as bed:
         await bed.add_nodes(100)
         rule = Rule(verb="create", resource="pods", effect=FORBIDDEN)
@@ -324,7 +324,7 @@ async def test_who_deletes_each_puller_ends_attempts_and_makes_no_flood() -> Non
         assert found["message"] == f"job has completed; node-0: {LOST}"
 
 
-async def test_a_pod_with_a_pullers_name_is_told_and_the_job_goes_on_later(pulls: Bed) -> None:
+async def test_a_pod_with_a_pullers_name_is_reported_and_the_job_goes_on_later(pulls: Bed) -> None:
     await pulls.add_nodes(2)
     await pulls.api.create(IMAGE_PULL_JOBS, job(parallelism=0))
     (made,) = await pulls.until(

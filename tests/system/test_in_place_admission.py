@@ -231,7 +231,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
-async def test_it_is_told_of_and_not_fought(bed: Bed, case: Case) -> None:
+async def test_it_is_reported_and_not_fought(bed: Bed, case: Case) -> None:
     await deployed(bed, 2, annotations={"kruise-ds/in-place-grace-seconds": str(case.grace)} if case.grace else {})
     before = (await bed.pods())["node-1"]
 
@@ -284,7 +284,7 @@ async def test_an_image_put_back_leaves_a_serving_old_pod_and_no_completion(
     assert [(runs(pod, V2), restarts(pod)) for pod in (await bed.pods()).values()] == [(True, 1)] * 2
 
 
-async def test_a_pod_that_somebody_gave_the_image_before_is_not_waited_for(bed: Bed) -> None:
+async def test_a_pod_that_another_client_gave_the_image_before_is_not_waited_for(bed: Bed) -> None:
     """Its kubelet has nothing to do then."""
     await bed.deploy(in_place(), nodes=2)
     name = (await bed.pods())["node-1"]["metadata"]["name"]

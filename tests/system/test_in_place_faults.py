@@ -111,7 +111,7 @@ async def test_a_write_that_hangs_keeps_one_node_and_its_part_of_the_budget(bed:
     ],
     ids=["no JSON", "200 KB", "no time", "the future", "a ghost", "no metadata"],
 )
-async def test_whatever_somebody_writes_into_the_state_the_rollout_ends(bed: Bed, state: str) -> None:
+async def test_whatever_another_client_writes_into_the_state_the_rollout_ends(bed: Bed, state: str) -> None:
     nodes = await bed.deploy(in_place(), nodes=3)
     before = await bed.pods()
     bed.nodes.behave("*", SLOW)
@@ -184,7 +184,7 @@ async def test_a_clock_that_is_set_in_the_middle_holds_nothing_up(
     assert [restarts(pod) for pod in (await bed.runs_on(*nodes, image=alias)).values()] == [1, 1, 1]
 
 
-async def test_an_update_whose_answer_is_lost_is_told_of_as_any_other(bed: Bed) -> None:
+async def test_an_update_whose_answer_is_lost_is_reported_as_any_other(bed: Bed) -> None:
     await bed.deploy(in_place(), nodes=2)
     name = (await bed.pods())["node-1"]["metadata"]["name"]
     lost = Rule(verb="patch", resource="pods", name=name, effect=LoseAnswer(status=504), times=1)
@@ -202,7 +202,7 @@ QUICK = Behaviour(notice=0.1, terminate=0.2, start=0.2, gate=0.1)
 async def test_a_crashing_image_stops_the_rollout_at_one_node(
     bed: Bed, min_ready: int, crash_after: float, ahead: float
 ) -> None:
-    """Nobody probes it: its kubelet calls it ready as long as it runs. Clocks of nodes may be behind."""
+    """It has no probe: its kubelet calls it ready as long as it runs. Clocks of nodes may be behind."""
     await bed.deploy(in_place(minReadySeconds=min_ready), nodes=4)
     before = identities(await bed.pods())
     bed.controller.ahead = ahead

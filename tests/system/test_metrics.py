@@ -204,7 +204,7 @@ async def test_held_pods_are_overdue_after_an_hour_without_any_event(bed: Bed) -
     await tells(bed, preparing_delete_pods=1, preparing_delete_overdue_pods=1)
 
 
-async def test_a_cache_that_lags_behind_our_own_writes_is_told(bed: Bed) -> None:
+async def test_a_cache_that_lags_behind_our_own_writes_is_reported(bed: Bed) -> None:
     await bed.add_nodes(1)
     await filled(bed, bed.controller)
     late = Rule(verb="watch", resource="pods", effect=LateWatch(seconds=3600))

@@ -43,7 +43,7 @@ async def halted(bed: Bed, **rolling: object) -> None:
         ({}, "-2:v1 -1:v1", "without an available pod: node-1, node-2"),
     ],
 )
-async def test_a_broken_moment_is_told(bed: Bed, rolling: dict[str, object], acts: str, words: str) -> None:
+async def test_a_broken_moment_is_reported(bed: Bed, rolling: dict[str, object], acts: str, words: str) -> None:
     await halted(bed, **rolling)
 
     async def watched() -> None:

@@ -1,4 +1,4 @@
-"""The preDelete hook: pods are prepared, wait for whoever was asked, and go; or stay, when their reason is gone."""
+"""The preDelete hook: pods are prepared, wait for its controller, and go; or stay, when their reason is gone."""
 
 from __future__ import annotations
 
@@ -276,7 +276,7 @@ async def meddling(bed: Bed, how: str) -> AsyncIterator[None]:
 
 
 @pytest.mark.parametrize("how", [STRIPPED, TRUE, CLOSED, HELD])
-async def test_who_takes_back_what_was_written_is_told_of_and_not_fought(bed: Bed, how: str) -> None:
+async def test_a_client_that_reverts_what_was_written_is_reported_and_not_fought(bed: Bed, how: str) -> None:
     await bed.deploy(hooked(hook=MARK), nodes=2)
     async with meddling(bed, how):
         if how in (STRIPPED, TRUE):
@@ -294,7 +294,7 @@ async def test_who_takes_back_what_was_written_is_told_of_and_not_fought(bed: Be
 
 
 async def test_a_label_that_the_selector_asks_for_lets_a_pod_go_and_not_run_away(bed: Bed) -> None:
-    """It would be released, run on beside its successor, and nobody would ever delete it."""
+    """It would be released, run on beside its successor, and would never be deleted."""
     await bed.add_nodes(2)
     made = hooked(hook=MARK)
     made["spec"]["selector"] = {"matchLabels": {"app": "agent", BLOCK: "true"}}

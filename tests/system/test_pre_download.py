@@ -141,7 +141,7 @@ async def test_what_goes_back_by_itself_gets_a_job_for_the_stable_image(pulls: B
 
 
 @both_beds
-async def test_a_job_that_is_refused_is_told_and_made_when_it_is_not(pulls: Bed) -> None:
+async def test_a_job_that_is_refused_is_reported_and_made_when_it_is_not(pulls: Bed) -> None:
     await pulls.deploy(daemonset(rolling={"partition": 2}), nodes=3)
     async with webhook_down(pulls, "create", of=IMAGE_PULL_JOBS):
         await pulls.set_image(V2)
@@ -151,7 +151,7 @@ async def test_a_job_that_is_refused_is_told_and_made_when_it_is_not(pulls: Bed)
 
 
 @both_beds
-async def test_in_place_a_puller_that_is_refused_is_told_and_made_when_it_is_not(pulls: Bed) -> None:
+async def test_in_place_a_puller_that_is_refused_is_reported_and_made_when_it_is_not(pulls: Bed) -> None:
     nodes = await pulls.deploy(daemonset(rolling={"rollingUpdateType": "InPlaceIfPossible"}), nodes=2)
     async with webhook_down(pulls, "create"):
         await pulls.set_image(V2)
@@ -176,7 +176,7 @@ async def test_a_template_with_container_annotations_has_its_image_pulled(pulls:
 async def test_a_namespace_that_ends_in_mid_pull_is_left_in_peace(
     pulls: Bed, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One of the jobs is held by somebody, and dies slowly."""
+    """One of the jobs is held by a finalizer, and dies slowly."""
     await pulls.add_nodes(3)
     pulls.nodes.behave("*", Behaviour(pull=3600.0))
     held = job("held", parallelism=3)
@@ -221,7 +221,7 @@ async def rolled_out(pulls: Bed) -> None:
 async def test_a_moved_image_is_there_under_its_new_name_only(
     pulls: Bed, since: str, writes: tuple[str, ...]
 ) -> None:
-    """By the name in the template nobody can pull it."""
+    """By the name in the template it cannot be pulled."""
     webhook = of_containers(move, *writes)
     if since == "after them":
         await pulls.deploy(daemonset(rolling=IN_PLACE), nodes=3)
@@ -311,7 +311,7 @@ async def test_while_the_account_is_not_there_the_job_and_the_rollout_say_so(pul
 
 
 @both_beds
-async def test_a_job_may_name_an_account_and_a_bad_name_is_told(pulls: Bed) -> None:
+async def test_a_job_may_name_an_account_and_a_bad_name_is_reported(pulls: Bed) -> None:
     await pulls.add_nodes(2)
     new = job()
     new["metadata"]["annotations"] = {NAME: "Not valid"}

@@ -271,7 +271,7 @@ async def test_a_rollout_in_place_says_that_its_job_is_to_pull_nowhere(pulls: Be
 
 
 async def test_a_job_that_was_removed_and_is_wanted_again_is_made_again() -> None:
-    """Its end is told late: the cache still has it when the template is the former one again."""
+    """Its end is seen late: the cache still has it when the template is the former one again."""
     late = Rule(verb="watch", resource=JOBS, effect=LateWatch(seconds=3.0))
     async with pulling(late) as bed:
         nodes = await deployed(bed, {})
@@ -321,7 +321,7 @@ def job_for(image: str) -> Check:
     ids=["too busy", "no connection", "the request is lost", "the answer is lost"],
 )
 async def test_no_container_ends_before_its_image_is_there_in_silence(pulls: Bed, effect: Effect) -> None:
-    """Whether it is made or not: nobody refuses it. After the time of an attempt nobody waits any more."""
+    """Whether it is made or not: it is not refused. After the time of an attempt no node waits any more."""
     nodes = await deployed(pulls, {})
     pulls.nodes.behave("*", Behaviour(pull=30.0))
     unanswered = Rule(verb="create", resource=JOBS, effect=effect)
@@ -342,7 +342,7 @@ async def test_a_job_that_is_never_answered_is_waited_for_as_long_as_one_attempt
     assert 300 <= pulls.clock() - began < 600
 
 
-async def test_a_job_of_somebody_else_is_not_waited_for(pulls: Bed) -> None:
+async def test_a_job_of_another_owner_is_not_waited_for(pulls: Bed) -> None:
     nodes = await pulls.deploy(daemonset(rolling=IN_PLACE), nodes=3)
     pulls.nodes.behave("*", Behaviour(pull=60.0))
     await pulls.set_image(V2)
@@ -378,7 +378,7 @@ async def test_a_job_goes_with_its_daemonset_also_where_dependents_are_to_stay(p
 
 
 @pytest.mark.parametrize("status", [403, 500])
-async def test_nobody_waits_for_a_job_that_cannot_be_made(pulls: Bed, status: int) -> None:
+async def test_no_node_waits_for_a_job_that_cannot_be_made(pulls: Bed, status: int) -> None:
     nodes = await pulls.deploy(daemonset(rolling=IN_PLACE), nodes=3)
     pulls.simulator.link.faults.add(Rule(verb="create", resource=JOBS, effect=Answer(status)))
     began = pulls.clock()

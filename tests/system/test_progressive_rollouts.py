@@ -271,7 +271,7 @@ async def test_two_tools_that_patch_in_turn_get_no_further_than_the_first_step(b
     await wave(bed, both(4, 3))
 
 
-async def test_updated_pods_that_fail_abort_the_rollout_until_somebody_tries_again(bed: Bed) -> None:
+async def test_updated_pods_that_fail_abort_the_rollout_until_a_retry(bed: Bed) -> None:
     bed.patience = 86_400.0
     await deployed(bed, maxUnavailable=2, onFailure={"unavailableNodes": 2, "after": "5m"})
     bed.nodes.behave("*", UNREADY)

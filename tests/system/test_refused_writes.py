@@ -216,7 +216,7 @@ async def test_a_node_whose_dry_run_fails_stops_no_update_of_others(answer: str)
 
 
 async def test_a_taken_name_of_a_dry_run_stops_no_rollout() -> None:
-    """Anybody can work it out. The server looks for the name last: the template was accepted."""
+    """Any client can work it out. The server looks for the name last: the template was accepted."""
     async with simulated(latency=0.02) as bed:
         bed.patience = HOUR
         await bed.deploy(daemonset(), nodes=3)

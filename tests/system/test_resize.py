@@ -184,7 +184,7 @@ async def test_a_resize_refused_by_the_kubelet_is_recreated_where_wanted(bed: Be
     ],
     ids=["the admission", "a server that knows no resize"],
 )
-async def test_what_the_server_refuses_is_told(bed: Bed, refusal: Answer, after: str) -> None:
+async def test_what_the_server_refuses_is_reported(bed: Bed, refusal: Answer, after: str) -> None:
     await deployed(bed, 3)
     bed.simulator.link.faults.add(Rule(verb="patch", resource="pods/resize", effect=refusal))
     await edit(bed, resources=small(cpu="200m"))

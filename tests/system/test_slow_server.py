@@ -95,7 +95,7 @@ async def test_an_unanswered_deletion_uses_budget_and_stops_nothing_else() -> No
         await bed.status(observed=2, updated=6, available=6)
 
 
-async def test_what_is_refused_late_is_told_and_held_back(bed: Bed) -> None:
+async def test_what_is_refused_late_is_reported_and_held_back(bed: Bed) -> None:
     slow = Rule(verb="create", resource="pods", effect=Hang(seconds=10.0))
     await bed.add_nodes(2)
     bed.simulator.link.faults.add(slow)
@@ -343,7 +343,7 @@ async def test_a_leader_that_loses_its_lease_ends_at_once_though_requests_hang(b
 
 
 async def led_until_another_does(bed: Bed) -> None:
-    """A leader with nine passes that hang; somebody else is written into its Lease."""
+    """A leader with nine passes that hang; another holder is written into its Lease."""
     began = 0.0
     link = InProcess(bed.simulator.cluster, faults=FaultPlan(HANGS))
     try:

@@ -76,7 +76,7 @@ OPEN = {"zone"}
 
 
 async def exposition(bed: Bed) -> str:
-    """What is told after an update of a DaemonSet, so that whatever can be there is."""
+    """What is reported after an update of a DaemonSet, so that whatever can be there is."""
     await bed.controller.stop()
     bed.controller.start(replace(bed.controller.settings, gates=FeatureGates(pre_download=True)))
     await bed.add_nodes(2)
@@ -108,7 +108,7 @@ def _name(family: Metric) -> str:
 
 
 def _row(name: str, family: Metric) -> Sequence[str]:
-    """Where the values of labels are ours, they are told."""
+    """Where the values of labels are ours, they are listed."""
     known = name.startswith("kruise_") and not name.endswith("_info")
     values: dict[str, set[str]] = {}
     for sample in family.samples:

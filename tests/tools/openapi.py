@@ -94,7 +94,7 @@ def _ours() -> dict[str, Schema]:
 
 
 def _without_status(definition: Schema) -> Schema:
-    """Nobody writes that into a manifest."""
+    """It does not belong into a manifest."""
     fields = {name: one for name, one in definition.get("properties", {}).items() if name != "status"}
     return {**definition, "properties": fields}
 

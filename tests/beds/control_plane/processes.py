@@ -28,7 +28,7 @@ _claims: list[int] = []
 
 
 def free_port(draw: Callable[[int, int], int] = random.randrange, ephemeral: Path = EPHEMERAL) -> int:
-    """A TCP port of 127.0.0.1 that nobody listens on, and that is given out once only while this process lives.
+    """A TCP port of 127.0.0.1 that no process listens on, and that is given out once only while this process lives.
 
     Another run at the same time is given others: between this and the server's start, or while a server is down,
     nothing else keeps a port. It lies below the range that the kernel hands to outgoing connections: while a

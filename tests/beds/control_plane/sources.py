@@ -25,7 +25,7 @@ class SourceError(Exception):
 
 
 class Unavailable(Exception):
-    """A program or a file of somebody else cannot be had; the message says why, with a line for each source tried."""
+    """A program or a file of another project cannot be had; the message says why, with a line for each source."""
 
     def __init__(self, what: str, failures: Sequence[str] = ()) -> None:
         lines = "".join(f"\n  - {failure}" for failure in failures)

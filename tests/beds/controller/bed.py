@@ -58,7 +58,7 @@ class Simulation:
 
 @dataclass
 class Bed:
-    """`api` works in the test's own namespace. `journal` has every write of `controller`, and of nobody else."""
+    """`api` works in the test's own namespace. `journal` has every write of `controller`, and no other."""
 
     api: Api
     nodes: Nodes
@@ -295,5 +295,5 @@ def rollout_of(one: Object) -> Object:
 
 
 def uids(pods: Mapping[str, Object]) -> dict[str, str]:
-    """Node to the uid of the pod on it: equal as long as nobody has replaced one."""
+    """Node to the uid of the pod on it: equal as long as none was replaced."""
     return {node: pod["metadata"]["uid"] for node, pod in pods.items()}

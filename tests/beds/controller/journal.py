@@ -24,7 +24,7 @@ class Heard:
     def __init__(self) -> None:
         self._versions: defaultdict[str, dict[str, int]] = defaultdict(dict)
         self._reached: defaultdict[str, int] = defaultdict(int)
-        """The version of the last event: whatever came before it was told too."""
+        """The version of the last event: whatever came before it was reported too."""
         self._complete: set[str] = set()
         self._news = asyncio.Event()
 
@@ -39,7 +39,7 @@ class Heard:
             self._versions[where.resource][item["metadata"]["uid"]] = int(item["metadata"]["resourceVersion"])
 
     async def until(self, pages: Mapping[Resource, Object]) -> bool:
-        """Wait until all that these lists hold was told, and the end of what they do not hold any more.
+        """Wait until all that these lists hold was reported, and the end of what they do not hold any more.
 
         Returns whether something was missing.
         """

@@ -34,7 +34,7 @@ order of their names, as in `old/zone-a`."""
 
 
 def state(controller: Controller, name: str = "agent") -> dict[str, Numbers]:
-    """What is told of one DaemonSet, without `kruise_daemonset_`; empty where nothing is."""
+    """What is reported of one DaemonSet, without `kruise_daemonset_`; empty where nothing is."""
     found: dict[str, Numbers] = {}
     for family in text_string_to_metric_families(controller.scrape()):
         if family.type != "gauge":

@@ -51,7 +51,7 @@ async def simulated(
 
 @asynccontextmanager
 async def on_control_plane(plane: ControlPlane, account: User) -> AsyncIterator[Bed]:
-    """A namespace on a real control plane that nobody else uses meanwhile: all its nodes are ours.
+    """A namespace on a real control plane that no other test uses meanwhile: all its nodes are ours.
 
     The controller is `account`, the test itself the administrator.
     """

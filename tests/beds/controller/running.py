@@ -109,7 +109,7 @@ class Controller:
         return entries(self._parts)
 
     def scrape(self) -> str:
-        """What /metrics would say now; raises ConnectionError where nobody listens."""
+        """What /metrics would say now; raises ConnectionError where no server listens."""
         if not self.is_running or self._parts is None:
             raise ConnectionError("the controller does not run")
         text, _ = encoded(tuple(self._parts.metrics.families()))
@@ -129,7 +129,7 @@ class Controller:
                 await asyncio.wait([self._task])
 
     async def _run(self, settings: Settings) -> None:
-        """Its parts are kept: from outside nobody can tell a controller that rests from one that waits."""
+        """Its parts are kept: from outside, a controller that rests looks like one that waits."""
         self._elected = settings.leader_elect
         self._parts = Parts(
             settings, self._transport, clock=lambda: self._clock() + self.ahead, prometheus=self.prometheus

@@ -80,7 +80,7 @@ async def roll(bed: Bed, **fields: Any) -> None:
 
 
 async def lose(bed: Bed, number: int) -> None:
-    """Somebody else deletes the one pod of that node."""
+    """Another client deletes the one pod of that node."""
     await bed.api.delete(PODS, (await bed.pods())[f"node-{number}"]["metadata"]["name"])
 
 

@@ -84,7 +84,7 @@ class Controller:
             raise TimeoutError(words) from None
 
     async def page(self, path: str) -> tuple[int, str]:
-        """Status and body of `/healthz`, `/readyz` or `/metrics`; status 0: nobody answers."""
+        """Status and body of `/healthz`, `/readyz` or `/metrics`; status 0: no answer."""
         port = self.metrics_port if path.startswith("/metrics") else self.port
         return await get(f"http://{LOOPBACK}:{port}{path}", seconds=PATIENCE)
 

@@ -35,9 +35,9 @@ class Witness:
         self.ever: dict[str, str] = {}
         """Every pod there ever was: uid to node."""
         self.retired: dict[str, str] = {}
-        """The pods that were told to go or are gone: uid to node, in the order in which it happened."""
+        """The pods that were deleted or are gone: uid to node, in the order in which it happened."""
         self.joined: set[str] = set()
-        """Nodes that got a pod while another one still ran there, also one that was told to go."""
+        """Nodes that got a pod while another one still ran there, also one that was deleted."""
         self.floor = 0
         self.most_pairs = 0
         self._live: dict[str, _Live] = {}

@@ -5,7 +5,7 @@
     stages       how a node treats its pods, as data: times, images that fail, resizes that wait; and what comes next
     pod_worker   a pod that has changed while it ran, or whose containers have ended: kill, pull, start, one after the
                  other; `runtime` has what runs, and what a node has of resources
-    statuses     what is told of a container and of a pod; `writer` tells it
+    statuses     the status of a container and of a pod; `writer` writes it
     scheduler    what other programs of a cluster do
     machine, fleet   Node objects
     mirror       objects as a watch shows them

@@ -202,7 +202,7 @@ class Kubelet:
         """Returns whether the pod is still there."""
         async with self.writer.place(life.pod):
             pod = life.pod
-            if stage_of(pod) != life.stage:  # somebody was quicker
+            if stage_of(pod) != life.stage:  # another client was quicker
                 return True
             try:
                 if step.status is None:
@@ -223,7 +223,7 @@ class Kubelet:
             except (OSError, TimeoutError):
                 await asyncio.sleep(RETRY_SECONDS)
                 return True
-        if "resourceVersion" not in after["metadata"]:  # a mere Status, when somebody else deleted it meanwhile
+        if "resourceVersion" not in after["metadata"]:  # a mere Status, when another client deleted it meanwhile
             return False
         if _version(after) > _version(life.pod):
             life.pod = after

@@ -34,7 +34,7 @@ class Nodes:
 
     `schedule=False` where a real scheduler runs; `heartbeat` seconds between the Leases of each node, None for no
     heartbeat (only the node life-cycle controller listens to it); `pod_garbage` seconds after which the pods of a
-    node that is gone go too, None where kube-controller-manager sees to it or nobody shall.
+    node that is gone go too, None where kube-controller-manager sees to it, or they shall stay.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class Nodes:
         return await self._api.patch(NODES, name, {"status": manifest["status"]}, sub="status")
 
     async def remove(self, name: str) -> None:
-        """The machine is gone: no kubelet, no Node object. Its pods stay until somebody deletes them."""
+        """The machine is gone: no kubelet, no Node object. Its pods stay until they are deleted."""
         self._behaviours.pop(name, None)
         self._kubelet.forget(name)
         await self._api.delete(NODES, name)
@@ -177,7 +177,7 @@ class Nodes:
         return await self._write(pod, statuses.crashed)
 
     async def gone(self, pod: Object) -> Object:
-        """What was told to go has gone from the node."""
+        """What was deleted has gone from the node."""
         return await self._kubelet.writer.remove(pod)
 
     async def _write(self, pod: Object, status: Status) -> Object:

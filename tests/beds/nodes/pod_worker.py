@@ -185,11 +185,11 @@ class PodWorker:
 
     @property
     def holds(self) -> bool:
-        """Whether nobody else may say what becomes of the pod."""
+        """Whether no other component may say what becomes of the pod."""
         return self.due is not None
 
     def watch_for_exits(self, pod: Object, behaviour: Behaviour) -> None:
-        """Its containers have been started by somebody else, and some will soon end."""
+        """Its containers have been started by another kubelet, and some will soon end."""
         self._runtime.see(pod, _now())
         self._observed = pod["metadata"].get("generation", 0)
         for container in lasting(pod):
@@ -339,7 +339,7 @@ class PodWorker:
         return None
 
     def _run(self, container: Object, behaviour: Behaviour) -> None:
-        """A container without probe is ready at once, and nobody sees that it was not there."""
+        """A container without probe is ready at once: that it was not there is never seen."""
         name, moment = container["name"], self._moment()
         self._probes.pop(name, None)
         sized, before = self._resizes.sized(container), self._runtime.told[name].get("resources") or {}
@@ -349,7 +349,7 @@ class PodWorker:
         names = bits(self._pod, behaviour.aliases, self._around.images)
         told = started(self._pod, sized, last, moment, ready=ready, aliases=names)
         if not needs_restart(container, before, sized["resources"]):
-            told["resources"] = before  # what it has is told after what is reserved for it
+            told["resources"] = before  # what it has is reported after what is reserved for it
         self._runtime.start(name, told)
         self._around.began(self._pod, container)
         self._flipped = self._flipped or (has_probe and ready)

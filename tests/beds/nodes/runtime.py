@@ -47,12 +47,12 @@ class Runtime:
         return name in self.told and name not in self._dead
 
     def end(self, name: str, code: int, now: float) -> None:
-        """It has ended, and nobody has been told."""
+        """It has ended, which is not reported yet."""
         self._dead.add(name)
         self.ended[name], self._codes[name] = now, code
 
     def last(self, name: str, moment: str) -> Object:
-        """What is to be told of one that does not run."""
+        """What is to be reported of one that does not run."""
         told = self.told.get(name, {})
         return terminated(told, self._codes.get(name, 0), moment) if is_running(told) else told
 

@@ -19,7 +19,7 @@ from tests.beds.nodes.statuses import bits, is_running, is_there, lasting
 
 @dataclass(frozen=True)
 class Behaviour:
-    """The default: pods run and are ready at once, and go at once when they are told to."""
+    """The default: pods run and are ready at once, and go at once when they are deleted."""
 
     pull: float = 0.0
     """For the first pod of an image on a node; the image then stays there."""
@@ -124,7 +124,7 @@ def stage_of(pod: Object) -> str:
 
 
 def next_step(pod: Object, stage: str, behaviour: Behaviour, there: frozenset[str] = frozenset()) -> Step | None:
-    """What happens next if nobody interferes; `there` are the images that the node has already."""
+    """What happens next without interference; `there` are the images that the node has already."""
     if behaviour.dead or stage in ("ended", "changed"):  # what has changed is for the pod's worker
         return None
     if stage == "terminating":

@@ -149,7 +149,7 @@ def _mark(image: str) -> str:
 
 
 def _last_state(old: Object, now: str) -> Object:
-    """How the one before has ended; one that was never seen to end was told to."""
+    """How the one before has ended; one that was never seen to end was stopped."""
     state: Object = old.get("state") or {}
     if "terminated" in state:
         return state
@@ -199,7 +199,7 @@ def ended(pod: Object, phase: str, reason: str, message: str, now: str) -> Objec
 
 
 def status(pod: Object, phase: str, states: list[Object], now: str, *, flipped: bool = False) -> Object:
-    """The whole of it. `flipped`: the pod was not ready in between, though nobody was told."""
+    """The whole of it. `flipped`: the pod was not ready in between, which was not reported."""
     unready = [state["name"] for state in states if not state["ready"]]
     all_ready = bool(states) and not unready
     conditions = {
@@ -270,7 +270,7 @@ def _pod_ip(pod: Object) -> str:
 
 
 def gates_open(pod: Object) -> bool:
-    """Whether somebody has set the conditions of all readiness gates to True."""
+    """Whether a client has set the conditions of all readiness gates to True."""
     return not _closed(pod)
 
 

@@ -67,7 +67,7 @@ class Writer:
                 await asyncio.sleep(RETRY_SECONDS)
 
     async def remove(self, pod: Object) -> Object:
-        """The last word about a pod that was told to go: nothing of it is left on the node."""
+        """The last word about a pod that was deleted: nothing of it is left on the node."""
         options = {"gracePeriodSeconds": 0, "preconditions": {"uid": pod["metadata"]["uid"]}}
         metadata = pod["metadata"]
         return await self._api.delete(PODS, metadata["name"], namespace=metadata["namespace"], options=options)

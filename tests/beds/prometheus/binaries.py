@@ -59,7 +59,7 @@ def _on_path(environ: Mapping[str, str]) -> Binaries:
 
 
 def _cached(home: Path) -> Binaries:
-    """The newest that was unpacked here; `filled_whole` lets nobody see one that is not whole."""
+    """The newest that was unpacked here; `filled_whole` hides one that is not whole."""
     whole = [path.parent for path in home.glob(f"[!.]*/{NAMES[0]}") if os.access(path.with_name(NAMES[1]), os.X_OK)]
     if not whole:
         raise SourceError(f"there is nothing in {home}")

@@ -1,4 +1,4 @@
-"""A Prometheus in a test's hand, in virtual time: it is asked as a real one is, and answers as it is told."""
+"""A Prometheus in a test's hand, in virtual time: it is asked as a real one is, and answers as it is set."""
 
 from __future__ import annotations
 

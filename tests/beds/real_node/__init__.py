@@ -5,7 +5,7 @@ many; how a rollout looks on a thousand is a question for `beds.nodes` and `beds
 
     binaries   whether this machine can have them; kubelet, containerd, runc, CNI: built, unpacked
     cluster    control plane, registry, nodes, Ready      node       one of them, its faults as methods, HTTP to a pod
-    boot       a node's first process                     documents  what kubelet and containerd are told
+    boot       a node's first process                     documents  the configuration of kubelet and containerd
     cgroups    made, frozen, and removed in any case      wire       the only way in and out of a node's network
     registry   images made from one program, and served, slowly or not at all
     agent      the program that is in those images        workloads  pods and DaemonSets of it, our own Deployment

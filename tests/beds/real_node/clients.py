@@ -46,7 +46,7 @@ class Silence:
             self._since.setdefault(node, asked)
 
     def end(self) -> None:
-        """Nobody asks any more: a silence that lasts counts as far as it has come."""
+        """No client asks any more: a silence that lasts counts as far as it has come."""
         for node in [*self._since]:
             self.broken(node)
 
@@ -73,7 +73,7 @@ class Clients:
         self.errors: Counter[str] = Counter()
         """By node: questions to a pod that counts as ready, without an answer."""
         self._away: set[str] = set()
-        """Nodes whose client knew of nobody to ask when it last looked."""
+        """Nodes whose client knew of no pod to ask when it last looked."""
 
     async def follow(self) -> None:
         """Keep in mind where each node's ready pods are, until cancelled."""
@@ -131,7 +131,7 @@ class Clients:
             await asyncio.sleep(PAUSE)
 
     def stop(self) -> None:
-        """Nobody asks any more."""
+        """No client asks any more."""
         self._silence.end()
 
 

@@ -14,7 +14,7 @@ KUBELET_PORT = 10250
 
 
 def kubelet(*, cgroup: str) -> dict[str, Any]:
-    """Never evicts a pod, whatever the machine's disk says; stays below its own cgroup; answers whoever asks.
+    """Never evicts a pod, whatever the machine's disk says; stays below its own cgroup; answers every client.
 
     It says four times in 16 seconds that it is there.
     """
@@ -39,7 +39,7 @@ def kubelet(*, cgroup: str) -> dict[str, Any]:
         "eventRecordQPS": 0,
         "makeIPTablesUtilChains": False,
         "resolvConf": "",
-        "clusterDNS": ["10.96.0.10"],  # nobody is there, but without one each pod gets a warning
+        "clusterDNS": ["10.96.0.10"],  # no server is there, but without one each pod gets a warning
         "clusterDomain": "cluster.local",
         "volumePluginDir": "/var/lib/kubelet/volume-plugins",
         "containerRuntimeEndpoint": f"unix://{CONTAINERD_SOCKET}",
@@ -47,7 +47,7 @@ def kubelet(*, cgroup: str) -> dict[str, Any]:
 
 
 def network(*, pods: str) -> dict[str, Any]:
-    """Pods of the node `pods` (a range such as 10.244.1.0/24) reach each other and the node, and nobody else."""
+    """Pods of the node `pods` (a range such as 10.244.1.0/24) reach each other and the node, and nothing else."""
     ranges = {"ranges": [[{"subnet": pods}]], "routes": [{"dst": "0.0.0.0/0"}], "dataDir": "/run/cni"}
     bridge = {"type": "bridge", "bridge": "cni0", "isGateway": True, "ipam": {"type": "host-local", **ranges}}
     return {"cniVersion": "1.0.0", "name": "pods", "plugins": [bridge]}

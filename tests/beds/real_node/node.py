@@ -18,7 +18,7 @@ from tests.beds.control_plane.access import answer_to, run_to_end
 from tests.beds.real_node import cgroups, documents
 
 LONG = 180.0
-"""Seconds. Nobody promises how fast a machine is: a wait ends with what it waits for, and this one only the rest."""
+"""Seconds. Machines are slow or fast: a wait ends with what it waits for, and this one only the rest."""
 
 
 async def fetch(
@@ -164,7 +164,7 @@ class RealNode:
 
     @contextmanager
     def without_registry(self) -> Iterator[None]:
-        """While the block runs nobody answers where this node asks for images; other nodes get theirs."""
+        """While the block runs no server answers where this node asks for images; other nodes get theirs."""
         hosts = self._folder / "var" / "node" / documents.REGISTRIES
         hosts.write_text(documents.registries(NOBODY))
         try:

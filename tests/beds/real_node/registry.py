@@ -56,7 +56,7 @@ LOG_IN = {"WWW-Authenticate": 'Basic realm="tests"'}
 class Manners:
     """How an image is served: after `delay` seconds, with `rate` bytes a second; a `status` but 200 refuses it.
 
-    `login`: `name:password`, without which nobody is served.
+    `login`: `name:password`, without which no client is served.
     """
 
     status: int = 200

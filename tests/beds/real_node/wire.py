@@ -28,7 +28,7 @@ class Inside:
         self._setns = ctypes.CDLL(None, use_errno=True).setns
 
     def socket(self) -> socket.socket:
-        """A socket that belongs in there, whoever uses it."""
+        """A socket that belongs in there, for any user."""
         with self._entered():
             made = socket.socket()
         made.setblocking(False)

@@ -200,7 +200,7 @@ class Cluster:
 
 
 def service_accounts(cluster: Cluster) -> Admission:
-    """For `Cluster.admission`. It mounts no tokens, which nobody here could use."""
+    """For `Cluster.admission`. It mounts no tokens, which are of no use here."""
 
     def admit(attempt: Attempt) -> None:
         if attempt.kind is not PODS or attempt.verb != "create":

@@ -116,7 +116,7 @@ NATIVE_DAEMONSETS = Kind(
     generation=True,
     rules=_daemonset_rules,
 )
-"""Nobody acts for them."""
+"""No controller acts for them."""
 IMAGE_PULL_JOBS = Kind(
     "apps.kruise.io",
     ("v1beta1", "v1alpha1"),

@@ -133,7 +133,7 @@ def open_watch(cluster: Cluster, asked: Asked) -> Watch:
 
 
 def close_watch(cluster: Cluster, watch: Watch) -> None:
-    """Tell nobody about changes any more."""
+    """Report no change any more."""
     watches = cluster.store.watches.get(watch.kind, [])
     if watch in watches:
         watches.remove(watch)

@@ -1,4 +1,4 @@
-"""HTTP before any `Transport`, here before a simulated cluster; and a kubeconfig, as it asks nobody who they are."""
+"""HTTP before any `Transport`, here before a simulated cluster; and a kubeconfig, as it authenticates no client."""
 
 from __future__ import annotations
 

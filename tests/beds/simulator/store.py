@@ -1,4 +1,4 @@
-"""The objects, their one counter of versions, what has happened to them, and who is told of changes: for watches that
+"""The objects, their one counter of versions, what has happened to them, and who learns of changes: for watches that
 resume, and for lists as of a version. No rule of the API lives here."""
 
 from __future__ import annotations
@@ -60,13 +60,13 @@ class History:
             self.forgotten = self._changes.popleft().version
 
     def forget(self, version: int) -> None:
-        """Compact: nobody can resume from before `version` any more."""
+        """Compact: no watch can resume from before `version` any more."""
         while self._changes and self._changes[0].version <= version:
             self._changes.popleft()
         self.forgotten = max(self.forgotten, version)
 
     def begin_at(self, version: int) -> None:
-        """Nothing has ever happened after `version`, and nobody can resume from before it."""
+        """Nothing has ever happened after `version`, and no watch can resume from before it."""
         self._changes.clear()
         self.forgotten = version
 
@@ -98,11 +98,11 @@ Wake: TypeAlias = Callable[[], None]
 
 
 def _asleep() -> None:
-    """Nobody waits for this watch yet."""
+    """No client waits for this watch yet."""
 
 
 class Watch:
-    """One client's watch. The cluster puts lines in, whoever moves the bytes takes them out."""
+    """One client's watch. The cluster puts lines in, the transport takes them out."""
 
     def __init__(
         self, kind: Kind, api_version: str, namespace: str, selected: Test | None, *, bookmarks: bool, version: int

@@ -157,7 +157,7 @@ OnFault: TypeAlias = Callable[[Effect], None]
 
 
 def _unnoticed(_: Effect) -> None:
-    """Nobody counts."""
+    """Without a count."""
 
 
 WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})

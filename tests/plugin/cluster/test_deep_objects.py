@@ -1,4 +1,4 @@
-"""The API server takes objects that no decoder of ours can follow: one of them is told of, and hides no other."""
+"""The API server takes objects that no decoder of ours can follow: one of them is reported, and hides no other."""
 
 from __future__ import annotations
 

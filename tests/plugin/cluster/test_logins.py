@@ -1,4 +1,4 @@
-"""We log in as kubectl does: both show a server of ours what they send, and an exec plugin what it is told."""
+"""We log in as kubectl does: both show a server of ours what they send, and an exec plugin what it gets."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ MODES = [
 
 
 def told(command: list[str], note: Path, *, at_terminal: bool) -> dict[str, Any] | None:
-    """What the plugin of `command` was told; None where it did not run."""
+    """What the plugin of `command` got; None where it did not run."""
     theirs, ours = pty.openpty()
     note.unlink(missing_ok=True)
     nowhere = subprocess.DEVNULL
@@ -150,7 +150,7 @@ async def both_told(
 
 
 @pytest.mark.parametrize("cluster", CLUSTERS)
-async def test_a_plugin_is_told_of_the_cluster_what_kubectl_tells(
+async def test_a_plugin_gets_the_same_cluster_info_as_from_kubectl(
     tmp_path: Path, control_plane_binaries: Binaries, cluster: str
 ) -> None:
     (tmp_path / "ca.crt").write_bytes(AUTHORITY)

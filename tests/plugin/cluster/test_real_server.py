@@ -106,7 +106,7 @@ async def test_the_server_takes_us_for_whom_it_takes_kubectl(
         assert await installation.who_am_i(session) == review["status"]["userInfo"]["username"]
 
 
-async def test_somebody_without_rights_reads_what_is_needed_in_kubectls_words(place: Place) -> None:
+async def test_a_user_without_rights_reads_what_is_needed_in_kubectls_words(place: Place) -> None:
     error = await failure(changed(place.access, as_user=NOBODY), place.agent)
     kubectl = ("get", "daemonsets.apps.kruise.io", "agent", f"--namespace={place.namespace}", f"--as={NOBODY}")
     assert first_line(error) == await place.kubectl_says(*kubectl)
@@ -182,7 +182,7 @@ async def test_a_kind_that_is_not_there_is_told_from_an_object(place: Place) -> 
     assert error.hints == ("kubectl apply --server-side -k manifests/overlays/default",)
 
 
-async def test_nobody_at_the_port_and_a_certificate_of_an_unknown_authority(place: Place) -> None:
+async def test_a_closed_port_and_a_certificate_of_an_unknown_authority(place: Place) -> None:
     url = f"https://127.0.0.1:{free_port()}"
     error = await failure(changed(place.access, server=url), place.agent)
     assert first_line(error) == f'error: cannot reach {url} (context "kruise-ds"): connection refused'

@@ -47,7 +47,7 @@ async def test_who_pipes_the_result_is_asked_all_the_same(bed: Bed, typed: str, 
 
 @pytest.mark.parametrize("names", [("agent",), ("agent", "other")], ids=["one", "several"])
 async def test_a_foreign_text_is_no_line_of_a_question(bed: Bed, tmp_path: Path, names: tuple[str, ...]) -> None:
-    """What stands there before the change is somebody else's."""
+    """What stands there before the change is of another program."""
     note = {"metadata": {"annotations": {"note": f"x\nerror: all is lost\n{ASKED}"}}}
     await bed.place.api.patch(DAEMONSETS, "agent", note, content_type=MERGE_PATCH)
     kind = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "DaemonSet"}

@@ -201,5 +201,5 @@ def renewed(ago: float, holder: str = "kruise-ds-controller-0_1") -> Session:
     ],
     ids=["just now", "a minute ago", "longer ago", "given back", "none", "not to be seen"],
 )
-async def test_nobody_leads_whose_last_word_is_older_than_a_minute(session: Session, words: str | None) -> None:
+async def test_a_leader_that_last_renewed_a_minute_ago_does_not_count(session: Session, words: str | None) -> None:
     assert await why_no_controller(session, NOW) == words

@@ -165,7 +165,7 @@ async def test_zero_waits_for_ever() -> None:
 
 
 async def test_the_proxy_of_the_environment_is_used(simulated: Simulated) -> None:
-    """Nobody but a proxy knows the way to such a server."""
+    """Only a proxy knows the way to such a server."""
     host = Host({**ALONE.environ, "http_proxy": str(simulated.access.server).removeprefix("http://")})
     far = msgspec.structs.replace(simulated.access, server="http://api.far.example:8080")
     async with open_session(host, far) as session:

@@ -1,4 +1,4 @@
-"""A way to the real API server on which single requests hang or are answered by somebody else, such as a proxy."""
+"""A way to the real API server on which single requests hang or are answered by another server, such as a proxy."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Fault:
     done: bool = False
     """The server has done it all the same."""
     before: Callable[[], Awaitable[object]] | None = None
-    """What somebody does right before; then the server answers as ever."""
+    """What happens right before; then the server answers as ever."""
     skip: int = 0
     times: int | None = None
     met: int = 0

@@ -1,4 +1,4 @@
-"""Somebody ends `migrate` in the middle, at each of its writes, and then goes on or turns back."""
+"""`migrate` is ended in the middle, at each of its writes, and then goes on or turns back."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ WRITES = frozenset({"POST", "PATCH", "DELETE"})
 
 
 class Killed(BaseException):
-    """As by SIGKILL: nobody in between takes notice."""
+    """As by SIGKILL: nothing in between takes notice."""
 
 
 async def undisturbed() -> None:
@@ -135,7 +135,7 @@ async def killed(bed: Bed, plane: ControlPlane, *, native: bool) -> AsyncIterato
         yield last
 
 
-async def test_whoever_is_killed_at_any_write_may_go_on_or_turn_back(
+async def test_after_a_kill_at_any_write_it_goes_on_or_back(
     bed: Bed, complete_binaries: Binaries, plane: ControlPlane
 ) -> None:
     """After every other write the same is asked for again, and then the contrary; after the others the contrary."""
@@ -173,7 +173,7 @@ class Weather:
 async def test_pods_that_are_lost_and_nodes_that_come_meanwhile(
     bed: Bed, complete_binaries: Binaries, plane: ControlPlane
 ) -> None:
-    """A lost pod comes back, a new node gets one, no node ever has two, and nobody else's pod is touched."""
+    """A lost pod comes back, a new node gets one, no node ever has two, and no other pod is touched."""
     await bed.add_nodes(NODES)
     async with native_controller(plane):
         await bed.api.create(NATIVE, daemonset(rolling={"maxUnavailable": 1}))

@@ -63,7 +63,7 @@ def _owned(made: Object, app: str, version: str, *, name: str) -> Object:
 
 
 async def acts(scene: Scene) -> None:
-    """Until cancelled: it looks at what there is, and takes over what nobody controls."""
+    """Until cancelled: it looks at what there is, and takes over what has no controller."""
     while True:
         await asyncio.sleep(1.0)
         await _look(scene)

@@ -60,7 +60,7 @@ def test_another_field_manager_may_be_named(scene: Scene) -> None:
     assert queries(scene) == [{**STRICT, "fieldManager": "pipeline"}]
 
 
-def test_what_is_so_already_is_told_and_not_written(scene: Scene) -> None:
+def test_what_is_so_already_is_reported_and_not_written(scene: Scene) -> None:
     acted(scene, "pause")
     before = stored(scene)
     again = acted(scene, "pause")
@@ -218,7 +218,7 @@ def test_the_exit_code_is_that_of_the_changes(three: Scene) -> None:
 
 
 @pytest.mark.parametrize("words", FORMATS, ids=" ".join)
-def test_a_full_disk_is_told_when_all_are_changed(three: Scene, words: tuple[str, ...]) -> None:
+def test_a_full_disk_is_reported_when_all_are_changed(three: Scene, words: tuple[str, ...]) -> None:
     ran = three.run("pause", "--all", "-y", *words, *HOME, out=Closing(OSError(28, "No space left on device")))
     assert ran == Ran(1, "", "error: done, but it could not be printed: No space left on device\n")
     assert paused_ones(three) == NAMES

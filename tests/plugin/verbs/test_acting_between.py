@@ -143,7 +143,7 @@ def test_comes_though_the_words_for_it_cannot_be_read(scene: Scene, verb: str, r
     ],
     ids=["argo", "flux"],
 )
-def test_somebody_else_owns_it(scene: Scene, metadata: Object, words: str) -> None:
+def test_another_controller_owns_it(scene: Scene, metadata: Object, words: str) -> None:
     scene.do(scene.edit({"metadata": metadata}))
     assert acted(scene, "pause", "-q") == Ran(0, PAUSED, f"warning: node-agent is managed by {words}\n")
     assert acted(scene, "pause").err == "", "nothing is written, so nothing can be reverted"
@@ -162,7 +162,7 @@ def test_no_controller_is_active() -> None:
 
 @pytest.mark.parametrize("done", [True, False])
 @ends_it
-def test_who_ends_a_write_is_told_that_it_may_have_been_done(done: bool, number: signal.Signals, code: int) -> None:
+def test_ending_a_write_says_that_it_may_have_been_done(done: bool, number: signal.Signals, code: int) -> None:
     with few_nodes() as scene:
         scene.door.link.faults.add(Rule(Hang(done=done), verb="patch"))
         ran = acted(scene, "pause", meanwhile=signalled(number, 1.0))
@@ -171,7 +171,7 @@ def test_who_ends_a_write_is_told_that_it_may_have_been_done(done: bool, number:
     assert "warning: interrupted while node-agent was written: it may have been done\n" in ran.err
 
 
-def test_who_ends_a_dry_run_is_told_nothing(scene: Scene) -> None:
+def test_ending_a_dry_run_says_nothing(scene: Scene) -> None:
     async def interrupts(_: Scene) -> None:
         await asyncio.sleep(1.0)
         assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL, "it ends the process at once"

@@ -1,4 +1,4 @@
-"""When somebody is asked, and how several objects are changed with one question."""
+"""When a question is asked, and how several objects are changed with one question."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_and_a_no_is_a_no_for_all(three: Scene) -> None:
     assert patches(three) == []
 
 
-def test_when_all_are_so_already_nobody_is_asked(three: Scene) -> None:
+def test_when_all_are_so_already_nothing_is_asked(three: Scene) -> None:
     three.run("pause", "--all", "-y", *HOME)
     ran = three.run("pause", "--all", "-q", *HOME)
     assert (ran.code, ran.err) == (0, "")

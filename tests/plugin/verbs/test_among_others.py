@@ -26,7 +26,7 @@ DEADLINE = {"metadata": {"annotations": {"kruise-ds/progress-deadline-seconds": 
 
 
 def others(seed: int) -> Meanwhile:
-    """With an even seed they leave the spec alone, and nobody is overtaken: nodes come, change their labels, and get
+    """With an even seed they leave the spec alone, and no verb is overtaken: nodes come, change their labels, and get
     no pod ready any more.
     """
     chance = random.Random(seed)
@@ -67,7 +67,7 @@ class End:
     """Whether its time was over."""
     found: Object
     mine: int
-    """The generation of the spec if nobody but the verb has changed it since it began."""
+    """The generation of the spec if only the verb has changed it since it began."""
 
     @property
     def phase(self) -> str:

@@ -88,7 +88,7 @@ def test_a_person_is_asked_and_a_pipeline_says_yes_beforehand(scene: Scene, tmp_
     assert set(images(scene).values()) == {"2.0.0"}, "all of it, before the command has ended"
 
 
-def test_the_pause_of_another_person_is_not_lifted_where_nobody_is_asked(scene: Scene, tmp_path: Path) -> None:
+def test_the_pause_of_another_person_is_not_lifted_without_a_question(scene: Scene, tmp_path: Path) -> None:
     scene.door.user = "alice"
     acted(scene, "pause", "--reason", "CVE")
     scene.door.user = "ci"
@@ -191,7 +191,7 @@ def test_a_dry_run_makes_none(scene: Scene, tmp_path: Path, dry: str) -> None:
     assert not exists(scene, "fresh")
 
 
-def test_what_somebody_else_makes_meanwhile_is_not_overwritten(scene: Scene, tmp_path: Path) -> None:
+def test_what_another_client_makes_meanwhile_is_not_overwritten(scene: Scene, tmp_path: Path) -> None:
 
     async def make() -> None:
         await scene.api.create(DAEMONSETS, {**fresh(), "metadata": {"name": "fresh"}})
@@ -253,7 +253,7 @@ def test_the_write_is_for_what_was_shown(scene: Scene, tmp_path: Path) -> None:
     assert "node-agent changed while you were looking (now generation 2)" in ran.err
 
 
-def test_a_label_that_somebody_makes_meanwhile_stays(scene: Scene, tmp_path: Path) -> None:
+def test_a_label_that_another_client_makes_meanwhile_stays(scene: Scene, tmp_path: Path) -> None:
 
     async def mark() -> None:
         await scene.edit({"metadata": {"annotations": {"team": "agents"}}})
@@ -263,7 +263,7 @@ def test_a_label_that_somebody_makes_meanwhile_stays(scene: Scene, tmp_path: Pat
     assert stored(scene)["metadata"]["annotations"]["team"] == "agents"
 
 
-def test_with_on_delete_it_waits_for_somebody_and_nothing_holds(tmp_path: Path) -> None:
+def test_with_on_delete_it_waits_for_a_deletion_and_nothing_holds(tmp_path: Path) -> None:
     """To be held from the first moment the partition has to come with the strategy."""
     ours, theirs = manifest("2.0.0"), manifest("2.0.0")
     theirs["spec"]["updateStrategy"] = {"type": "OnDelete"}
@@ -318,7 +318,7 @@ def test_a_field_that_another_one_takes_meanwhile_stays_theirs(scene: Scene, tmp
     assert ".spec.burstReplicas (argocd)" in ran.err
 
 
-def test_who_else_writes_it_is_told(scene: Scene, tmp_path: Path) -> None:
+def test_who_else_writes_it_is_reported(scene: Scene, tmp_path: Path) -> None:
     wanted = manifest("2.0.0")
     wanted["metadata"]["labels"] = {"kustomize.toolkit.fluxcd.io/name": "agents"}
     scene.run("apply", "-f", written(tmp_path, wanted), "-y")
@@ -387,7 +387,7 @@ def misspelt(name: str = "node-agent") -> Object:
 
 
 @pytest.mark.parametrize("name", ["node-agent", "fresh"])
-def test_fields_that_no_pod_has_are_told_before_the_write(name: str, tmp_path: Path) -> None:
+def test_fields_that_no_pod_has_are_reported_before_the_write(name: str, tmp_path: Path) -> None:
     """As the controller would not act on them; `plan` and `diff` tell it too."""
     file = tmp_path / "new.yaml"
     with healthy() as scene:

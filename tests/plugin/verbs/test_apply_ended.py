@@ -168,7 +168,7 @@ def test_an_ended_apply_of_a_new_one_is_done_again(tmp_path: Path) -> None:
 
 
 def test_no_partition_of_a_manifest_undoes_what_a_person_has_set(tmp_path: Path) -> None:
-    """Where nobody is asked; the same for --hold-at. Raising it is never dangerous."""
+    """Without a question; the same for --hold-at. Raising it is never dangerous."""
     with few_nodes() as scene:
         lower, plain = manifest("2.0.0", partition=0), manifest("2.0.0")
         assert scene.run("apply", "-f", written(tmp_path, manifest("1.8.0")), "-y").code == 0

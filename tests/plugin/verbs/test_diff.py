@@ -179,7 +179,7 @@ def test_a_template_that_the_controller_has_not_stored_yet() -> None:
     assert lines[1] == "+++ node-agent live, not stored as a revision yet"
 
 
-def test_with_on_delete_nobody_but_a_person_changes_pods() -> None:
+def test_with_on_delete_only_a_person_changes_pods() -> None:
     with on_delete() as scene:
         ran = scene.run(*WORDS)
     assert ran.out.splitlines()[-1] == "1 change, image only: a pod changes only when you delete it (OnDelete)"

@@ -154,7 +154,7 @@ def test_rights_are_asked_for_where_they_are_needed(scene: Scene) -> None:
     )
 
 
-def test_who_may_do_nothing_is_told_so_by_the_exit_code(scene: Scene) -> None:
+def test_without_any_right_the_exit_code_says_so(scene: Scene) -> None:
     rights(scene).missing = {(verb, resource) for verb, _, resource in WANTED}
     ran = scene.run("doctor", "-n", NAMESPACE)
     assert (ran.code, ran.out.splitlines()[-1]) == (1, "1 problem (exit 1)")

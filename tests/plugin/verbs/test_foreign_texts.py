@@ -1,4 +1,4 @@
-"""What somebody wrote into an object is a part of our lines: it makes none of its own, and all of it is seen."""
+"""A foreign text of an object is a part of our lines: it makes none of its own, and all of it is seen."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_it_makes_no_line_of_its_own(words: tuple[str, ...]) -> None:
     assert [line for line in shown if line.startswith((LIE, "warning: error")) or is_hiding(line)] == []
 
 
-def test_neither_in_the_words_for_a_change_by_somebody_else() -> None:
+def test_neither_in_the_words_for_a_change_by_another_client() -> None:
     with moving() as scene:
         get_between(scene, lambda: lie(scene))
         ran = scene.run("pause", NAME, *HOME)

@@ -89,7 +89,7 @@ def test_the_canary_has_its_turn_first() -> None:
         }
 
 
-def test_a_node_where_it_fails_is_told_in_the_registrys_words() -> None:
+def test_a_node_where_it_fails_is_reported_in_the_registrys_words() -> None:
     with ahead(600.0, refused=("a-02", "a-03")) as scene:
         nodes = scene.check("nodes/images-failed", "nodes", NAME, *HOME, "--only", "all", "-o", "wide")
         status = scene.check("status/images-failed", "status", NAME, *HOME, columns=160)
@@ -103,7 +103,7 @@ def test_a_node_where_it_fails_is_told_in_the_registrys_words() -> None:
     assert f"failed on a-02, a-03: {WORDS}" in status.out
 
 
-def test_where_nobody_waits_the_image_is_told_beside_what_keeps_the_node() -> None:
+def test_where_no_node_waits_the_image_is_shown_beside_what_keeps_the_node() -> None:
     """The partition does; two nodes have the image, on one it cannot be pulled."""
     with ahead(600.0, in_place=False, refused=("a-02",)) as scene:
         ran = scene.run("nodes", NAME, *HOME, "--only", "all", "-o", "wide")
@@ -133,7 +133,7 @@ def test_a_watch_follows_it_until_all_is_done() -> None:
     assert (ran.code, ran.err) == (0, "")
 
 
-def test_nodes_are_told_as_their_image_comes() -> None:
+def test_nodes_are_reported_as_their_image_comes() -> None:
     with ahead(1.0) as scene:
         ran = scene.run("nodes", NAME, *HOME, "-w", "--only", "all", "-o", "wide", meanwhile=ended)
     lines = [line.split() for line in ran.out.splitlines()]
@@ -162,7 +162,7 @@ def _selector(request: Request) -> str:
 
 
 @pytest.mark.parametrize("forbidden", [KIND, "pods"])
-def test_who_may_not_watch_them_is_told_as_much(forbidden: str) -> None:
+def test_without_the_right_to_watch_them_as_much_is_shown(forbidden: str) -> None:
     with ahead(1.0) as scene:
         scene.door.forbid("watch", forbidden)
         ran = scene.run("nodes", NAME, *HOME, "-w", "--only", "all", "-o", "wide", meanwhile=ended)
@@ -176,7 +176,7 @@ async def ended(scene: Scene) -> None:
     await scene.api.delete(DAEMONSETS, NAME)
 
 
-def test_who_has_watched_for_long_is_told_of_the_next_images_too() -> None:
+def test_a_long_watch_shows_the_next_images_too() -> None:
     async def edited(scene: Scene) -> None:
         await asyncio.sleep(185.0)  # of virtual time: nothing goes on, so nothing has been read of jobs
         await scene.edit({"spec": {"template": template("2.0.0", "debug", certs=False)}})
@@ -191,7 +191,7 @@ def test_who_has_watched_for_long_is_told_of_the_next_images_too() -> None:
 
 
 @pytest.mark.parametrize("right", [f"list {KIND}", "list pods", "list nodes", "list events"])
-def test_with_fewer_rights_less_is_told(right: str) -> None:
+def test_with_fewer_rights_less_is_reported(right: str) -> None:
     verb, resource = right.split()
     with ahead(600.0, refused=("a-02",)) as scene:
         scene.door.forbid(verb, resource)
@@ -202,7 +202,7 @@ def test_with_fewer_rights_less_is_told(right: str) -> None:
 
 @pytest.mark.parametrize("does", [Answer(500, message="etcd is away"), Hang()], ids=["fails", "hangs"])
 @pytest.mark.parametrize(("verb", "said"), [("status", "1 of 4"), ("nodes", "a-03"), ("plan", "a-03")])
-def test_where_they_cannot_be_read_all_else_is_told(verb: str, said: str, does: Answer | Hang) -> None:
+def test_where_they_cannot_be_read_all_else_is_reported(verb: str, said: str, does: Answer | Hang) -> None:
     words = "list imagepulljobs.apps.kruise.io in observability: etcd is away"
     with ahead() as scene:
         scene.door.link.faults.add(Rule(does, resource=KIND))

@@ -94,7 +94,7 @@ def test_without_the_right_to_list_pods_only_their_words_are_missing(words: tupl
 
 
 def watched(scene: Scene, *words: str, seconds: float, then: Meanwhile | None = None) -> Ran:
-    """`list -w` in a log until nobody is known any more, after so many seconds."""
+    """`list -w` in a log until no credentials are valid any more, after so many seconds."""
 
     async def goes_on(opened: Scene) -> None:
         if then is not None:
@@ -125,7 +125,7 @@ async def _deleted(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize(("then", "last"), [(_held_and_gone, "node-agent  now Held"), (_deleted, "node-agent  gone")])
-def test_watched_a_row_that_goes_is_told(then: Meanwhile, last: str) -> None:
+def test_watched_a_row_that_goes_is_reported(then: Meanwhile, last: str) -> None:
     with canary() as scene:
         ran = watched(scene, "--phase", "Progressing", seconds=20.0, then=then)
     assert ran.out.splitlines()[-1] == last
@@ -163,7 +163,7 @@ def test_watched_what_is_quiet_is_not_listed_again_and_again() -> None:
 
 
 @pytest.mark.parametrize("may_watch", [True, False])
-def test_watched_a_change_of_what_is_quiet_is_told_within_seconds(may_watch: bool) -> None:
+def test_watched_a_change_of_what_is_quiet_is_reported_within_seconds(may_watch: bool) -> None:
     async def paused(scene: Scene) -> None:
         await asyncio.sleep(40.0)
         await scene.edit({"spec": {"updateStrategy": {"rollingUpdate": {"paused": True}}}})

@@ -29,7 +29,7 @@ def migrated(scene: Scene, *words: str, **options: Any) -> Ran:
     return scene.run("migrate", *words, *HOME, meanwhile=acts, **options)
 
 
-def test_it_is_told_and_asked_before() -> None:
+def test_it_is_reported_and_asked_before() -> None:
     with native_nodes(old=1) as scene:
         scene.check("migrate/asked", "migrate", NAME, *HOME, terminal=True, typed="n\n")
         assert not ours(scene)
@@ -67,7 +67,7 @@ def test_a_dry_run_writes_nothing() -> None:
         assert "kruise-ds/migration" not in theirs(scene)[NAME]["metadata"].get("annotations", {})
 
 
-def test_nobody_to_ask() -> None:
+def test_without_a_terminal_to_ask() -> None:
     with native_nodes() as scene:
         ran = migrated(scene, NAME)
         assert (ran.code, ours(scene)) == (6, {})
@@ -97,7 +97,7 @@ def test_without_a_controller_it_is_taken_back() -> None:
         assert theirs(scene)[NAME]["spec"]["updateStrategy"] == STRATEGY
 
 
-def test_without_a_native_controller_the_ways_on_and_back_are_told(scene: Scene) -> None:
+def test_without_a_native_controller_the_ways_on_and_back_are_reported(scene: Scene) -> None:
     before = pods(scene)
     ran = scene.run("migrate", NAME, "--to-native", "-y", *HOME)
     assert ran.code == 3, ran
@@ -113,7 +113,7 @@ def test_without_a_native_controller_the_ways_on_and_back_are_told(scene: Scene)
 
 
 @ends_it
-def test_who_ends_it_is_told_the_ways_on_and_back(number: signal.Signals, code: int) -> None:
+def test_ending_it_shows_the_ways_on_and_back(number: signal.Signals, code: int) -> None:
     with few_nodes() as scene:
         ran = acted(scene, "migrate", "--to-native", "-y", meanwhile=signalled(number, 10.0))
     assert ran.code == code
@@ -173,7 +173,7 @@ def test_without_a_right_nothing_is_begun() -> None:
 
 
 class Powerless(UserTransport):
-    """Nobody may delete native DaemonSets."""
+    """No user may delete native DaemonSets."""
 
     def __init__(self, door: UserTransport) -> None:
         super().__init__(door.link.cluster)

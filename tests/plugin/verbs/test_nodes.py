@@ -102,7 +102,7 @@ def test_which_nodes_have_no_pod_and_why() -> None:
 
 
 async def _goes_on(scene: Scene) -> None:
-    """c-03 gets ready after 20 s; after 90 s somebody deletes the DaemonSet."""
+    """c-03 gets ready after 20 s; after 90 s the DaemonSet is deleted."""
     await asyncio.sleep(20.0)
     scene.nodes.behave("c-03", PACE)
     await asyncio.sleep(70.0)
@@ -130,7 +130,7 @@ def test_watched_on_a_terminal_it_is_drawn_in_its_place() -> None:
     assert "\x1b[" in ran.out
 
 
-def test_watched_the_header_is_there_once_and_a_row_that_goes_is_told() -> None:
+def test_watched_the_header_is_there_once_and_a_row_that_goes_is_reported() -> None:
     async def gets_ready(scene: Scene) -> None:
         await asyncio.sleep(20.0)
         scene.nodes.behave("c-03", PACE)

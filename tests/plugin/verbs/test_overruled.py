@@ -34,7 +34,7 @@ def test_a_rollback_that_moves_no_node_says_so_and_fails(dry: tuple[str, ...]) -
     assert "partition" not in ran.out
 
 
-def test_a_template_that_is_held_is_what_was_asked_for_but_told() -> None:
+def test_a_template_that_is_held_is_what_was_asked_for_but_reported() -> None:
     with few_nodes() as scene:
         scene.cluster.admission.append(hold)
         ran = scene.run("set-image", NAME, "agent=registry.example.com/agent:9", "-y", *HOME)

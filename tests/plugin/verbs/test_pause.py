@@ -77,7 +77,7 @@ def test_without_the_right_to_list_revisions_it_names_no_number() -> None:
         ]
 
 
-def test_what_will_happen_is_told() -> None:
+def test_what_will_happen_is_reported() -> None:
     with paused() as scene:
         scene.check("acting/resume", "resume", "node-agent", "-n", "observability")
         assert rolling_of(stored(scene))["paused"] is False
@@ -135,7 +135,7 @@ def paused_status(scene: Scene, phase: str) -> str:
 
 
 @pytest.mark.parametrize(("opened", "phase"), [(scenes.held, "Held"), (scenes.healthy, "Healthy")])
-def test_it_is_told_wherever_one_looks(opened: Callable[[], AbstractContextManager[Scene]], phase: str) -> None:
+def test_every_verb_shows_it(opened: Callable[[], AbstractContextManager[Scene]], phase: str) -> None:
     with opened() as scene:
         acted(scene, *PAUSE)
         block = paused_status(scene, phase)
@@ -148,7 +148,7 @@ def test_it_is_told_wherever_one_looks(opened: Callable[[], AbstractContextManag
     assert (full.code, "promote" in full.err) == (0 if phase == "Healthy" else 5, False)
 
 
-def test_a_pause_that_nobody_noted_is_told_too() -> None:
+def test_a_pause_without_a_note_is_shown_too() -> None:
     with scenes.held() as scene:
         scene.do(scene.edit({"spec": scenes.rolling(paused=True)}))
         block = paused_status(scene, "Held")
@@ -179,7 +179,7 @@ def owner(scene: Scene, manager: str) -> dict[str, object]:
 
 
 def test_a_note_does_not_outlive_the_pause_that_it_tells_of() -> None:
-    """Somebody resumes, and pauses again, with kubectl: the note is still there, and of another pause."""
+    """A user resumes, and pauses again, with kubectl: the note is still there, and of another pause."""
     with scenes.healthy() as scene:
         acted(scene, *PAUSE)
         scene.do(scene.edit({"metadata": {"managedFields": [owner(scene, "kubectl-kruise-ds")]}}))

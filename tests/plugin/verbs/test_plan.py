@@ -170,7 +170,7 @@ def test_settings_that_are_tried_out_are_named() -> None:
         (("--waves", "-1"), 2, "error: invalid --waves -1: use a number, or 0 for all\n"),
     ],
 )
-def test_what_cannot_be_tried_out_is_told(words: tuple[str, ...], code: int, err: str) -> None:
+def test_what_cannot_be_tried_out_is_reported(words: tuple[str, ...], code: int, err: str) -> None:
     with settled() as scene:
         ran = plan(scene, *words)
         assert (ran.code, ran.out, ran.err) == (code, "", err)
@@ -377,7 +377,7 @@ def test_without_the_right_to_list_pods_there_is_no_plan() -> None:
         )
 
 
-def test_a_template_that_the_server_refuses_moves_nobody() -> None:
+def test_a_template_that_the_server_refuses_moves_no_pod() -> None:
     with scenes.refused() as scene:
         found = document(scene)
         assert (found["wouldChange"], waves(found)) == (False, [])
@@ -404,7 +404,7 @@ def refused_from_the_start(words: str) -> Iterator[Scene]:
 @pytest.mark.parametrize("words", [scenes.REFUSAL, "exceeded quota: pods"], ids=["policy", "quota"])
 @pytest.mark.parametrize("may_ask", [True, False])
 def test_a_first_deployment_whose_pods_are_refused_promises_none(words: str, may_ask: bool) -> None:
-    """By the dry run, or by what the controller was told: without the right to ask, or where no dry run tells."""
+    """By the dry run, or by the answer to the controller: without the right to ask, or where no dry run tells."""
     with refused_from_the_start(words) as scene:
         if not may_ask:
             scene.door.forbid("create", "pods")

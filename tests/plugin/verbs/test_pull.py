@@ -55,7 +55,7 @@ def test_it_ends_when_all_nodes_have_the_image() -> None:
         assert scene.check("pull/done", "pull", IMAGE, "-n", NAMESPACE).code == 0
 
 
-def test_a_node_where_it_fails_is_told_in_the_registrys_words() -> None:
+def test_a_node_where_it_fails_is_reported_in_the_registrys_words() -> None:
     with ready() as scene:
         refuses(scene, "a-02", "b-01")
         ran = scene.check("pull/failed", "pull", IMAGE, "--parallelism", "4", "-n", NAMESPACE)
@@ -146,7 +146,7 @@ def test_the_status_says_why_no_puller_is_created(terminal: bool) -> None:
 
 
 @ends_it
-def test_who_ends_it_leaves_the_job_and_is_told_how_to_end_that(number: signal.Signals, code: int) -> None:
+def test_ending_it_leaves_the_job_and_says_how_to_end_that(number: signal.Signals, code: int) -> None:
     with ready() as scene:
         ran = pull(scene, meanwhile=signalled(number, 10.0))
         assert ran.code == code
@@ -158,9 +158,7 @@ def test_who_ends_it_leaves_the_job_and_is_told_how_to_end_that(number: signal.S
 
 @pytest.mark.parametrize("done", [True, False])
 @ends_it
-def test_who_ends_it_while_it_is_made_is_told_that_it_may_be_there(
-    done: bool, number: signal.Signals, code: int
-) -> None:
+def test_ending_it_while_it_is_made_says_that_it_may_be_there(done: bool, number: signal.Signals, code: int) -> None:
     with ready() as scene:
         scene.door.link.faults.add(Rule(Hang(done=done), verb="create", resource=KIND))
         ran = pull(scene, meanwhile=signalled(number, 10.0))
@@ -168,7 +166,7 @@ def test_who_ends_it_while_it_is_made_is_told_that_it_may_be_there(
     assert "was made: it may have been done\n" in ran.err
 
 
-def test_a_job_that_somebody_deletes() -> None:
+def test_a_job_that_another_client_deletes() -> None:
     async def deletes(scene: Scene) -> None:
         await asyncio.sleep(10.0)
         (job,) = await scene.api.list(IMAGE_PULL_JOBS)
@@ -180,7 +178,7 @@ def test_a_job_that_somebody_deletes() -> None:
 
 
 @pytest.mark.parametrize("gone", [False, True], ids=["gate is off", "no controller"])
-def test_where_nobody_carries_it_out(gone: bool) -> None:
+def test_where_no_controller_carries_it_out(gone: bool) -> None:
     with ready() as scene:
         scene.do(scene.controller.stop())
         if not gone:
@@ -243,7 +241,7 @@ def test_without_the_right_to_make_one() -> None:
 @pytest.mark.parametrize(
     ("verb", "resource"), [("list", "nodes"), ("list", "pods"), ("watch", "pods"), ("watch", KIND)]
 )
-def test_with_fewer_rights_less_is_told_and_it_ends_as_it_does(verb: str, resource: str) -> None:
+def test_with_fewer_rights_less_is_shown_and_it_ends_as_it_does(verb: str, resource: str) -> None:
     with ready() as scene:
         refuses(scene, "a-02")
         scene.door.forbid(verb, resource)

@@ -100,7 +100,7 @@ def test_with_a_selector_and_unread_nodes_it_does_not_say_who_moves(by_label: Sc
     assert "move back" not in ran.out
 
 
-def test_whoever_is_asked_is_told_it_though_the_nodes_come_late(by_label: Scene) -> None:
+def test_the_question_has_it_though_the_nodes_come_late(by_label: Scene) -> None:
     by_label.door.link.faults.add(Rule(Hang(3.0), verb="list", resource="nodes"))
     ran = acted(by_label, "rollback", "--to-revision=6", terminal=True, typed="n\n", columns=200)
     assert ran.code == 6

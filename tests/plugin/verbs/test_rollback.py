@@ -38,7 +38,7 @@ class Seen(NamedTuple):
 
 
 def rollback(scene: Scene, *arguments: str, **options: Any) -> Ran:
-    """Where nobody is asked, with -y."""
+    """Without a question, with -y."""
     agreed = () if options.get("terminal") else ("-y",)
     return acted(scene, "rollback", *arguments, *agreed, **options)
 
@@ -81,7 +81,7 @@ def written(scene: Scene) -> list[list[Object]]:
 LIFTED = {"op": "add", "path": "/spec/updateStrategy/rollingUpdate/partition", "value": 0}
 
 
-def test_a_canary_goes_back_in_one_guarded_write_and_nobody_else_moves() -> None:
+def test_a_canary_goes_back_in_one_guarded_write_and_no_other_node_moves() -> None:
     with canary() as scene:
         before, version = pods(scene), stored(scene)["metadata"]["resourceVersion"]
         ran = rollback(scene)
@@ -130,7 +130,7 @@ def label(scene: Scene, track: str | None, *names: str) -> None:
         scene.do(scene.api.patch(NODES, name, change, content_type="application/merge-patch+json"))
 
 
-def test_a_bad_node_that_lost_its_label_is_told_and_stays_bad() -> None:
+def test_a_bad_node_that_lost_its_label_is_reported_and_stays_bad() -> None:
     with settled() as scene:
         selected(scene)
         before = pods(scene)
@@ -144,7 +144,7 @@ def test_a_bad_node_that_lost_its_label_is_told_and_stays_bad() -> None:
         assert after["c-07"].image == "1.9.0"
 
 
-def test_a_partition_that_is_kept_moves_nobody_and_that_is_said() -> None:
+def test_a_partition_that_is_kept_moves_no_pod_and_that_is_said() -> None:
     with held() as scene:
         before = pods(scene)
         ran = rollback(scene, "--keep-partition")
@@ -173,7 +173,7 @@ def test_with_on_delete_the_template_goes_back_with_a_warning() -> None:
 
 
 def test_a_template_put_back_under_the_partition_names_what_keeps_nodes() -> None:
-    """The trap: applying the former template alone moves nobody."""
+    """The trap: applying the former template alone moves no pod."""
     with held() as scene:
         before = pods(scene)
         scene.do(scene.edit({"spec": {"template": template("1.8.4")}}))
@@ -269,7 +269,7 @@ def test_the_question_and_what_is_printed_without_one() -> None:
         scene.check("rollback/told", "undo", NAME, "-n", NAMESPACE, "-y")
 
 
-def test_the_pause_of_another_person_is_not_lifted_where_nobody_is_asked() -> None:
+def test_the_pause_of_another_person_is_not_lifted_without_a_question() -> None:
     with paused() as scene:
         scene.door.user = "pipeline"
         refused = rollback(scene)
@@ -281,7 +281,7 @@ def test_the_pause_of_another_person_is_not_lifted_where_nobody_is_asked() -> No
         assert stored(scene)["spec"]["updateStrategy"]["rollingUpdate"]["paused"] is False
 
 
-def test_neither_is_one_that_nobody_noted_nor_any_by_somebody_unknown() -> None:
+def test_neither_is_one_without_a_note_nor_any_by_an_unknown_user() -> None:
     with held() as scene:
         scene.do(scene.edit({"spec": rolling(paused=True)}))
         assert rollback(scene).code == 6

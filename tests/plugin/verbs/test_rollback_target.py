@@ -184,7 +184,7 @@ def test_one_that_was_ready_for_a_moment_is_no_target() -> None:
 
 
 def test_on_the_way_back_to_the_stable_revision_nothing_is_brought_back() -> None:
-    """Somebody has applied the former template; the bad nodes are kept by the partition."""
+    """A user has applied the former template; the bad nodes are kept by the partition."""
     with two_canaries() as scene:
         scene.do(scene.edit({"spec": rolling(partition=4)}))
         put_back(scene)

@@ -215,13 +215,13 @@ def test_the_number_of_one_is_not_asked_of_several(which: tuple[str, ...], flag:
         assert scene.run("status", NAME, f"ads/{NAME}", "-n", NAMESPACE, flag, "1", mode).code == 0, "it is one"
 
 
-def test_one_object_in_two_spellings_is_told_once() -> None:
+def test_one_object_in_two_spellings_is_reported_once() -> None:
     with held() as scene:
         assert scene.run(*STATUS, f"ads/{NAME}").out == scene.run(*STATUS).out
         assert json.loads(scene.run(*STATUS, f"ads/{NAME}", "-o", "json").out)["name"] == NAME
 
 
-def test_what_exists_is_told_before_the_error_of_what_does_not() -> None:
+def test_what_exists_is_reported_before_the_error_of_what_does_not() -> None:
     with held() as scene:
         ran = scene.run("status", "nope", NAME, "-n", NAMESPACE)
         assert ran.out == scene.run(*STATUS).out

@@ -42,7 +42,7 @@ def told(scene: Scene) -> str:
     return scene.run(*STATUS).out
 
 
-def test_a_refused_template_that_nobody_waits_for_any_more_is_held() -> None:
+def test_a_refused_template_that_no_node_waits_for_any_more_is_held() -> None:
     with refused() as scene:
         scene.do(scene.edit({"spec": rolling(partition=24)}))
         scene.pass_time(60.0)
@@ -175,7 +175,7 @@ def test_writes_that_fail_are_a_problem_for_programs(unwritable: Scene) -> None:
 
 
 @pytest.mark.parametrize(("after", "code"), [("10s", 3), ("0", 4)])
-def test_who_waited_in_vain_for_writes_that_fail_is_told_why(unwritable: Scene, after: str, code: int) -> None:
+def test_a_wait_in_vain_for_writes_that_fail_says_why(unwritable: Scene, after: str, code: int) -> None:
     ran = unwritable.run(*STATUS, "-w", "--timeout", after)
     error = next(line for line in ran.err.splitlines() if line.startswith("error: "))
     assert (ran.code, REFUSAL in error) == (code, True), ran.err

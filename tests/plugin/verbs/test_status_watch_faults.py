@@ -70,7 +70,7 @@ PROXY = "<html>404 page not found</html>"
     ids=["object 404", "object 401", "pods 403", "pods 404"],
 )
 def test_an_answer_that_passes_does_not_end_it(answer: Answer, resource: str) -> None:
-    """The watch breaks, and behind the load balancer nobody knows us for a moment."""
+    """The watch breaks, and behind the load balancer our credentials are unknown for a moment."""
 
     async def breaks(scene: Scene) -> None:
         await asyncio.sleep(5.0)
@@ -216,7 +216,7 @@ def test_a_new_node_is_known_before_the_minute_is_over() -> None:
     assert json.loads(ran.out.splitlines()[-1])["nodes"]["desired"] == 5
 
 
-def test_who_is_not_known_any_more_is_told_so() -> None:
+def test_credentials_that_are_not_valid_any_more_are_reported() -> None:
     async def logs_out(scene: Scene) -> None:
         await asyncio.sleep(5.0)
         scene.door.link.faults.add(Rule(Answer(401, "Unauthorized"), verb="*"))
@@ -350,7 +350,7 @@ def test_a_log_gets_its_lines_though_the_clock_is_set(ahead: float) -> None:
 
 
 @WRONG
-def test_what_is_told_and_noted_is_the_same_as_with_the_right_clock(ahead: float) -> None:
+def test_what_is_reported_and_noted_is_the_same_as_with_the_right_clock(ahead: float) -> None:
     told: list[tuple[str, str]] = []
     for wrong in (0.0, ahead):
         with moving() as scene:

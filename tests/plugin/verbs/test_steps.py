@@ -332,7 +332,7 @@ def test_another_try_has_to_be_approved_anew() -> None:
         assert (found["phase"], found["step"]) == ("AwaitingApproval", 1)
 
 
-def test_a_check_without_an_answer_is_told() -> None:
+def test_a_check_without_an_answer_is_reported() -> None:
     with settled() as scene:
         checks = [{"name": "errors", "query": "errors > 0"}]
         steps = [{"nodes": 2, "approval": "Required"}, {"nodes": "100%"}]

@@ -34,7 +34,7 @@ def controller_pod(scene: Scene, name: str, image: str, **labels: str) -> None:
     scene.do(scene.api.create(PODS, {"metadata": metadata, "spec": {"containers": [{"name": "c", "image": image}]}}))
 
 
-def test_client_alone_asks_nobody(scene: Scene) -> None:
+def test_client_alone_asks_no_server(scene: Scene) -> None:
     ran = scene.run("version", "--client")
     assert (ran.code, ran.out, ran.err) == (0, f"Client:      {own_version()}\n", "")
 
@@ -46,13 +46,13 @@ def test_client_as_a_document(scene: Scene) -> None:
 
 
 class Closed(UserTransport):
-    """Nobody is behind it."""
+    """No server is behind it."""
 
     async def exchange(self, request: Request) -> Response:
         raise NotConnected("127.0.0.1:1: Connection refused")
 
 
-def test_our_own_is_told_though_nobody_answers(scene: Scene) -> None:
+def test_our_own_is_shown_though_no_server_answers(scene: Scene) -> None:
     scene.door = Closed(scene.cluster)
     ran = scene.run("version", "--request-timeout", "1s")
     assert (ran.code, ran.out) == (1, f"Client:      {own_version()}\n")
@@ -118,7 +118,7 @@ class Odd(UserTransport):
         return await super().exchange(request)
 
 
-def test_an_answer_that_cannot_be_read_is_unknown_and_the_rest_is_told(scene: Scene) -> None:
+def test_an_answer_that_cannot_be_read_is_unknown_and_the_rest_is_reported(scene: Scene) -> None:
     scene.door = Odd(scene.cluster)
     ran = scene.run("version")
     assert ran.code == 0, ran
@@ -126,7 +126,7 @@ def test_an_answer_that_cannot_be_read_is_unknown_and_the_rest_is_told(scene: Sc
     assert "Server:      v1.36.3-simulated" in ran.out
 
 
-def test_nobody_leads(scene: Scene) -> None:
+def test_without_a_leader(scene: Scene) -> None:
     controller_pod(scene, "kruise-ds-controller-0", "kruise-ds:v0.1.0")
     scene.do(scene.controller.kill())
     change = {"spec": {"holderIdentity": ""}}
@@ -160,7 +160,7 @@ def test_how_far_is_too_far(one: str, other: str, far: bool) -> None:
     assert too_far_apart(other, one) is far
 
 
-def test_a_folder_that_nobody_installed() -> None:
+def test_a_folder_that_is_not_installed() -> None:
     tell = "from kubectl_plugin.units import own_version; print(own_version())"
     without_packages = [sys.executable, "-S", "-c", tell]
     ran = subprocess.run(without_packages, cwd=ROOT, check=True, capture_output=True, text=True, timeout=60)

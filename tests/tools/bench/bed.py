@@ -77,7 +77,7 @@ async def install(plane: ControlPlane) -> None:
 
 async def _all_ready(script: Api, nodes: int) -> None:
     async with asyncio.timeout(300):
-        while await _ready_nodes(script) < nodes:  # nothing here is told of it
+        while await _ready_nodes(script) < nodes:  # nothing here sees it
             await asyncio.sleep(0.5)
 
 

@@ -163,7 +163,7 @@ async def _install(cluster: RealCluster) -> None:
 
 
 async def _pull(cluster: RealCluster) -> None:
-    """Both versions to every node, so that nobody is the first to wait for one."""
+    """Both versions to every node, so that no node is the first to wait for one."""
     api = Api(cluster.api.transport, "default")
     await api.wait_for(ACCOUNTS, bool, "the account of the namespace")
     for node, version in itertools.product(NODES, ("v1", "v2")):

@@ -1,4 +1,4 @@
-"""The measure for decisions: what anybody would write first, on the dicts that `json.loads` gives.
+"""The measure for decisions: the obvious first version, on the dicts that `json.loads` gives.
 
 It creates what is missing, deletes what is too much and rolls out by maxUnavailable, and can do nothing else: no
 adoption, no minReadySeconds, no failed pods, no surge, no partition.

@@ -32,7 +32,7 @@ class Writes:
     done: Counter[str]
     """By verb and resource, such as `create pods`."""
     overtaken: int
-    """Guarded writes that somebody else's came before, a kubelet's or a user's: they are looked at again."""
+    """Guarded writes that another client's came before, a kubelet's or a user's: they are looked at again."""
     refused: Counter[str]
     """By verb, resource and the answer's code."""
 
@@ -68,4 +68,4 @@ WORDS = {
     "create events": "events",
     "patch events": "events repeated",
 }
-"""In the order in which they are told."""
+"""In the order in which they are shown."""

@@ -20,7 +20,7 @@ from tests.tools.demo.simulated import simulated_bed
 from tests.tools.demo.witness import Overdue
 
 KNOWN = (Overdue, ProcessError, SetUpFailed, Unavailable, ConfigError, OSError)
-"""What is told in its own words, without a traceback."""
+"""What is printed in its own words, without a traceback."""
 STDOUT_CLOSED = 128 + signal.SIGPIPE
 
 

@@ -23,7 +23,7 @@ class Line(Value):
 
 
 class Journal:
-    """Lines in the order in which they were told."""
+    """Lines in the order in which they were printed."""
 
     def __init__(self) -> None:
         self.lines: list[Line] = []

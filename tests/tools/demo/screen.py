@@ -26,7 +26,7 @@ def is_live() -> bool:
 def shown(picture: Callable[[], Picture], journal: Journal) -> AbstractAsyncContextManager[None]:
     """Show what happens while the block runs. A picture leaves the terminal as it was.
 
-    The block is cancelled, with an OSError, when nobody can see it any more.
+    The block is cancelled, with an OSError, when the terminal is gone.
     """
     return _redrawn(picture) if is_live() else _printed(journal)
 

@@ -1,4 +1,4 @@
-"""The story on a bed, before the eyes of whoever watches."""
+"""The story on a bed, shown in a terminal."""
 
 from __future__ import annotations
 

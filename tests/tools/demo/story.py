@@ -101,7 +101,7 @@ class Story:
         while (found := self.bed.controller_writes()).done["create pods"] < self.witness.pods_created:
             if self.journal.now > until:
                 raise Overdue(f"the API server has counted no more than {found}")
-            await asyncio.sleep(0.05)  # a file tells nobody that it has grown
+            await asyncio.sleep(0.05)  # a file sends no notice when it grows
         return found
 
     async def _apply(self) -> None:

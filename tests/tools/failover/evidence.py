@@ -53,7 +53,7 @@ def first_work(writes: Iterable[Write], user: str, since: float) -> Write | None
 
 
 def late(writes: Iterable[Write], user: str, taken: Write) -> list[Write]:
-    """What `user` wrote although somebody else had taken the Lease: came in, or took effect, after that.
+    """What `user` wrote although another process had taken the Lease: came in, or took effect, after that.
 
     A write to the Lease is guarded by its version, so one that had come in before took effect before or not at all.
     When it was done says nothing: a successor hears of a release, and may be answered, before the old leader is.

@@ -1,4 +1,4 @@
-"""Two controllers that share a Lease, and a DaemonSet that nobody else looks after."""
+"""Two controllers that share a Lease, and a DaemonSet that no other controller looks after."""
 
 from __future__ import annotations
 

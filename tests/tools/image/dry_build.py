@@ -66,6 +66,6 @@ def test_the_build_gives_programs_that_run_from_a_read_only_root(folder: Path) -
 
 
 def _others_may_run(prefix: Path) -> bool:
-    """Whether we can be somebody else, and that one can reach the interpreter, which may lie in root's own folder."""
+    """Whether we can become another user, and that one can reach the interpreter, which may be in root's folder."""
     interpreter = (prefix / "bin" / "python").resolve()
     return os.geteuid() == 0 and all(path.stat().st_mode & 0o005 == 0o005 for path in interpreter.parents)

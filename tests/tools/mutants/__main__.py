@@ -53,7 +53,7 @@ def _is_healthy(chosen: Sequence[Fault], folders: SimpleQueue[Path]) -> bool:
 
 
 def _missed(chosen: Sequence[Fault], folders: SimpleQueue[Path], at_once: int) -> list[Fault]:
-    """Those that were not caught. Each is told when its tests have ended."""
+    """Those that were not caught. Each is printed when its tests have ended."""
 
     def one(fault: Fault) -> tuple[Outcome, str]:
         folder = folders.get()

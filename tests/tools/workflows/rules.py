@@ -1,4 +1,4 @@
-"""Rules of our own for workflows, about what somebody else could change or use: actionlint has none of them."""
+"""Rules of our own for workflows, about what others could change or use: actionlint has none of them."""
 
 from __future__ import annotations
 

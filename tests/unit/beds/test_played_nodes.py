@@ -301,7 +301,7 @@ async def test_a_start_takes_the_time_that_the_behaviour_says() -> None:
 
 
 @virtual_time
-async def test_pods_of_a_vanished_node_stay_until_somebody_collects_them() -> None:
+async def test_pods_of_a_vanished_node_stay_until_they_are_collected() -> None:
     for pod_garbage in (None, QUARANTINE_SECONDS):
         async with workers(2, pod_garbage=pod_garbage) as (api, nodes):
             for name in nodes.names:

@@ -75,7 +75,7 @@ def test_what_becomes_of_a_create(effect: Effect, expected: str, done: bool, sec
 
 
 @virtual_time
-async def test_a_late_request_is_done_when_nobody_waits_for_it_any_more() -> None:
+async def test_a_late_request_is_done_when_no_client_waits_for_it_any_more() -> None:
     api, healthy, _ = api_with(Rule(LateRequest(seconds=5), verb="create", times=1))
     with pytest.raises(ConnectionResetError):
         await api.create(PODS, pod("one"))

@@ -21,7 +21,7 @@ def test_the_ratio_of_the_medians_is_judged(ours: list[float], missed: bool) -> 
     assert Comparison("a wave (ms)", PLAIN, ours, 0.5).missed is missed
 
 
-def test_milliseconds_are_told_and_the_ratio_decides() -> None:
+def test_milliseconds_are_printed_and_the_ratio_decides() -> None:
     slow = Comparison("on a slow machine (ms)", [8000.0], [4000.0], 0.5)
     dear = Comparison("what became dear (ms)", [0.2], [0.3], 0.5)
     report = compared("decisions", [slow, dear])

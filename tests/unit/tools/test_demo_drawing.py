@@ -79,7 +79,7 @@ def test_there_is_a_picture_before_there_is_anything_to_see() -> None:
     assert "24 nodes, no DaemonSet" in text_of(EMPTY, 80, 24)
 
 
-def test_every_state_is_told_without_colour() -> None:
+def test_every_state_is_reported_without_colour() -> None:
     seen = text_of(PICTURE, 80, 24)
     for cell in (cell for zone in ZONES for cell in zone.cells):
         icon = ICONS[cell.state][0]

@@ -1,4 +1,4 @@
-"""What runs for a change and for a release is pinned, may do no more than it must, and an error in it is told."""
+"""What runs for a change and for a release is pinned, may do no more than it must, and an error in it is reported."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_a_sound_workflow_is_left_alone() -> None:
         ("persist-credentials: false", "fetch-depth: 0", "one leaves the token in the checkout"),
     ],
 )
-def test_each_broken_rule_is_told(was: str, now: str, told: str) -> None:
+def test_each_broken_rule_is_reported(was: str, now: str, told: str) -> None:
     assert SOUND.count(was) == 1
     (said,) = broken_rules(SOUND.replace(was, now))
     assert told in said

@@ -160,7 +160,7 @@ def test_annotations_and_labels_of_the_pod_are_part_of_it() -> None:
 @pytest.mark.parametrize(
     "values", [[1] * MOST_VALUES, [{}] * MOST_VALUES, {f"k{number}": 1 for number in range(MOST_VALUES)}]
 )
-def test_a_template_of_more_values_than_anybody_needs_is_refused(values: JSON) -> None:
+def test_a_template_of_too_many_values_is_refused(values: JSON) -> None:
     with pytest.raises(ValueError, match="more than 20,000 values"):
         identity({"spec": {"anything": values}})
 

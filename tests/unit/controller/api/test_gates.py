@@ -148,7 +148,7 @@ def test_the_message_is_that_of_openkruise() -> None:
 
 
 @pytest.mark.parametrize("message", ["not a list", "{}", '["a"]', '[{"key":1}]', "[" * 5000])
-def test_a_message_that_is_no_such_list_belongs_to_somebody_else(message: str) -> None:
+def test_a_message_that_is_no_such_list_belongs_to_another_writer(message: str) -> None:
     assert writers(message) is None
     assert not gate(condition("False", message)).to_open
 
@@ -165,7 +165,7 @@ def test_a_message_that_is_no_such_list_belongs_to_somebody_else(message: str) -
         ("True", BOTH, False, False, False),
     ],
 )
-def test_a_gate_is_due_to_be_opened_where_nobody_is_left(
+def test_a_gate_is_due_to_be_opened_where_no_holder_is_left(
     status: str, message: str, due: bool, ours: bool, others: bool
 ) -> None:
     found = gate(condition(status, message))

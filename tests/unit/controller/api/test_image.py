@@ -169,7 +169,7 @@ def test_what_a_pullers_status_means(status: dict[str, Any], state: PullState, w
 
 
 @pytest.mark.parametrize("other", [{"kind": "Job"}, {"apiVersion": "batch/v1"}, {"controller": False}])
-def test_a_pod_of_somebody_else_is_none(other: dict[str, Any]) -> None:
+def test_a_pod_of_another_owner_is_none(other: dict[str, Any]) -> None:
     assert read({}, ownerReferences=[OWNER | other]) is None
 
 

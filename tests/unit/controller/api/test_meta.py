@@ -82,7 +82,7 @@ def test_the_owner_is_the_controller_if_it_is_of_our_kind_in_any_version(
 
 
 @pytest.mark.parametrize("length", [31, 1_000_000])
-def test_what_does_not_fit_is_cut_off_and_its_length_told(length: int) -> None:
+def test_what_does_not_fit_is_cut_off_and_its_length_given(length: int) -> None:
     assert truncated("a" * length, length) == "a" * length
     found = truncated("a" * length, 30)
     assert len(found) == 30

@@ -223,7 +223,7 @@ BACK_OFF = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s"}
         ({"state": {"waiting": {"reason": "ContainerCreating"}}, "lastState": dead(1)}, ""),
     ],
 )
-def test_what_is_told_of_a_container_that_does_not_start_again(status: dict[str, Any], words: str) -> None:
+def test_the_problem_of_a_container_that_does_not_start_again(status: dict[str, Any], words: str) -> None:
     """How the one ended that the update has replaced is no news."""
     state = '{"revision":"v2","lastContainerStatuses":{"a":{"imageID":"x","containerID":"old"}}}'
     annotations, spec = {"apps.kruise.io/inplace-update-state": state}, {"containers": [{"name": "a", "image": "x"}]}

@@ -16,7 +16,7 @@ from tests.beds.worlds import matching, where
 
 
 def test_golden_bytes_of_a_payload() -> None:
-    """A revision that was written otherwise can never be patched again; changing this restarts nobody, but beware."""
+    """A revision that was written otherwise can never be patched again; changing this restarts no pod."""
     template: Any = {
         "spec": {"containers": [{"name": "main", "image": "demo:1", "args": ["<a>", "ü"]}], "hostNetwork": True},
         "metadata": {"labels": {"b": "2", "a": "1"}, "creationTimestamp": None},

@@ -255,7 +255,7 @@ def test_the_status_has_a_bound() -> None:
 
 
 class Walked(dict[str, None]):
-    """Counts how many of its nodes somebody has looked at in a row."""
+    """Counts how many of its nodes were looked at in a row."""
 
     steps = 0
 

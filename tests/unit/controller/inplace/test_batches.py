@@ -80,7 +80,7 @@ def test_the_image_of_a_later_batch_that_was_abandoned_is_not_waited_for() -> No
 
 
 def test_who_reads_a_label_that_changes_keeps_its_turn_and_starts_with_it() -> None:
-    """All labels come with the first batch, so nobody has to join another one for them."""
+    """All labels come with the first batch, so no node has to join another one for them."""
 
     def reading(tag: str, track: str) -> Any:
         made = of(tag, tag, tag, labels={"app": "demo", "track": track})

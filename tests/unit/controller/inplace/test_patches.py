@@ -96,7 +96,7 @@ def test_whatever_the_templates_say_the_hash_is_ours() -> None:
     assert pod.record.hash == "v3"
 
 
-def test_what_somebody_has_taken_away_or_put_there_meanwhile() -> None:
+def test_what_another_client_has_taken_away_or_put_there_meanwhile() -> None:
     pod = ChangingPod(template(container("v1"), annotations={"go": "1"}, finalizers=["a/go"]))
     del pod.object["metadata"]["annotations"], pod.object["metadata"]["finalizers"]
     pod.object["metadata"]["labels"]["mine"] = "yes"
@@ -188,7 +188,7 @@ def test_a_pod_without_it_is_not() -> None:
     assert pod.record.ready
 
 
-# images that somebody puts back
+# images that another client puts back
 
 
 def puts_back(pod: ChangingPod, name: str, tag: str) -> None:

@@ -184,7 +184,7 @@ def test_a_server_that_is_no_url_is_quoted(server: str) -> None:
         choose({}, Access(server=server))
 
 
-def test_over_plain_http_nobody_shows_credentials_but_says_whom_to_act_as() -> None:
+def test_over_plain_http_no_credentials_are_sent_but_whom_to_act_as() -> None:
     assert chosen(Access(server="http://dev:8001")).user == {"as": "root"}
     assert chosen(Access(server="dev:8001", context="prod", token="t"), home=without_authority()).user == {}
     assert choose({}, Access(server="http://dev:8001", token="t")).user == {}
@@ -222,6 +222,6 @@ def test_each_flag_replaces_its_own_field_of_the_file(
 
 
 @pytest.mark.parametrize("access", [Access(as_groups=("dev",)), Access(as_uid="7")], ids=["group", "uid"])
-def test_a_group_or_uid_alone_is_nobody(access: Access) -> None:
+def test_a_group_or_uid_alone_is_no_identity(access: Access) -> None:
     with pytest.raises(ConfigError, match="needs a user to act as"):
         impersonation({}, access)

@@ -1,4 +1,4 @@
-"""How many requests are in flight and how many begin in a second, and that nobody who leaves takes a turn along."""
+"""How many requests are in flight and how many begin in a second, and that a cancelled one takes no turn along."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ async def test_a_bucket_lets_the_burst_through_and_then_its_rate() -> None:
         await asyncio.sleep(100)  # an idle bucket fills no higher than the burst
 
 
-def test_whoever_is_cancelled_while_waiting_leaves_no_gap() -> None:
+def test_a_task_that_is_cancelled_while_waiting_leaves_no_gap() -> None:
     async def main() -> list[float]:
         throttle = Throttle(ceiling=1)
         queue = RequestQueue(throttle)
@@ -82,7 +82,7 @@ def test_whoever_is_cancelled_while_waiting_leaves_no_gap() -> None:
 
 @pytest.mark.parametrize("reserved", [0, 1], ids=["a shared permit", "its own permit"])
 @virtual_time_from(1000.0)
-async def test_whoever_is_cancelled_at_its_turn_passes_it_on(reserved: int) -> None:
+async def test_a_task_that_is_cancelled_at_its_turn_passes_it_on(reserved: int) -> None:
     throttle = Throttle(ceiling=1)
     queue = RequestQueue(throttle, reserved=reserved)
     if reserved:
@@ -99,7 +99,7 @@ async def test_whoever_is_cancelled_at_its_turn_passes_it_on(reserved: int) -> N
 
 
 async def stuck(queue: RequestQueue, size: int, group: asyncio.TaskGroup) -> list[asyncio.Task[float]]:
-    """So many requests that nobody answers."""
+    """So many requests without an answer."""
     tasks = [group.create_task(worked(queue, 1e6)) for _ in range(size)]
     await asyncio.sleep(1)
     return tasks

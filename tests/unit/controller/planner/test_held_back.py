@@ -101,14 +101,14 @@ def blocker_of(case: World, name: str) -> Blocker | None:
 
 
 def test_a_revision_that_cannot_be_stored_keeps_no_lost_pod_waiting() -> None:
-    """The new template waits, for nobody could go back to it; the lost pod does not."""
+    """The new template waits, for there would be no way back to it; the lost pod does not."""
     decided = check(without_next(at("v1 v1 v1 v1 -", partition=5, revisions=V1, verdicts={})), "+node-4 v1")
     assert decided.wake_at == NOW + NEXT_RETRIES, "it may not have got through"
 
 
 @pytest.mark.parametrize("partition", [0, 1])
 def test_without_a_stored_current_revision_an_older_one_fills_nodes(partition: int) -> None:
-    """Also one that may hold the current one, and one that had it: nobody could bring those pods back later."""
+    """Also one that may hold the current one, and one that had it: those pods could not be brought back later."""
     current = rollout_state(at("-", revisions=[])).revision.hash
     gone = {"node-3": Predecessor(uid="gone", pod=FormerPod(hash=current))}
     case = without_next(at("v1 v1 v1 - -", partition=partition, revisions=V1, predecessors=gone))
@@ -131,7 +131,7 @@ def test_a_dry_run_that_fails_is_not_tried_again_before_its_time() -> None:
 
 
 def test_the_new_node_said_to_get_its_first_pod_gets_it() -> None:
-    """While something fails, empty nodes are not served by name, and who gets the last room is told in that order."""
+    """While something fails, empty nodes are not served by name, and the last room is given in that order."""
     case = at("- - v1 v2", "v1", partition=2, partitioned_scaling=True, revisions=V1)
     failing = held(case, node_key(2))
     check(failing, "+node-1 v1")

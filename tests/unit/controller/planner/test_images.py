@@ -76,7 +76,7 @@ def test_who_waits_for_an_image(of: World, expected: str) -> None:
     check(of, expected)
 
 
-def test_why_it_waits_is_told() -> None:
+def test_why_it_waits_is_reported() -> None:
     rollout = rollout_state(at("v1 v1 v1", max_unavailable=3, unpulled=lacking(node_1="", node_0="not found")))
     explainer = Explainer(rollout)
     found = {node.name: explainer.explain(node).blocker for node in rollout.outdated}
@@ -104,7 +104,7 @@ def test_when_all_others_are_done_missing_images_are_the_reason() -> None:
     ],
     ids=["all are pulled", "one cannot be", "another one goes on"],
 )
-def test_what_all_the_others_wait_for_is_told(nodes: dict[str, str], reason: str, why: str) -> None:
+def test_what_all_the_others_wait_for_is_reported(nodes: dict[str, str], reason: str, why: str) -> None:
     slow = looked_at(at("v1 v1 v2", unpulled=lacking(**nodes)))
     told = "; ".join(filter(None, ["1 of 3 nodes has a pod of revision v2", why]))
     assert words(slow, "Progressing") == ("True", reason, told)
@@ -151,6 +151,6 @@ def test_the_last_nodes_are_named_too(in_progress: UpdateInProgress, problem: Po
     assert told(in_progress, problem=problem) == words
 
 
-def test_what_the_server_refuses_is_told_in_its_words() -> None:
+def test_what_the_server_refuses_is_reported_in_its_words() -> None:
     found = told(WANTED, refused_resizes={"uid-node-0-v2": "exceeds the quota"}, kind="Reconciling")
     assert found == "ResizeRefused: the resize of pods is refused on node-0: exceeds the quota"

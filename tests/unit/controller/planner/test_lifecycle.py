@@ -202,7 +202,7 @@ def test_a_pod_is_made_not_ready_where_the_hook_asks_for_it() -> None:
     assert [one.mark for one in preparing(check(held("v1", 0, marked=True, hook=HOOK), "~node-0 v1"))] == [False]
 
 
-def test_who_is_told_of_a_held_pod_is_told_what_holds_it() -> None:
+def test_a_message_about_a_held_pod_says_what_holds_it() -> None:
     one = pod("node-0", labels=HELD, finalizers=("demo.io/hold", "demo.io/other"))
     found = preparing(check(at("v1", hook=HOOK, pods=[one]), "~node-0 v1"))
     assert [action.held_by for action in found] == ["label drain=wait and finalizer demo.io/hold"]
@@ -256,7 +256,7 @@ def test_an_update_in_place_is_no_deletion() -> None:
     check(held("v1 v2", pods=after, **how), "keep node-1-v2")
 
 
-def test_a_gate_is_opened_only_where_nobody_wants_it_closed() -> None:
+def test_a_gate_is_opened_only_where_no_holder_wants_it_closed() -> None:
     gate = ReadinessGate(type=KRUISE_POD_READY, open=False, present=False, index=0)
     new = changed(at("v2!", hook=HOOK), "node-0-v2", gates=(gate,))
     decided = check(new, "open node-0-v2")

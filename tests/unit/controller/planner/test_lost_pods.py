@@ -200,7 +200,7 @@ def test_with_partitioned_scaling_a_waiting_node_is_not_a_lasting_gap() -> None:
     assert set(rollout_state(chosen).unplaceable) == {"node-0", "node-1"}
 
 
-def test_on_delete_leaves_nobody_empty() -> None:
+def test_on_delete_leaves_no_node_empty() -> None:
     check(widened(on_delete=True), "+node-0 v2, +node-1 v2")
 
 
@@ -223,7 +223,7 @@ def test_one_node_and_several_revisions_are_told_apart() -> None:
     assert conditions(two)["Ready"].message.endswith("2 nodes stay empty: revisions v1, v2 do not run there")
 
 
-def test_paused_with_nobody_but_empty_nodes_left_it_is_paused() -> None:
+def test_paused_with_only_empty_nodes_left_it_is_paused() -> None:
     stored = [revision("v1", of=template("v1", **IN_POOL)), revision("v2")]
     decided = plan(world(ds("v2", paused=True), nodes=1, revisions=stored, predecessors=before("node-0", "v1")))
     assert decided.status is not None

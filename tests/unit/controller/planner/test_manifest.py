@@ -87,7 +87,7 @@ def test_metadata() -> None:
     assert made()["metadata"].keys() == {"name", "generateName", "namespace", "labels", "ownerReferences"}
 
 
-def test_fields_that_nobody_here_has_heard_of_reach_the_pod() -> None:
+def test_unknown_fields_reach_the_pod() -> None:
     spec = made(template("v1", fieldOfTheYear2040={"deep": [1, None, "x"]}))["spec"]
     assert spec["fieldOfTheYear2040"] == {"deep": [1, None, "x"]}
     assert spec["containers"] == [{"name": "main", "image": "demo:v1"}]

@@ -89,7 +89,7 @@ def test_of_several_pods_of_a_kind_the_one_that_serves_is_looked_at() -> None:
     assert node(first, second, rev="v1").current is second
 
 
-def test_of_several_pods_that_serve_nobody_a_bound_one_is_looked_at() -> None:
+def test_of_several_pods_that_do_not_serve_a_bound_one_counts() -> None:
     first, second = pod("n", name="a", created=ago(9), ready=None, bound=False), pod("n", name="b", ready=None)
     assert node(first, second).old is second
 

@@ -127,7 +127,7 @@ def deadline(text: str) -> World:
 
 
 @pytest.mark.parametrize("text", ["", "0", "-5", "10m", "1.5", "600 ", "+60", "٣", "2147483648", "9" * 5000])
-def test_a_deadline_that_cannot_be_read_is_told_and_ten_minutes_are_taken(text: str) -> None:
+def test_a_deadline_that_cannot_be_read_is_reported_and_ten_minutes_are_taken(text: str) -> None:
     found = deadline(text)
     assert found.daemonset.progress_deadline == 600
     status, reason, message = words(found, "Stalled")
@@ -177,14 +177,14 @@ def passes(*worlds: World) -> Iterable[list[tuple[str, bool]]]:
         assert reasons(before) == [], "told once"
 
 
-def test_what_becomes_of_a_rollout_is_told_once() -> None:
+def test_what_becomes_of_a_rollout_is_reported_once() -> None:
     going, complete = at("v1 v1 v2!"), at("v2 v2 v2")
     unwell = replace(complete, pods=(*complete.pods[:-1], replace(complete.pods[-1], ready=False)))
     told = passes(going, replace(going, now=NOW + 601), complete, unwell, complete)
     assert list(told) == [[], [("ProgressDeadlineExceeded", True)], [("RolloutComplete", False)], [], []]
 
 
-def test_a_rollout_that_holds_is_told_at_every_step() -> None:
+def test_a_rollout_that_holds_is_reported_at_every_step() -> None:
     told = passes(at("v1 v1 v1", partition=1), at("v1 v2 v2", partition=1), at("v1 v2 v2", partition=0))
     assert list(told) == [[], [("RolloutHeld", False)], []]
 
@@ -193,7 +193,7 @@ def test_a_takeover_of_well_pods_is_no_news() -> None:
     assert reasons(at("v1 v1 v1", "v1")) == []
 
 
-def test_an_unreadable_deadline_is_told_once_and_again_when_it_changes() -> None:
+def test_an_unreadable_deadline_is_reported_once_and_again_when_it_changes() -> None:
     def asked(text: str) -> World:
         return at("v1 v1 v1", "v1", annotations={PROGRESS_DEADLINE_ANNOTATION: text})
 

@@ -154,7 +154,7 @@ def test_after_a_kubelet_restart_available_pods_wait_for_new_ones() -> None:
 
 
 def test_nodes_that_leave_with_the_edit_neither_use_budget_nor_are_updated() -> None:
-    """The delayed variant: placement acts first and ends its pass. What terminates there for ever holds nobody up."""
+    """The delayed variant: placement acts first and ends its pass. What never ends there holds no node up."""
     nodes = [node("node-0"), node("node-1"), *(node(f"node-{number}", labels=POOL) for number in (2, 3))]
     cluster = ToyCluster(at("v1 v1 v1 v1", "v1", nodes=nodes), dead=["node-0"])
     cluster.edit(ds("v2", nodeSelector=POOL))

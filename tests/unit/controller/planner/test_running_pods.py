@@ -189,7 +189,7 @@ def test_the_next_batch_of_an_older_revision_is_its_own(stored: bool) -> None:
     [(REFUSED, {}, "no room", ""), (WANTED, {UID: "403"}, "403", "ResizePod node-0")],
     ids=["by the kubelet", "by the server, and it is tried again"],
 )
-def test_a_refused_resize_is_told(in_progress: Any, refused: dict[str, str], words: str, expected: str) -> None:
+def test_a_refused_resize_is_reported(in_progress: Any, refused: dict[str, str], words: str, expected: str) -> None:
     told = check(on(new(in_progress), refused_resizes=refused), expected).notes
     assert [(one.reason, words in one.message) for one in told] == [("ResizeRefused", True)]
 

@@ -161,7 +161,7 @@ DEGRADED: dict[str, tuple[World, tuple[str, str, str]]] = {
 
 
 @pytest.mark.parametrize(("of", "expected"), DEGRADED.values(), ids=DEGRADED)
-def test_trouble_is_told(of: World, expected: tuple[str, str, str]) -> None:
+def test_trouble_is_reported(of: World, expected: tuple[str, str, str]) -> None:
     assert condition(of, "Degraded") == expected
 
 

@@ -58,7 +58,7 @@ def by_the_api_server(of: JSONObject) -> JSONObject:
 
 
 def native(count: int) -> dict[str, Any]:
-    """What an orphaning delete of a native DaemonSet leaves: pods and their revision, owned by nobody."""
+    """What an orphaning delete of a native DaemonSet leaves: pods and their revision, without an owner."""
     stored = revision("v1", 4, of=by_the_api_server(template("v1")), owner_uid="", name="demo-6b4f9d7c8")
     pods = tuple(replace(one, owner_uid="", owner_index=0) for one in everywhere(count))
     return {"nodes": count, "revisions": (), "orphans": pods[::-1], "orphan_revisions": (stored,)}

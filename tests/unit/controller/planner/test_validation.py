@@ -197,7 +197,7 @@ def test_partitioned_scaling_is_the_field_else_the_annotation() -> None:
     assert not ds(annotations={PROGRESSIVE_ANNOTATION: "yes"}).partitioned_scaling
 
 
-def test_thousands_of_problems_are_told_in_few_words_with_their_number() -> None:
+def test_thousands_of_problems_are_reported_in_few_words_with_their_number() -> None:
     wrong = {f"bad key {number:05}": "x" for number in range(30_000)}
     decided = plan(world(ds(nodeSelector=wrong)))
     assert decided.status is not None
@@ -207,7 +207,7 @@ def test_thousands_of_problems_are_told_in_few_words_with_their_number() -> None
     assert len(decided.status.columns.node_selector) <= LONGEST_TEXT
 
 
-def test_one_endless_key_is_told_in_few_words() -> None:
+def test_one_endless_key_is_reported_in_few_words() -> None:
     decided = plan(world(ds(nodeSelector={"bad key " * 100_000: "x"})))
     assert decided.status is not None
     assert max(len(one.message) for one in decided.status.conditions) <= LONGEST_TEXT

@@ -29,7 +29,7 @@ def looked_at(found: World) -> World:
 
 
 def shown(daemonset: DaemonSet) -> Object:
-    """As the API server shows it, as far as anybody looks here."""
+    """As the API server shows it, as far as it matters here."""
     metadata: Object = {"generation": daemonset.generation}
     if daemonset.terminating:
         metadata["deletionTimestamp"] = rfc3339(NOW)

@@ -93,7 +93,7 @@ def test_a_node_is_left_alone_after_two_failures_that_are_its_own(
     )
 
 
-def test_a_full_quota_is_told_and_is_a_matter_of_all_pods_once_a_pass() -> None:
+def test_a_full_quota_is_reported_and_is_a_matter_of_all_pods_once_a_pass() -> None:
     """Many creates that are refused at once are one failure: else the next try would be minutes away."""
     acting = Acting()
     for _ in range(2):
@@ -137,7 +137,7 @@ def test_a_pod_that_cannot_be_deleted_is_left_alone_by_its_uid() -> None:
     assert [note.reason for note in acting.notes] == [FAILED_DELETE] * 2
 
 
-def test_in_a_namespace_that_ends_a_place_is_left_alone_and_nothing_told() -> None:
+def test_in_a_namespace_that_ends_a_place_is_left_alone_without_a_report() -> None:
     acting = Acting()
     assert acting.carry_out([create(0)], ENDING) == ()
     assert acting.state.write_backoff.in_backoff(NOW) == {BackoffKey("node", "node-0"): NOW + TERMINATING_SECONDS}
@@ -179,7 +179,7 @@ def test_a_revision_that_went_through_is_made_at_once_until_one_fails() -> None:
 
 @pytest.mark.parametrize("answer", [refusal(409, "Conflict"), NOTHING, LOST], ids=["conflict", "absent", "lost"])
 def test_an_inconclusive_answer_counts_from_the_third_in_a_row_on(answer: Answer) -> None:
-    """A webhook may give any. From the third in a row on the place has failed, and it is told."""
+    """A webhook may give any. From the third in a row on the place has failed, and it is reported."""
     acting, told = Acting(), []
     for looks in [[], [], [NOTHING], [NOTHING]]:
         (failure,) = acting.carry_out([create(0)], answer, *looks)
@@ -200,14 +200,14 @@ def test_what_failed_before_is_tried_last_and_holds_up_no_other() -> None:
     assert len(acting.carry_out([create(0), create(7), create(8)], ok(), ok(), DENIED, NOTHING)) == 1
 
 
-def test_every_answer_is_told_to_those_who_count() -> None:
+def test_every_answer_is_counted() -> None:
     acting = Acting()
     acting.carry_out([create(0), delete()], ok(), QUOTA)
     did = [(action, type(error)) for action, error in acting.did]
     assert did == [(delete(), type(None)), (create(0), QuotaExceeded)]
 
 
-def test_a_conflict_is_tried_again_and_not_told() -> None:
+def test_a_conflict_is_tried_again_and_not_reported() -> None:
     acting = Acting()
     (failure,) = acting.carry_out([delete()], refusal(409, "Conflict"))
     assert isinstance(failure.error, Conflict)

@@ -113,7 +113,7 @@ async def test_a_status_without_its_daemonset_is_done_once_the_cache_knows() -> 
 
 
 @virtual_time
-async def test_the_end_of_a_rollout_is_told_once_its_status_is_written() -> None:
+async def test_the_end_of_a_rollout_is_reported_once_its_status_is_written() -> None:
     passes = Passes(nodes=1)
     await passes(ok(), ok())
     passes.pods_are([pod("node-0")], version=8)
@@ -186,7 +186,7 @@ async def test_a_cache_that_stays_behind_is_listed_again_once_each_time() -> Non
 
 @virtual_time
 async def test_a_status_that_was_just_written_is_not_written_again_at_once() -> None:
-    """Only what nobody waits for: no generation, no condition, no end."""
+    """Only what no user waits for: no generation, no condition, no end."""
     passes = Passes(nodes=4)
     young = [pod(f"node-{number}", ready=None) for number in range(4)]
     passes.pods_are(young, version=2)

@@ -125,7 +125,7 @@ def test_a_pause_counts_from_the_first_pass_that_found_it() -> None:
     ],
 )
 def test_another_controllers_last_write_counts_until_we_have_written(ago: float, left: float) -> None:
-    """Later ones are told by the watch; else a write of the same second as ours would be answered for ever."""
+    """Later ones come by the watch; else a write of the same second as ours would be answered for ever."""
     rivals = replace(
         ds(), status_writers=StatusWriters(ours=NOW - ago - 10, theirs=NOW - ago, other="kruise-manager")
     )

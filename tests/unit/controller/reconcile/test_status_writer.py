@@ -105,7 +105,7 @@ def test_good_news_is_not_kept_waiting(before: int, after: int, urgent: bool) ->
     assert changed(known, same).urgent is urgent
 
 
-def test_what_somebody_waits_for_is_urgent() -> None:
+def test_what_a_user_waits_for_is_urgent() -> None:
     status = status_of(ready=3)
     assert changed(ds(), status).urgent, "the first status"
     assert status.observed_generation is not None

@@ -182,7 +182,7 @@ def test_a_daemonset_that_is_gone_or_replaced_is_forgotten() -> None:
 
 
 @virtual_time
-async def test_another_writer_of_the_status_is_told_and_left_alone() -> None:
+async def test_another_writer_of_the_status_is_reported_and_left_alone() -> None:
     woken = Woken(replace(ds(), status_writers=StatusWriters(ours=NOW)))
     woken.daemonset(replace(ds(), status_writers=StatusWriters(ours=NOW, theirs=NOW, other="kruise-manager")))
     assert woken.foreign == [("demo", "kruise-manager")]

@@ -81,7 +81,7 @@ def test_collisions_are_counted_on_from_the_higher_number(remembered: int, writt
         ("default", "demo", False),
     ],
 )
-def test_a_pod_that_cannot_be_read_is_told_where_it_seems_to_belong(namespace: str, name: str, told: bool) -> None:
+def test_a_pod_that_cannot_be_read_is_reported_where_it_may_belong(namespace: str, name: str, told: bool) -> None:
     assert bool(world_seen(caches_with(malformed=Key(namespace, name))).unreadable) is told
 
 
@@ -117,7 +117,7 @@ def seen(state: ReadyTimes, *pods: Pod, at: float = NOW, ahead: float = 0.0) -> 
 
 
 def looked() -> ReadyTimes:
-    """Nobody was ready yet at the first look."""
+    """No pod was ready yet at the first look."""
     state = ReadyTimes()
     seen(state, at=NOW - 1)
     return state

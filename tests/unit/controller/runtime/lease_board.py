@@ -28,7 +28,7 @@ class Board:
         self.listeners: list[asyncio.Queue[Lease | None]] = []
 
     def put(self, spec: LeaseSpec | None) -> Lease | None:
-        """A write that was accepted, ours or anybody's; None deletes."""
+        """A write that was accepted, ours or another's; None deletes."""
         self.version += 1
         self.lease = None if spec is None else Lease(spec=spec, version=str(self.version))
         if spec is not None:
@@ -38,7 +38,7 @@ class Board:
         return self.lease
 
     def touch(self) -> None:
-        """Somebody annotates the Lease: a new version, the same record."""
+        """Another client annotates the Lease: a new version, the same record."""
         assert self.lease is not None
         self.put(self.lease.spec)
         self.written.pop()
@@ -121,7 +121,7 @@ def wall() -> float:
 
 
 class Candidate:
-    """One process: leads when it can, until it is told to leave, and says why it stopped."""
+    """One process: leads when it can, until it is stopped, and says why it stopped."""
 
     def __init__(self, board: Board, name: str, *, may_watch: bool = True) -> None:
         self.name, self.seat = name, Seat(board, may_watch=may_watch)
@@ -159,6 +159,6 @@ async def lease_board() -> AsyncIterator[tuple[asyncio.TaskGroup, Board]]:
 async def leading(group: asyncio.TaskGroup, board: Board, name: str = "a") -> Candidate:
     candidate = Candidate(board, name)
     group.create_task(candidate.run())
-    await asyncio.sleep(16)  # it has to make the lease, and nobody may hold a deleted one
+    await asyncio.sleep(16)  # it has to make the lease, and a deleted one has no holder
     assert candidate.leads_since is not None
     return candidate

@@ -159,7 +159,7 @@ async def test_a_refused_stream_leads_to_pages_at_once_and_for_good() -> None:
 
 
 @virtual_time_from(1000.0)
-async def test_a_malformed_object_is_told_and_the_others_go_on() -> None:
+async def test_a_malformed_object_is_reported_and_the_others_go_on() -> None:
     bad = line("MODIFIED", thing("a", 11, size="big"))
     async with mirrored(Watch([*FULL, bad, line("ADDED", thing("c", 12)), QUIET])) as (mirror, _):
         await when(lambda: mirror.names == "abc", "the object after the malformed one is not in the store")
@@ -246,7 +246,7 @@ async def test_a_list_that_is_doubted_is_not_waited_for() -> None:
 
 
 @virtual_time_from(1000.0)
-async def test_a_list_is_found_at_once_and_told_in_slices() -> None:
+async def test_a_list_is_found_at_once_and_reported_in_slices() -> None:
     many = [line("ADDED", thing(f"t{n}", 3)) for n in range(300)]
     async with mirrored(Watch([b"".join(many), bookmark(10, end=True), QUIET])) as (mirror, _):
         told = [0]
@@ -295,7 +295,7 @@ async def test_a_complete_stream_may_be_silent_for_longer_and_is_opened_again() 
 
 
 @virtual_time_from(1000.0)
-async def test_why_each_stream_ended_is_told() -> None:
+async def test_why_each_stream_ended_is_reported() -> None:
     async with mirrored(
         Watch([*FULL, 2.0]),
         Watch([2.0, bookmark(11), QUIET]),
@@ -345,7 +345,7 @@ async def test_a_server_whose_versions_go_back_is_not_listed_all_the_time(before
 
 
 @virtual_time_from(1000.0)
-async def test_a_list_that_is_older_than_what_is_known_is_told_before_it_is_shown() -> None:
+async def test_a_list_that_is_older_than_what_is_known_is_reported_before_it_is_shown() -> None:
     older: list[bytes | float | OSError] = [line("ADDED", thing("a", 3)), bookmark(7, end=True), QUIET]
     async with mirrored(Watch([*FULL, 2.0, error_line(410, "Expired")]), Watch(older)) as (mirror, _):
         await when(lambda: len(mirror.restored) == 1, f"the restarts are {mirror.restarts}")

@@ -1,4 +1,4 @@
-"""A store like the server: what changes are told, and what readers find meanwhile."""
+"""A store like the server: what changes are reported, and what readers find meanwhile."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ def test_the_version_of_a_list_counts_whatever_it_is(writer_and_store: Both, ver
     assert A in store
 
 
-def test_a_list_is_found_at_once_and_told_object_by_object(writer_and_store: Both) -> None:
+def test_a_list_is_found_at_once_and_reported_object_by_object(writer_and_store: Both) -> None:
     writer, store = writer_and_store
     by_uid, followed = store.index(lambda thing: thing.uid), list[Key]()
     store.follow(lambda key, old, new: followed.append(key))

@@ -140,7 +140,7 @@ def test_on_delete_with_the_same_image_and_a_hold_is_no_change() -> None:
     assert edited({"agent": "agent:1"}, hold_at=3, document=live(ON_DELETE, **THREE)).operations == ()
 
 
-def test_back_to_an_image_of_before_under_a_partition_moves_nobody() -> None:
+def test_back_to_an_image_of_before_under_a_partition_moves_no_pod() -> None:
     pods = (*served("node-3", rev="v2"), *served("node-2", "node-1", "node-0"))
     assert set_images(seen(live(rolling(partition=3)), pods=pods), {"main": "demo:v1"}, None).details == (
         " spec.template.spec.containers[main]",
@@ -213,7 +213,7 @@ def test_nodes_that_use_up_the_budget_are_named() -> None:
     )
 
 
-def test_an_old_pod_that_serves_nobody_goes_at_once() -> None:
+def test_an_old_pod_that_does_not_serve_goes_at_once() -> None:
     pods = (*OLD[:3], pod("node-0", ready=None))
     assert told(seen(live(rolling(maxUnavailable=2)), pods=pods))[0] == (
         "4 of 4 nodes get revision 2: node-0 at once (no available pod), then node-3, node-2, node-1, 2 at a time"

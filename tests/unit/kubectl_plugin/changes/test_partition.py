@@ -105,7 +105,7 @@ def test_lowered_but_still_less_than_are_updated() -> None:
     )
 
 
-def test_where_nothing_can_be_told_it_is_done_all_the_same() -> None:
+def test_where_nothing_is_known_it_is_done_all_the_same() -> None:
     edit = set_partition(seen(live(rolling(partition=3)), unread=(Unread(what="pods"),)), 1)
     assert (edit.result, edit.details) == ("partition 3 -> 1", ())
 
@@ -134,7 +134,7 @@ def test_without_the_right_to_list_nodes_the_controllers_count_serves() -> None:
     assert partition_for_nodes(seen(live(desired=24), nodes=None), 1) == 23
 
 
-def test_where_nobody_knows_the_number_it_is_refused() -> None:
+def test_where_the_number_is_unknown_it_is_refused() -> None:
     with pytest.raises(CommandError) as refused:
         partition_for_nodes(seen(nodes=None), 6)
     assert (refused.value.message, refused.value.exit_code) == ("it is not known how many nodes should run demo", 6)
@@ -148,7 +148,7 @@ def test_where_no_node_is_eligible_yet_it_is_refused(snapshot: Snapshot) -> None
     assert (refused.value.message, refused.value.exit_code) == (words, 6)
 
 
-def test_one_pod_and_one_node_are_told_as_one() -> None:
+def test_one_pod_and_one_node_are_in_the_singular() -> None:
     assert misread_caution(seen(nodes=1), 1) == caution(
         "partition 1 keeps 1 pod OLD, and there is only 1 node: nothing will be updated",
         "to update all nodes: kubectl kruise-ds set-partition demo 0 -n default",

@@ -100,7 +100,7 @@ def test_a_template_not_seen_by_the_controller_is_the_next_revision() -> None:
     [seen(unread=(Unread(what="pods"),)), seen(live(rolling(maxUnavailable="many")))],
     ids=["rights", "spec"],
 )
-def test_where_nothing_can_be_told_it_is_done_all_the_same(snapshot: Snapshot) -> None:
+def test_where_nothing_is_known_it_is_done_all_the_same(snapshot: Snapshot) -> None:
     assert pause(snapshot).operations
     assert what_stops(snapshot) == ()
 
@@ -132,7 +132,7 @@ def test_paused_it_waits_for_resume() -> None:
     ]
 
 
-def test_with_on_delete_it_waits_for_somebody() -> None:
+def test_with_on_delete_it_waits_for_a_deletion() -> None:
     edit = restart(seen(live(ON_DELETE), pods=ALL))
     assert [(one.text, one.hints) for one in edit.warnings] == [
         (

@@ -185,7 +185,7 @@ def test_a_revision_that_is_not_kept(history: int | None, limit: int) -> None:
     assert (refused.value.message, refused.value.exit_code) == (words, 1)
 
 
-def test_why_it_is_this_one_is_told_where_another_might_be_expected() -> None:
+def test_why_it_is_this_one_is_reported_where_another_might_be_expected() -> None:
     def why(stable: str, previous: str = "", pods: Sequence[Pod] = ()) -> str:
         fleet = numbered(len(pods)) if pods else ()
         found = snapshot(of_revision("v3"), "v3", "v2", "v1", stable=stable, previous=previous)
@@ -204,7 +204,7 @@ def test_why_it_is_this_one_is_told_where_another_might_be_expected() -> None:
 
 
 def test_the_template_is_replaced_as_a_whole() -> None:
-    """A label that was added since is gone, and the stored `$patch` is nobody's field."""
+    """A label that was added since is gone, and the stored `$patch` is no field."""
     document = of_revision()
     document["spec"] = {**fields_of(document["spec"]), "template": {**template("v7"), "$patch": "replace"}}
     changed = written(snapshot(document))
@@ -227,7 +227,7 @@ def test_every_partition_but_none_becomes_0(partition: int | str) -> None:
 
 
 @pytest.mark.parametrize("rolling", [{}, {"partition": 0}, {"paused": False}, {"partition": 0, "paused": False}])
-def test_what_holds_nobody_is_left_as_it_is(rolling: dict[str, Any]) -> None:
+def test_what_holds_no_node_is_left_as_it_is(rolling: dict[str, Any]) -> None:
     seen = snapshot(of_revision(**rolling))
     assert len(roll_back(seen, target_of(seen, None), RollbackWish()).operations) == 1
 
@@ -342,16 +342,16 @@ def test_what_else_is_set_and_what_it_is_good_for(settings: dict[str, Any], wish
     assert line in lines(canary(**settings), **wish)
 
 
-def test_what_keeps_nobody_is_set_without_a_reason() -> None:
+def test_what_keeps_no_node_is_set_without_a_reason() -> None:
     """1% of four nodes is none of them, but may be one of a hundred."""
     assert "also set    partition 1% -> 0" in lines(canary(partition="1%"))
 
 
-def test_what_is_not_set_is_not_told() -> None:
+def test_what_is_not_set_is_not_shown() -> None:
     assert not [one for one in lines(canary(partition=0, paused=False)) if one.startswith("also set")]
 
 
-def test_with_on_delete_each_is_told_to_be_deleted() -> None:
+def test_with_on_delete_each_is_named_to_be_deleted() -> None:
     snapshot = seen(live(ON_DELETE), pods=(*CANARY, *LEFT), stable="v1")
     assert lines(snapshot) == [
         "move back   no node",
@@ -360,7 +360,7 @@ def test_with_on_delete_each_is_told_to_be_deleted() -> None:
     ]
 
 
-def test_without_the_right_to_read_pods_only_what_is_written_is_told() -> None:
+def test_without_the_right_to_read_pods_only_what_is_written_is_reported() -> None:
     settings = rolling(partition=3, paused=True, selector={"matchLabels": {"track": "canary"}})
     snapshot = seen(live(settings), unread=(Unread(what="pods"),), stable="v1")
     assert lines(snapshot, drop_selector=True) == [
@@ -397,7 +397,7 @@ def test_a_long_list_is_cut_and_no_line_is_wider_than_asked(width: int) -> None:
         ),
     ],
 )
-def test_where_the_template_is_back_already_what_still_keeps_nodes_is_told(
+def test_where_the_template_is_back_already_what_still_keeps_nodes_is_reported(
     settings: dict[str, Any], text: str, hint: str
 ) -> None:
     assert [(one.text, one.hints) for one in kept(*CANARY, *LEFT, **settings)] == [(text, (hint,))]
@@ -415,5 +415,5 @@ def test_nodes_that_a_canary_is_to_spare_are_not_called_bad() -> None:
     assert kept(*CANARY, *LEFT, back=False, partition=4) == ()
 
 
-def test_where_nothing_keeps_anybody_nothing_is_told() -> None:
+def test_where_nothing_keeps_a_node_nothing_is_said() -> None:
     assert kept(*served("node-0", "node-1"), partition=2) == ()

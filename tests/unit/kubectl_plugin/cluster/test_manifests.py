@@ -136,7 +136,7 @@ ALIASES = "&a0 1\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 100)}]\
     ],
     ids=["itself", "deep", "aliases", "binary", "set"],
 )
-def test_what_json_cannot_have_is_told(text: str, told: str) -> None:
+def test_what_json_cannot_have_is_reported(text: str, told: str) -> None:
     with pytest.raises(CommandError) as refused:
         objects_in(f"a: {text}", "agent.yaml")
     assert refused.value.message.startswith("agent.yaml:")
@@ -172,7 +172,7 @@ async def test_standard_input_and_files_of_any_name_are_read_in_their_order(tmp_
         ("binary.yaml", b"\xff\xfe\x00", "cannot read {path}: "),
     ],
 )
-async def test_what_cannot_be_read_is_told_with_its_place(
+async def test_what_cannot_be_read_is_reported_with_its_place(
     tmp_path: Path, name: str, text: str | bytes | None, words: str
 ) -> None:
     path = tmp_path / name
@@ -183,7 +183,7 @@ async def test_what_cannot_be_read_is_told_with_its_place(
     assert refused.value.message.startswith(words.format(path=path))
 
 
-async def test_who_has_only_native_daemonsets_is_told_what_to_change(tmp_path: Path) -> None:
+async def test_with_only_native_daemonsets_it_says_what_to_change(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(NATIVE)
     with pytest.raises(CommandError) as refused:
         await at(tmp_path)

@@ -146,7 +146,7 @@ def test_a_native_one_that_was_frozen_is_thawed_unless_that_moved_pods() -> None
     }
 
 
-def test_whoever_applies_a_manifest_half_way_has_its_strategy_in_the_end() -> None:
+def test_a_manifest_applied_half_way_has_its_strategy_in_the_end() -> None:
     """Our note stays on the object, and says what was to be before."""
     two: JSONObject = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 2}}
     assert value_at(state.as_ours(native(FROZEN).document), *STRATEGY) == ROLLING
@@ -162,7 +162,7 @@ def test_one_that_is_taken_back_goes_on_with_its_rollout() -> None:
     assert with_operations(frozen, state.put_native_in_charge(frozen, mark, 2)) == before
 
 
-def test_what_a_native_one_has_no_field_for_is_told() -> None:
+def test_what_a_native_one_has_no_field_for_is_reported() -> None:
     rolling: JSONObject = {"partition": 2, "paused": False, "rollingUpdateType": "InPlaceIfPossible"}
     mine = ours(
         strategy={"type": "RollingUpdate", "rollingUpdate": rolling},

@@ -214,7 +214,7 @@ def test_to_native(found: Observed, expected: str) -> None:
 
 @pytest.mark.parametrize("to", ["ours", "native"])
 def test_who_manages_which_field_is_written_when_all_else_is_done(to: str) -> None:
-    """Whoever is killed right before it has only that to do, whichever way he goes on."""
+    """After a kill right before it only that is left, either way."""
     managers = "has the field managers of the former one"
     assert told(observed(None, ours(ACTING), MINE, MY_PAST), to=to) == f"change daemonset.apps.kruise.io: {managers}"
     leaving = ours(GOING, terminating=True, kept=KEPT)

@@ -84,7 +84,7 @@ def test_all_is_well() -> None:
     assert problems(checks) == 0
 
 
-def test_whose_clock_may_be_wrong_is_told_where_a_leader_is_silent() -> None:
+def test_whose_clock_may_be_wrong_is_reported_where_a_leader_is_silent() -> None:
     """Ours is put right by the server's answers, so it is not ours."""
     words = "or the leader's clock is behind the API server's"
     for leader, told in ((Leader("x", NOW - 840), True), (Leader("", NOW - 30), False), (None, False)):
@@ -214,7 +214,7 @@ async def test_nothing_there(tmp_path: Path) -> None:
 
 
 class Hanging(Host):
-    """Each of its programs runs until nobody waits for it any longer."""
+    """Each of its programs runs until nothing waits for it any longer."""
 
     left = False
 

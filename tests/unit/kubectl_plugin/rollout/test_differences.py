@@ -349,7 +349,7 @@ def test_ascii_words() -> None:
     assert words == "image agent 1.8.4 -> 2"
 
 
-def test_images_are_told_first_and_long_values_not_at_all() -> None:
+def test_images_come_first_and_long_values_not_at_all() -> None:
     def edit(spec: Any) -> None:
         spec["initContainers"][0]["env"] = [{"name": "B", "value": "x" * 25}]
         agent(spec)["env"][0]["value"] = "y" * 25

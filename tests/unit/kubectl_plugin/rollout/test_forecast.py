@@ -396,7 +396,7 @@ def test_no_wave_repeats_after_one_that_never_gets_ready(
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_a_fleet_of_all_sorts_is_foretold_as_by_a_whole_simulation(
+def test_the_forecast_of_a_mixed_fleet_is_that_of_a_whole_simulation(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     random = Random(seed)

@@ -100,7 +100,7 @@ def test_a_rollout_of_kruise_rollouts_is_named_before_all_others(annotations: di
         ({}, {"argocd.argoproj.io/tracking-id": ""}, [{"manager": None}, "nonsense"]),
     ],
 )
-def test_nobody_is_named_where_nothing_tells(
+def test_no_owner_is_named_where_nothing_tells(
     labels: dict[str, str], annotations: dict[str, str], managed_fields: Any
 ) -> None:
     assert caution_of("node-agent", written(labels, annotations, managed_fields), ()) is None

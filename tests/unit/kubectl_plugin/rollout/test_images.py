@@ -121,7 +121,7 @@ def stages(pull: PullProgress) -> str:
         "and one had its turn", "in doubt one too few", "over",
     ],
 )  # fmt: skip
-def test_each_node_is_told(pull: PullProgress, wanted: str) -> None:
+def test_each_node_is_reported(pull: PullProgress, wanted: str) -> None:
     assert stages(pull) == wanted
 
 

@@ -52,7 +52,7 @@ def test_those_that_were_not_worked_out_are_counted_likewise() -> None:
     assert effect(plan) == "4 pods updated in place (restarts main); never more than 2 nodes down"
 
 
-def test_what_speaks_against_it_is_told_with_those_that_are_re_created() -> None:
+def test_what_speaks_against_it_is_reported_with_those_that_are_re_created() -> None:
     gated_ones = four()
     assert effect(planned((*gated_ones[:3], *served("node-3")))) == (
         "3 pods updated in place (restarts main), 1 pod re-created (they were made without the readiness gate"

@@ -99,7 +99,7 @@ def test_a_node_that_may_only_keep_its_pod_keeps_it() -> None:
 
 
 @pytest.mark.parametrize("selector", [None, CANARY])
-def test_a_pod_that_should_not_be_there_is_nobodys_rollback(selector: dict[str, str] | None) -> None:
+def test_a_pod_that_should_not_be_there_is_no_rollback(selector: dict[str, str] | None) -> None:
     unfit = node("node-5", taint("demo/no", "NoExecute"))
     moves = back_to_v1(down("node-5"), nodes=[unfit, *SIX[:5]], selector=selector)
     assert not moves.moving

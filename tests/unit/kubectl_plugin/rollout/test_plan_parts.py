@@ -232,5 +232,5 @@ def test_while_surging_a_new_pod_waits_for_a_port_of_a_ready_old_one(
     assert paired == (["node-3", "node-4"] if waits else [])
 
 
-def test_without_surge_ports_keep_nobody_waiting() -> None:
+def test_without_surge_ports_keep_no_node_waiting() -> None:
     assert port_waiters(rollout_state(world(ds("v2", **claiming(9100)), pods=everywhere(3)))) == frozenset()

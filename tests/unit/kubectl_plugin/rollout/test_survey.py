@@ -47,7 +47,7 @@ def test_what_an_old_pod_waits_for(changes: dict[str, Any], name: str, state: No
 YOUNG = pod("node-0", "v2", ready=None, created=ago(9))
 
 
-def test_with_on_delete_old_pods_wait_for_somebody() -> None:
+def test_with_on_delete_old_pods_wait_for_a_deletion() -> None:
     surveyed = survey(snapshot(ds("v2", on_delete=True), pods=everywhere(2), nodes=2))
     assert row(surveyed, "node-0") == (NodeState.NEXT, "OnDelete: when its pod is deleted")
     assert surveyed.phase is Phase.MANUAL

@@ -253,7 +253,7 @@ def test_both_end_alike(case: str, wanted: Awaited, missing: tuple[str, ...]) ->
         )
 
 
-def test_what_the_server_refuses_is_told_without_the_pod_that_was_tried() -> None:
+def test_what_the_server_refuses_is_reported_without_the_pod_that_was_tried() -> None:
     result = result_of(RolloutStatus(survey=survey_of_status(CASES["refused"])), Awaited())
     assert result is not None
     assert result.error is not None
