@@ -43,6 +43,7 @@ from kubectl_plugin.units import short_duration
 from kubectl_plugin.wording import between, command, for_cluster
 
 LABELS: Final = 11
+INDENT: Final = LABELS + 2
 MOST_LINES: Final = 4
 BUSY: Final = (Phase.PROGRESSING, Phase.STALLED, Phase.DEGRADED, Phase.PENDING)
 """Phases in which pods are waited for."""
@@ -95,7 +96,7 @@ class _Block:
             known = self.survey.snapshot.nodes is not None  # else the grid would lack nodes without a sign
             rows = self.survey.rows if detail is Detail.ALL and known else ()
             lines += [*_apart(grid(rows, self.width, self.only_ascii)), *_apart(self._trouble())]
-        return [self._fitted(one) for one in lines]
+        return [fitted for one in lines for fitted in self._fitted(one)]
 
     def _headline(self) -> Iterator[Text]:
         """Words that do not fit behind the phase get their own line."""
@@ -351,7 +352,7 @@ class _Block:
 
     def _quoted(self, label: str, words: str, bad: str = "") -> Iterator[Text]:
         """Foreign text on at most `MOST_LINES` lines. `bad`: pattern of what is coloured as an error."""
-        room = max(self.width - LABELS - 2, 20)
+        room = max(self.width - INDENT, 20)
         wrapped = textwrap.wrap(words, room, max_lines=MOST_LINES, placeholder=" …", break_on_hyphens=False)
         parts = [Text(part) for part in wrapped]
         if bad and parts:
@@ -364,11 +365,18 @@ class _Block:
     def _typed(self, command: str) -> str:
         return for_cluster(command, self.cluster_flags)
 
-    def _fitted(self, text: Text) -> Text:
+    def _fitted(self, text: Text) -> Iterator[Text]:
+        """A command is broken so that it can be typed, other lines are cut."""
         text = clean(text, only_ascii=False)
         if self.only_ascii:
             text = _in_ascii(text)
-        return text if self.wide else cut(text, self.width, self.only_ascii)
+        label, words = text[:INDENT], text.plain[INDENT:]
+        if self.wide or text.cell_len <= self.width or not words.startswith("kubectl "):
+            yield text if self.wide else cut(text, self.width, self.only_ascii)
+            return
+        *parts, last = textwrap.wrap(words, self.width - INDENT - 2, break_long_words=False, break_on_hyphens=False)
+        for number, part in enumerate((*(f"{part} \\" for part in parts), last)):
+            yield (Text(" " * INDENT) if number else label).append(part)
 
 
 def grid(rows: Iterable[NodeRow], width: int, only_ascii: bool) -> list[Text]:

@@ -26,9 +26,25 @@ def cloud(scene: Scene) -> None:
     scene.do(scene.edit({"spec": {"template": scenes.template("1.9.0")}}))
 
 
+LONG_NAME = "prometheus-node-exporter-of-the-gpu-pool"
+
+
+@story
+def long_named(scene: Scene) -> None:
+    """A DaemonSet with a long name, paused in mid-rollout, so that a command is to be typed."""
+    scene.do(scenes.join(scene, ["a-01", "a-02"]))
+    scene.do(scene.api.create(DAEMONSETS, scenes.daemonset_named(LONG_NAME)))
+    scene.pass_time(60.0)
+    paused = {"template": scenes.template("1.9.0"), **scenes.rolling(paused=True)}
+    paused["template"]["metadata"]["labels"] = {"app": LONG_NAME}
+    scene.do(scene.api.patch(DAEMONSETS, LONG_NAME, {"spec": paused}))
+    scene.pass_time(5.0)
+
+
 TEXTS: list[tuple[Opened, tuple[str, ...]]] = [
     *((state, ("status", *HERE)) for state in CODES),
     (in_zones, ("status", *HERE)),
+    (long_named, ("status", LONG_NAME, "-n", NAMESPACE)),
     (scenes.canary, ("diff", NAME, "4", "7", "-n", NAMESPACE)),
     (scenes.canary, ("history", *HERE, "--revision", "7")),
 ]
@@ -85,3 +101,9 @@ def test_colours_and_ascii_change_the_looks_only(opened: Opened, words: tuple[st
     assert drawn.isascii()
     assert "??" not in drawn, f"question marks stand for what has no letter in ASCII:\n{drawn}"
     assert len(drawn.splitlines()) == len(plain.splitlines())
+
+
+def test_a_command_that_is_too_long_for_a_line_can_still_be_typed() -> None:
+    with long_named() as scene:
+        shown = scene.run("status", LONG_NAME, "-n", NAMESPACE).out
+        assert f"  Next       kubectl kruise-ds resume {LONG_NAME} \\\n             -n {NAMESPACE}\n" in shown
