@@ -37,7 +37,7 @@ dashboards: [monitoring](monitoring.md).
   after the first. Conditions show in the phase and the reasons; the strategy OnDelete, in `info`.
 - What the status says is there from the first scrape of a leader. What only a pass over the object knows comes with
   the first pass of this process, usually within a second, and is gone while the spec has no meaning or the object is
-  being deleted: no number is better than an old one. These are the limits as numbers, and `rollout_updating_nodes`,
+  being deleted, so that no old number is shown. These are the limits as numbers, and `rollout_updating_nodes`,
   `_failed_nodes`, `_blocked`, `_unplanned_updated_nodes` and `_zone_nodes`, and `leaving_nodes`.
 - **Every node that should run the pod counts once**: updated, updating, failed or old, as in
   `kubectl kruise-ds nodes`. In `rollout_zone_nodes` they add up to `status_desired_number_scheduled`.
