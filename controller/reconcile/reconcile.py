@@ -133,7 +133,8 @@ class Reconciler:
         state.decided(daemonset, decided, this.now, this.moment)
         if decided.status is not None:
             self._checks.decided(daemonset, state.answers, decided.status.asking, this.now, this.moment)
-            state.soak.decided(decided.status.revision_hash, decided.status.rollout, this.moment)
+            later = this.now + max(ahead, 0.0)
+            state.soak.decided(decided.status.revision_hash, decided.status.rollout, later, this.moment)
         return decided
 
     async def _act(self, this: _Pass, decided: Plan, requeue: Requeue) -> Outcome:

@@ -110,10 +110,11 @@ class SoakClock(msgspec.Struct):
             passed = now - (epoch(record.step_reached_time) or now) if first else 0.0
             self.at = moment - max(passed, 0.0)
 
-    def decided(self, revision: str | None, record: Rollout, moment: float) -> None:
-        """Reads the status that the pass is about to write."""
+    def decided(self, revision: str | None, record: Rollout, now: float, moment: float) -> None:
+        """Reads the status that the pass is about to write. A time there is rounded up, and counts like that. `now`:
+        by the later one of the clocks of the controller and the API server."""
         if self._is_new(revision, record):
-            self.at = moment
+            self.at = moment + max((epoch(record.step_reached_time) or now) - now, 0.0)
 
     def since(self, now: float, moment: float) -> float:
         """Seconds since 1970."""

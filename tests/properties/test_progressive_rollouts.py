@@ -134,7 +134,7 @@ class Walks(RuleBasedStateMachine):
         cluster.step()
         status = cluster.plan.status
         assert status is not None
-        self.soak.decided(status.revision_hash, status.rollout, self.moment)
+        self.soak.decided(status.revision_hash, status.rollout, cluster.world.now, self.moment)
         self.no_check_is_passed_over(before)
         for law in LAWS:
             law(before, cluster.plan)

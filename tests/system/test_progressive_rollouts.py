@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from controller.api.objects import epoch
 from controller.runtime.leader_election import LeadershipLost
 from tests.beds.api import DAEMONSETS, Object
 from tests.beds.controller.bed import Bed
@@ -169,6 +170,25 @@ async def test_no_soak_is_shorter_in_another_process_whose_clock_differs(bed: Be
     while not bed.journal.deleted:
         await bed.journal.news(bed.patience)
     assert asyncio.get_running_loop().time() - began >= SOAK - 1
+
+
+@pytest.mark.parametrize("ahead", [0.0, -7200.0, 7200.0])
+async def test_the_recorded_times_of_a_soak_are_at_least_as_far_apart_as_the_soak_is_long(
+    bed: Bed, ahead: float
+) -> None:
+    bed.patience, bed.controller.ahead = 86_400.0, ahead
+    await deployed(bed, steps=[{"nodes": 1, "soak": "10m", "approval": "Required"}, {"nodes": "100%"}])
+    await bed.idle(60)
+    for image in (V2, V3, V2, V3):
+        await asyncio.sleep(0.3)
+        await bed.set_image(image)
+        await bed.phase("Soaking")
+        record = await bed.phase("AwaitingApproval")
+        reached, over = epoch(record["stepReachedTime"]), epoch(record["lastTransitionTime"])
+        assert reached is not None
+        assert over is not None
+        assert SOAK <= over - reached < SOAK + 10
+        assert bed.clock() + max(ahead, 0.0) >= reached + SOAK
 
 
 async def test_a_leader_that_loses_its_lease_in_mid_batch_skips_no_step(bed: Bed) -> None:
