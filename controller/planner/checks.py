@@ -17,12 +17,17 @@ from controller.api.objects import Value, epoch, rfc3339
 
 INTERVAL: Final = 30.0
 """Seconds between two evaluations."""
-FRESH_SECONDS: Final = 70.0
-"""Seconds for which an answer counts: two intervals, and the time that the next answer may take."""
+ANSWER_SECONDS: Final = 10.0
+"""Seconds that an answer may take; those to one DaemonSet come one after the other."""
 VARIABLES: Final = ("namespace", "name", "revision", "pods")
 NO_POD: Final = "-"
 """`$pods` while there is none: no pod has this name, while an empty expression matches series without the label."""
 _VARIABLE: Final = re.compile(r"\$(?:\$|\{|[A-Za-z_][A-Za-z0-9_]*)")
+
+
+def fresh_seconds(checks: int) -> float:
+    """For how long an answer counts: two intervals, and the time that the next answers may take."""
+    return 2 * INTERVAL + ANSWER_SECONDS * checks
 
 
 class Answer(Value):
@@ -60,17 +65,18 @@ class CheckNow(Value):
 
 
 def checks_now(
-    checks: Iterable[Check], answers: Mapping[str, Answer] | None, record: Rollout, now: float
+    checks: Sequence[Check], answers: Mapping[str, Answer] | None, record: Rollout, now: float
 ) -> tuple[CheckNow, ...]:
     """How `checks` stand, of which `record` is the record. While a check has no first answer, it stands as recorded,
     and holds the rollout in any case."""
     before = {one.name: one for one in record.checks or ()}
-    return tuple([_now(one.name, answers, before.get(one.name), now) for one in checks])
+    known = {one.name: None if answers is None else answers.get(one.name, Answer()) for one in checks}
+    oldest = now - fresh_seconds(len(checks))
+    return tuple([_now(name, answer, before.get(name), oldest, now) for name, answer in known.items()])
 
 
-def _now(name: str, answers: Mapping[str, Answer] | None, before: CheckRecord | None, now: float) -> CheckNow:
-    answer = None if answers is None else answers.get(name, Answer())
-    if answer is not None and now - answer.asked <= FRESH_SECONDS:
+def _now(name: str, answer: Answer | None, before: CheckRecord | None, oldest: float, now: float) -> CheckNow:
+    if answer is not None and answer.asked >= oldest:
         if not answer.series:
             return CheckNow(name=name, asked=answer.asked, is_answered=True)
         same = before if before is not None and before.state == CheckState.FAILING else None

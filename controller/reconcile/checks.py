@@ -14,7 +14,7 @@ import msgspec
 from controller.api.daemonset import Check, CheckState, DaemonSet, DaemonSetStatus, rollout_of
 from controller.api.objects import Key, epoch
 from controller.kube.prometheus import NoAnswer, Prometheus
-from controller.planner.checks import FRESH_SECONDS, INTERVAL, Answer, Asking
+from controller.planner.checks import INTERVAL, Answer, Asking, fresh_seconds
 from controller.reconcile.caches import Caches
 from controller.runtime.clock import elapsed
 from controller.runtime.pacing import PacedQueue
@@ -38,17 +38,18 @@ class _Known(msgspec.Struct):
     said: tuple[object, ...] = ()
     """What a pass was last woken for."""
 
-    def answered(self, series: str, asked: float) -> None:
+    def answered(self, series: str, asked: float, fresh: float) -> None:
+        """`fresh`: seconds for which an answer counts."""
         if not series:
             self.since = inf
-        elif self.since == inf or self.heard < asked - FRESH_SECONDS:
+        elif self.since == inf or self.heard < asked - fresh:
             self.since = asked
         self.asked = self.heard = asked
         self.series, self.problem = series, ""
 
-    def is_news(self, moment: float) -> bool:
+    def is_news(self, moment: float, fresh: float) -> bool:
         """Whether a pass may decide otherwise than before the last call."""
-        is_fresh = moment - self.asked <= FRESH_SECONDS
+        is_fresh = moment - self.asked <= fresh
         before, self.said = self.said, (True, bool(self.series)) if is_fresh else (False, self.problem)
         return before != self.said
 
@@ -111,6 +112,10 @@ class _Open(msgspec.Struct):
     asking: Asking
     checked_from: float
     """`Asking.checked_from` (`elapsed`); `inf` without one."""
+
+    @property
+    def fresh(self) -> float:
+        return fresh_seconds(len(self.asking.checks))
 
     @property
     def due(self) -> float:
@@ -177,7 +182,7 @@ class Checks:
                 async with self._slots:
                     await self._ask(key, one, check)
                 known = one.answers.known.get(check.name)
-                if known is not None and known.is_news(elapsed()):
+                if known is not None and known.is_news(elapsed(), one.fresh):
                     self._queue.enqueue(key, "urgent", f"check {check.name}")
             if ends_soak:
                 self._queue.enqueue(key, "urgent", "checks")
@@ -204,4 +209,4 @@ class Checks:
         if problem:
             known.problem = problem
         else:
-            known.answered(series, asked)
+            known.answered(series, asked, one.fresh)

@@ -186,7 +186,7 @@ class Walks(RuleBasedStateMachine):
             if self.prometheus == "dead":
                 known.problem = "it does not answer"
             else:
-                known.answered("{} 1" if self.prometheus == "fails" else "", self.moment)
+                known.answered("{} 1" if self.prometheus == "fails" else "", self.moment, 70.0)
                 self.verdict = self.prometheus, self.moment
         self.the_step_is_reached_or_not()
         self.a_pass()

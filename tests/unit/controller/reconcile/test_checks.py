@@ -13,7 +13,8 @@ from msgspec.structs import replace
 from controller.api.daemonset import Check, CheckRecord, DaemonSet, DaemonSetStatus, Rollout
 from controller.api.objects import Key, rfc3339
 from controller.kube.decode import Seen
-from controller.planner.checks import Answer, Asking
+from controller.kube.prometheus import QUERY_SECONDS
+from controller.planner.checks import ANSWER_SECONDS, Answer, Asking, checks_now
 from controller.reconcile.checks import MOST_QUERIES, Answers, Checks
 from controller.runtime.pacing import PacedQueue
 from tests.beds.prometheus.played import Played
@@ -125,7 +126,7 @@ async def test_an_answer_of_before_an_edit_does_not_count(edit: Asking) -> None:
     answers = Answers()
     answers.observe(None, NOW, 0.0)
     answers.prepare(asking(), 0.0)
-    answers.known["errors"].answered("", 1.0)
+    answers.known["errors"].answered("", 1.0, 70.0)
     answers.prepare(asking(), 0.0)
     assert answers.dated(NOW, 2.0)["errors"].asked == NOW - 1
     answers.tried = 1.0
@@ -210,7 +211,7 @@ def answered(status: DaemonSetStatus | None, *moments: tuple[float, str], revisi
     answers.prepare(asking(revision=revision), 0.0)
     for moment, series in moments:
         answers.observe(status, NOW - 9999, moment)
-        answers.known["errors"].answered(series, moment)
+        answers.known["errors"].answered(series, moment, 70.0)
     return answers.dated(NOW + 1000, 1000.0)["errors"]
 
 
@@ -231,3 +232,23 @@ def answered(status: DaemonSetStatus | None, *moments: tuple[float, str], revisi
 def test_since_when_a_check_fails(found: Callable[[], Answer], since: float) -> None:
     """By the record of another process, then by answers one after the other; setting the clock changes nothing."""
     assert found().since == since
+
+
+@virtual_time
+async def test_ten_checks_with_slow_answers_are_answered_all_the_time() -> None:
+    daemonset, answers = named(0), Answers()
+    checks = tuple(Check(name=f"slow-{number}", query="slow") for number in range(10))
+    async with scene(daemonset) as one:
+        one.played.seconds = ANSWER_SECONDS - 1
+        one.decided(daemonset, answers, asking(*checks))
+        await asyncio.sleep(100)
+        one.woken()
+        for _ in range(60):
+            await asyncio.sleep(10)
+            found = checks_now(checks, answers.dated(NOW + now(), now()), Rollout(), NOW + now())
+            assert {check.state for check in found} == {None}
+        assert one.woken() == []
+
+
+def test_what_an_answer_may_take_is_what_is_waited_for_it() -> None:
+    assert ANSWER_SECONDS == QUERY_SECONDS
