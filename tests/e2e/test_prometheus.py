@@ -174,7 +174,7 @@ async def test_series_of_a_daemonset_come_from_the_leader_in_its_namespace(scene
 async def test_the_rules_are_loaded_and_none_of_them_fails(scene: Monitored) -> None:
     groups = (await scene.prometheus.ask("rules", type="alert"))["groups"]
     rules = [rule for group in groups for rule in group["rules"]]
-    assert len(rules) == 2 * 23
+    assert len(rules) == 2 * 24
     assert {rule["name"]: rule.get("lastError", "") for rule in rules if rule["health"] != "ok"} == {}
 
 

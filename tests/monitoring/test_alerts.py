@@ -58,7 +58,7 @@ def test_each_alert_has_a_case_in_which_it_fires_and_one_it_does_not() -> None:
 
 
 def test_there_are_the_alerts_that_the_documents_name() -> None:
-    assert len(NAMES) == 22
+    assert len(NAMES) == 23
     assert {page.stem for page in RUNBOOKS.glob("Kruise*.md")} == NAMES
 
 
