@@ -238,38 +238,16 @@ def advance(
     """The next `status.rollout`; `now` is in seconds since 1970. A Progressing rollout is Stalled `deadline` seconds
     after its last progress: a new revision or target, more nodes than ever done or with their new pod, or a return
     from another phase. The deadline does not count while only unreachable nodes are awaited."""
-    last = rollout_of(before)
     stamp = rfc3339(now)
-    begins = before is None or before.update_revision != revision_hash or not last.start_time
-    if begins or standing.retries:
-        last = Rollout(
-            phase=last.phase,
-            last_transition_time=last.last_transition_time,
-            start_time=stamp if standing.began is None else rfc3339(standing.began),
-            stable_revision=last.stable_revision,
-            previous_stable_revision=last.previous_stable_revision,
-            retried=last.retried if standing.rolled_back else standing.retry_asked,
-        )
-        standing = replace(standing, aborted="") if standing.retries else standing
-    elif last.aborted_revision is None and standing.retry_asked is not None:
-        last = replace(last, retried=standing.retry_asked)  # there was nothing to try again
+    last = _last_record(before, standing, revision_hash, stamp)
+    if standing.retries:
+        standing = replace(standing, aborted="")
+    checks = () if standing.aborted else standing.checks
+    answered = is_unanswered(last.checks or ()) and not is_unanswered(checks)
     aborted = (standing.aborted_revision, truncated(standing.aborted)) if standing.aborted else (None, None)
-    last = replace(last, aborted_revision=aborted[0], aborted_message=aborted[1])
-    last_checks, checks = last.checks or (), () if standing.aborted else standing.checks
-    last = replace(last, checks=checks or None)
-    answered = is_unanswered(last_checks) and not is_unanswered(checks)
+    last = replace(last, aborted_revision=aborted[0], aborted_message=aborted[1], checks=checks or None)
+    last, done = _with_step(last, standing)
     awaits = bool(standing.awaited)
-    done = standing.done + standing.left_out >= standing.target and not standing.leaving
-    walk = standing.walk
-    if walk is not None:
-        last = replace(last, **_step_of(walk, paused=standing.paused))
-        is_kept = not walk.is_reached and (
-            standing.target < walk.needed or not walk.needed
-        )  # by partition or selector
-        done = done and (walk.is_complete or is_kept)
-        last = last if walk.is_complete or is_kept else replace(last, completion_time=None)
-    elif last.completion_time is None:
-        last = replace(last, step=None, steps=None, step_reached_time=None)
     completed = last.completion_time or (stamp if done else None)
     begun = (
         standing.left_out >= standing.target or last.most_done or standing.done
@@ -287,16 +265,52 @@ def advance(
     if awaits:
         record = replace(record, nodes_unreachable_since=last.nodes_unreachable_since or stamp)
     elif last.nodes_unreachable_since:
-        paused = max(now - (epoch(last.nodes_unreachable_since) or now), 0.0)
-        ran_since = [last.last_progress_time, last.last_transition_time if last.phase == Phase.DEGRADED else None]
-        progress = min(max(epoch(one) or 0.0 for one in ran_since) + paused, now)
-        record = replace(record, nodes_unreachable_since=None, last_progress_time=rfc3339(progress))
+        record = _resumed(record, last, now)
     if moved or answered or last.last_progress_time is None or _starts_clock(last, phase, deadline):
         record = replace(record, last_progress_time=stamp)
     if phase is Phase.PROGRESSING and not (awaits or standing.awaits_answers) and now >= due_at(record, deadline):
         phase = Phase.STALLED
     ended = 0.0 if walk is None or walk.is_soaking else (epoch(walk.reached_time) or 0.0) + walk.soak
     return _in_phase(record, phase, rfc3339(max(now, ended)))  # a soak is recorded by the later one of two clocks
+
+
+def _last_record(before: DaemonSetStatus | None, standing: Standing, revision_hash: str, stamp: str) -> Rollout:
+    """The record of this rollout so far; a new one for another revision or another try."""
+    last = rollout_of(before)
+    if before is None or before.update_revision != revision_hash or not last.start_time or standing.retries:
+        return Rollout(
+            phase=last.phase,
+            last_transition_time=last.last_transition_time,
+            start_time=stamp if standing.began is None else rfc3339(standing.began),
+            stable_revision=last.stable_revision,
+            previous_stable_revision=last.previous_stable_revision,
+            retried=last.retried if standing.rolled_back else standing.retry_asked,
+        )
+    if last.aborted_revision is None and standing.retry_asked is not None:
+        return replace(last, retried=standing.retry_asked)  # there was nothing to try again
+    return last
+
+
+def _with_step(last: Rollout, standing: Standing) -> tuple[Rollout, bool]:
+    """The record with its step, and whether the rollout is done."""
+    walk = standing.walk
+    done = standing.done + standing.left_out >= standing.target and not standing.leaving
+    if walk is None:
+        over = last.completion_time is not None
+        return (last if over else replace(last, step=None, steps=None, step_reached_time=None)), done
+    last = replace(last, **_step_of(walk, paused=standing.paused))
+    kept = not walk.is_reached and (standing.target < walk.needed or not walk.needed)  # by partition or selector
+    if walk.is_complete or kept:
+        return last, done
+    return replace(last, completion_time=None), False
+
+
+def _resumed(record: Rollout, last: Rollout, now: float) -> Rollout:
+    """The record once other than unreachable nodes are awaited: the deadline goes on from where it paused."""
+    paused = max(now - (epoch(last.nodes_unreachable_since) or now), 0.0)
+    ran_since = [last.last_progress_time, last.last_transition_time if last.phase == Phase.DEGRADED else None]
+    progress = min(max(epoch(one) or 0.0 for one in ran_since) + paused, now)
+    return replace(record, nodes_unreachable_since=None, last_progress_time=rfc3339(progress))
 
 
 def _step_of(walk: Walk, *, paused: bool) -> dict[str, int | str | None]:

@@ -292,7 +292,7 @@ def _waits(soak: str, approval: str) -> str:
 
 def effect_words(plan: RolloutPlan) -> str:
     effect = plan.effect
-    parts = (
+    effects = (
         (effect.in_place, "updated in place", plan.details(How.IN_PLACE)),
         (effect.recreated, "re-created", plan.details(How.RECREATE)),
         (effect.surged, "replaced with surge", ()),
@@ -301,19 +301,19 @@ def effect_words(plan: RolloutPlan) -> str:
         (effect.finished, "of an old revision removed after a surge", ()),
         (effect.removed, "removed", ()),
     )
-    told = [
+    parts = [
         f"{counted(count, 'pod')} {what}" + (f" ({'; '.join(details)})" if details else "")
-        for count, what, details in parts
+        for count, what, details in effects
         if count
     ]
-    if plan.refusal and not told:
+    if plan.refusal and not parts:
         return "nothing happens until the server accepts its pods"
     if plan.refusal:
-        return f"{'; '.join(told)}; no other pod comes until the server accepts it"
-    if not told:
+        return f"{'; '.join(parts)}; no other pod comes until the server accepts it"
+    if not parts:
         return "nothing changes"
     if not (effect.in_place or effect.recreated or effect.surged or effect.beside):
-        return ", ".join(told)
+        return ", ".join(parts)
     most = effect.most_unavailable
     down = f"never more than {counted(most, 'node')} down" if most else "no node is down"
-    return f"{', '.join(told)}; {down}"
+    return f"{', '.join(parts)}; {down}"

@@ -76,21 +76,21 @@ def at_step(world: World, number: int) -> World:
 def step_words(steps: Steps, done: int, target: int, *, only_ascii: bool) -> str:
     """Such as `1 ✓ 10m · 10% ● 12m of 30m · 100%`."""
     ok, here, dot = ("ok", "*", "|") if only_ascii else ("✓", "●", "·")
-    told = []
+    parts = []
     for number, step in enumerate(steps.values, start=1):
         if number < steps.index or steps.is_over:
-            told.append(" ".join(filter(None, (str(step.nodes), ok, step.soak))))
+            parts.append(" ".join(filter(None, (str(step.nodes), ok, step.soak))))
         elif number > steps.index:
-            told.append(str(step.nodes))
+            parts.append(str(step.nodes))
         elif steps.reached_at is None:
-            told.append(f"{step.nodes} {here} {counted(done, 'node', of=target)}")
+            parts.append(f"{step.nodes} {here} {counted(done, 'node', of=target)}")
         elif steps.awaits_approval:
-            told.append(f"{step.nodes} {here} to be approved")
+            parts.append(f"{step.nodes} {here} to be approved")
         else:
             passed = max(seconds(step.soak or "0s") - steps.soak_seconds_left, 0.0)
             then = ", approved" if steps.approved else ", then approval" if step.approval else ""
-            told.append(f"{step.nodes} {here} {short_duration(passed)} of {step.soak or '0s'}{then}")
-    return f" {dot} ".join(told)
+            parts.append(f"{step.nodes} {here} {short_duration(passed)} of {step.soak or '0s'}{then}")
+    return f" {dot} ".join(parts)
 
 
 class Release(Value):

@@ -13,6 +13,7 @@ from controller.api.names import PROGRESS_DEADLINE_ANNOTATION, TAINT_NOT_READY, 
 from controller.api.objects import rfc3339
 from controller.planner.plan import plan
 from controller.planner.progress import Standing, advance, halted
+from controller.planner.steps import Walk
 from controller.planner.world import BackoffKey, World
 from tests.beds.toy_cluster import ToyCluster
 from tests.beds.worlds import (
@@ -39,7 +40,7 @@ def phase_of_world(found: World) -> str:
 
 
 class Story:
-    """One record, advanced pass by pass; the clock moves only when told."""
+    """One record, advanced pass by pass; the clock moves only by `after`."""
 
     def __init__(self, standing: Standing = GOING, before: DaemonSetStatus | None = None) -> None:
         self.now, self.standing, self.status = NOW, standing, before
@@ -187,6 +188,15 @@ def test_a_rollout_to_no_node_does_not_complete_that_to_the_nodes_after_it() -> 
     assert (came.phase, came.completion_time) == (Phase.PROGRESSING, None)
     assert story.after(DEADLINE).phase == Phase.STALLED
     assert story.after(10, done=4, available=4).completion_time == rfc3339(NOW + DEADLINE + 20)
+
+
+def test_with_steps_a_rollout_is_complete_once_its_limits_keep_the_rest() -> None:
+    walk = Walk(step=1, count=2, allowed=2, needed=2, soak=0.0, unapproved=False, now=NOW)
+    story = Story(replace(GOING, walk=walk, target=2, done=2, available=5, outdated=0))
+    assert story.after().completion_time is None, "the step is not over"
+    assert story.after(10, target=1, done=0).completion_time is None, "its one node is not done"
+    assert story.after(10, done=1).completion_time == rfc3339(NOW + 20), "the partition keeps the other one"
+    assert story.after(10, target=2).completion_time is None
 
 
 def test_a_lower_partition_takes_the_completion_back_and_starts_the_clock() -> None:
