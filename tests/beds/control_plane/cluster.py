@@ -38,6 +38,7 @@ def etcd(binaries: Binaries, *, data: Path, client_port: int, peer_port: int) ->
         "initial-advertise-peer-urls": peer,
         "initial-cluster": f"etcd={peer}",
         "log-level": "warn",
+        "quota-backend-bytes": str(8 * 2**30),  # 15,000 pods, and all that they were in the last ten minutes
     }
     return [binaries.etcd, "--unsafe-no-fsync", *_flags(flags)]
 
