@@ -8,7 +8,7 @@ PYTEST := $(BIN)/python -m pytest
 # Where it is set, each process that a test starts, and each of pytest's own, would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help help-all setup check format test test-all test-programs test-real test-node test-deep replay test-failover test-mutants test-versions test-cost test-coverage test-release image test-image demo demo-real demo-node cluster bench plugin packages docs manifests release-manifest bundle lock clean
+.PHONY: help help-all setup check format test test-all test-programs test-real test-node test-deep replay test-failover test-mutants test-versions test-cost test-coverage test-release image test-image demo demo-real demo-node cluster bench bench-scale plugin packages docs manifests release-manifest bundle lock clean
 
 help: # the commands of every day
 	@grep -hE '^[a-z-]+:.* ## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.* ## /  make \1\t/' | expand -t 20
@@ -125,6 +125,12 @@ cluster: $(READY) ## a real control plane with 24 nodes and the controller, for 
 
 bench: $(READY) ## ours beside the native DaemonSet controller, as ratios; what test-cost judges, too
 	$(BIN)/python -m tests.tools.bench
+
+SCALE := loop,look,deploy,roll,lost,start,memory,crowd
+
+bench-scale: $(READY) # the same on 1,000, 5,000 and 15,000 nodes for docs/cost.md; KRUISE_MANAGER=binary: OpenKruise's, too (2 hours)
+	$(BIN)/python -m tests.tools.bench --nodes 1000,5000,15000 --only $(SCALE) --minutes 170 --into docs/cost.json
+	$(BIN)/python -m tests.tools.bench.growth
 
 plugin: $(READY) # the kubectl plugin as an archive for this platform, and its krew manifest, in dist/
 	$(BIN)/python -m tests.tools.krew $(if $(URL),--url $(URL)) $(if $(HOMEPAGE),--homepage $(HOMEPAGE))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import aiohttp
 import msgspec
@@ -14,6 +14,7 @@ import msgspec
 from tests.beds.control_plane import ControlPlane, User
 
 JSON: TypeAlias = dict[str, Any]
+T = TypeVar("T")
 IN_FLIGHT = 50
 MERGE_PATCH = "application/merge-patch+json"
 
@@ -30,6 +31,14 @@ class Api:
     async def create(self, path: str, body: JSON) -> JSON:
         return await self._send("POST", path, body)
 
+    async def accepts(self, path: str, body: JSON) -> bool:
+        """Whether that can be created."""
+        try:
+            await self.create(path, body)
+        except aiohttp.ClientResponseError:
+            return False
+        return True
+
     async def merge(self, path: str, body: JSON) -> JSON:
         return await self._send("PATCH", path, body, MERGE_PATCH)
 
@@ -42,16 +51,11 @@ class Api:
                 raise
 
     async def create_all(self, path: str, bodies: Iterable[JSON]) -> None:
-        """Create many objects, `IN_FLIGHT` at a time."""
-        left = iter(bodies)
+        """Create many objects."""
+        await in_lanes(lambda body: self.create(path, body), bodies)
 
-        async def lane() -> None:
-            for body in left:
-                await self.create(path, body)
-
-        async with asyncio.TaskGroup() as lanes:
-            for _ in range(IN_FLIGHT):
-                lanes.create_task(lane())
+    async def delete_all(self, paths: Iterable[str], **options: object) -> None:
+        await in_lanes(lambda path: self.delete(path, **options), paths)
 
     async def lines(self, path: str) -> AsyncIterator[list[bytes]]:
         """The lines of a watch, in bunches, until the caller is cancelled or the server closes."""
@@ -72,6 +76,19 @@ class Api:
                     response.request_info, (), status=response.status, message=str(decoded.get("message"))
                 )
             return decoded
+
+
+async def in_lanes(send: Callable[[T], Awaitable[object]], each: Iterable[T]) -> None:
+    """`IN_FLIGHT` at a time."""
+    left = iter(each)
+
+    async def lane() -> None:
+        for one in left:
+            await send(one)
+
+    async with asyncio.TaskGroup() as lanes:
+        for _ in range(IN_FLIGHT):
+            lanes.create_task(lane())
 
 
 @asynccontextmanager

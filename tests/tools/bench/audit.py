@@ -90,14 +90,14 @@ class AuditLog:
         return [_entry(self._decode(line)) for line in lines]
 
 
-def mutated_by(user: str, entries: Iterable[Entry]) -> list[Entry]:
-    """Every request of `user` that writes, dry runs and events too."""
-    return [entry for entry in entries if entry.user == user and entry.mutates]
+def asked_by(user: str, entries: Iterable[Entry]) -> list[Entry]:
+    """The requests of `user`, without watches."""
+    return [entry for entry in entries if entry.user == user and entry.verb != "watch"]
 
 
 def written_by(user: str, entries: Iterable[Entry]) -> list[Entry]:
     """The writes of `user`, without events."""
-    return [entry for entry in mutated_by(user, entries) if entry.writes]
+    return [entry for entry in asked_by(user, entries) if entry.writes]
 
 
 def by_kind(entries: Iterable[Entry]) -> str:

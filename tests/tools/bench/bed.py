@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +17,9 @@ from tests.tools.bench.pod_watch import PodWatch, watching
 
 ROOT = Path(__file__).resolve().parents[3]
 NAMESPACE = "bench"
-NATIVE, OURS, SCRIPT = (User(name, ("system:masters",)) for name in ("native", "ours", "script"))
+NATIVE, OPENKRUISE, OURS, SCRIPT = (
+    User(name, ("system:masters",)) for name in ("native", "openkruise", "ours", "script")
+)
 """Masters all: neither RBAC nor priority and fairness treats one of them better."""
 
 _PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
@@ -33,14 +35,22 @@ class BenchCluster:
     pods: PodWatch
     audit: AuditLog
 
+    @property
+    def patience(self) -> float:
+        """Seconds that whatever all pods have part in may take."""
+        return max(300.0, self.nodes / 8)
+
+    async def until(self, condition: Callable[[], bool], *, what: str) -> None:
+        await self.pods.until(condition, what=what, seconds=self.patience)
+
     async def clean(self) -> None:
         """Empty the namespace again; no controller may be running."""
         groups = ("/apis/apps.kruise.io/v1beta1", "/apis/apps/v1")
         for group in groups:
             await self.script.delete(f"{group}/namespaces/{NAMESPACE}/daemonsets", propagationPolicy="Background")
-        await self.script.delete(_PODS, gracePeriodSeconds=0)
+        await self.script.delete_all((f"{_PODS}/{name}" for name in list(self.pods.pods)), gracePeriodSeconds=0)
         await self.script.delete(f"/apis/apps/v1/namespaces/{NAMESPACE}/controllerrevisions")
-        await self.pods.until(lambda: not self.pods.pods, what="without pods")
+        await self.until(lambda: not self.pods.pods, what="without pods")
         await self.settle()
 
     async def settle(self) -> None:
@@ -50,7 +60,7 @@ class BenchCluster:
 
 @asynccontextmanager
 async def bed(binaries: Binaries, kwok: Path, nodes: int) -> AsyncIterator[BenchCluster]:
-    users = (NATIVE, OURS, SCRIPT)
+    users = (NATIVE, OPENKRUISE, OURS, SCRIPT)
     async with (
         ControlPlane(binaries, scheduler=True, audit=True, users=users) as plane,
         kwok_nodes(plane, kwok),
@@ -76,9 +86,9 @@ async def install(plane: ControlPlane) -> None:
 
 
 async def _all_ready(script: Api, nodes: int) -> None:
-    async with asyncio.timeout(300):
+    async with asyncio.timeout(max(300.0, nodes / 8)):
         while await _ready_nodes(script) < nodes:  # nothing here sees it
-            await asyncio.sleep(0.5)
+            await asyncio.sleep(max(0.5, nodes / 2000))
 
 
 async def _ready_nodes(script: Api) -> int:

@@ -59,9 +59,10 @@ class Feed:
 
 
 class FleetServer:
-    """Implements `Transport`. Each node has a pod of each DaemonSet."""
+    """Implements `Transport`. The first DaemonSet has a pod on each node, each other on a pool of them."""
 
     def __init__(self, nodes: int, sets: int) -> None:
+        self.nodes = nodes
         self._version = 10_000_000
         self._feeds: dict[str, Feed] = {}
         self._stored: dict[str, dict[str, bytes]] = {one: {} for one in KINDS}
@@ -69,7 +70,8 @@ class FleetServer:
         for number, owner in enumerate(self._owners):
             self._keep("daemonsets", owner)
             self._keep("controllerrevisions", _revision(owner))
-            for pod in wire.pods(nodes, number):
+            pool = slice(number % manifests.POOLS, None, manifests.POOLS) if number else slice(None)
+            for pod in wire.pods(range(nodes)[pool], number):
                 self._keep("pods", pod)
         for index in range(nodes):
             self._keep("nodes", wire.node(index))
@@ -172,6 +174,8 @@ def _event(kind: str, document: bytes) -> bytes:
 def _owner(number: int) -> JSON:
     owner = wire.owner(number)
     owner["metadata"]["name"] = f"{manifests.NAME}-{number}"
+    if number:
+        owner["spec"]["template"]["spec"]["nodeSelector"] = {manifests.POOL: str(number % manifests.POOLS)}
     return owner
 
 

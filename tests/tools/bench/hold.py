@@ -60,7 +60,7 @@ def _plain(nodes: int, pods: int, measure: Callable[[], None]) -> list[JSON]:
 
 def _pods(nodes: int, pods: int) -> Iterator[JSON]:
     for owner in range(-(-pods // nodes)):
-        yield from wire.pods(min(nodes, pods - owner * nodes), owner)
+        yield from wire.pods(range(min(nodes, pods - owner * nodes)), owner)
 
 
 def _fill(writer: StoreWriter[R], decoder: Decoder[W, R], found: Iterator[JSON]) -> None:

@@ -1,4 +1,4 @@
-"""What the plugin's looking verbs cost on a large cluster: wall time as a ratio to kubectl's own lists, and memory.
+"""What the plugin's looking verbs cost on a large cluster: wall time and memory, beside kubectl's own lists.
 
 Nodes and pods are as large as real ones (a kubelet reports up to 50 images), on a real API server, in the middle of a
 rollout. No controller and no kwok run: everything stands still while it is looked at.
@@ -6,67 +6,55 @@ rollout. No controller and no kwok run: everything stands still while it is look
 
 from __future__ import annotations
 
-import asyncio
 import os
-import time
+import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from pathlib import Path
-from statistics import median
 
 from tests.beds.control_plane import Binaries, ControlPlane
+from tests.beds.control_plane.access import run_to_end
 from tests.beds.installed.plugin import PROGRAMS
-from tests.tools.bench import manifests
-from tests.tools.bench.api import JSON, Api, api_for
+from tests.tools.bench import manifests, proc
+from tests.tools.bench.api import JSON, Api, api_for, in_lanes
 from tests.tools.bench.bed import NAMESPACE, SCRIPT, install
+from tests.tools.bench.figures import Figure, Values
 
-NODES = 5000
-UPDATED = 1200
-"""Nodes that have the new revision already."""
+UPDATED = 0.24
+"""The part of the nodes that have the new revision already."""
 ROUNDS = 3
 HASHES = ("5b6f9d7c88", "6d9c8b7f4d")
-VERBS = (("status", "agent"), ("list",), ("nodes", "agent"), ("plan", "agent"), ("history", "agent"))
-LISTS = ("get", "pods,nodes", "-o", "name")
+VERBS = ("status agent", "list", "nodes agent", "plan agent", "history agent")
+LISTS = "get pods,nodes -o name"
+SECONDS = {verb: Figure(f"kubectl kruise-ds {verb} (s)", {1000: 5}) for verb in VERBS}
+MEMORY = {verb: Figure(f"kubectl kruise-ds {verb}, peak (MiB)", {1000: 150}) for verb in VERBS}
 
 
-@dataclass(frozen=True)
-class Cost:
-    seconds: float
-    mebibytes: float
-    """Peak of the resident memory."""
-
-
-def look(binaries: Binaries, say: Callable[[str], None]) -> str:
-    """A table of all verbs, beside `kubectl get pods,nodes`."""
-    return asyncio.run(_look(binaries, say))
-
-
-async def _look(binaries: Binaries, say: Callable[[str], None]) -> str:
+async def look(binaries: Binaries, nodes: int, values: Values, say: Callable[[str], None]) -> None:
+    """Measure all verbs, and `kubectl get pods,nodes`."""
     plane = ControlPlane(binaries, controllers=(), scheduler=False, users=(SCRIPT,))
     async with plane, api_for(plane, SCRIPT) as api:
         await install(plane)
-        await _fill(api, say)
-        kubectl = [str(plane.kubectl)]
-        costs: dict[str, list[Cost]] = {}
-        for _ in range(ROUNDS):
-            for words in (LISTS, *(("kruise-ds", *verb) for verb in VERBS)):
-                cost = await _run(plane, [*kubectl, *words, f"--namespace={NAMESPACE}"])
-                costs.setdefault(" ".join(words), []).append(cost)
-    return _table(costs)
+        updated = int(nodes * UPDATED)
+        say(f"the plugin: {nodes} nodes with {updated} updated pods")
+        await _fill(api, nodes, updated)
+        say("filled")
+        for verb in VERBS * ROUNDS:
+            for peer, words in (("kubectl get", LISTS), ("ours", f"kruise-ds {verb}")):
+                cost = await _run(plane, words.split())
+                for figure, value in zip((SECONDS[verb], MEMORY[verb]), cost, strict=True):
+                    values[figure][peer].append(value)
 
 
-async def _fill(api: Api, say: Callable[[str], None]) -> None:
+async def _fill(api: Api, nodes: int, updated: int) -> None:
     await api.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
-    say(f"{NODES} nodes with {UPDATED} updated pods")
-    await api.create_all("/api/v1/nodes", map(_node, range(NODES)))
+    await api.create_all("/api/v1/nodes", map(_node, range(nodes)))
     path = f"/apis/apps.kruise.io/v1beta1/namespaces/{NAMESPACE}/daemonsets"
-    owner = await api.create(path, _daemonset())
+    owner = await api.create(path, _daemonset(nodes - 2 * updated))
     revisions = f"/apis/apps/v1/namespaces/{NAMESPACE}/controllerrevisions"
     await api.create_all(revisions, _revisions(owner))
-    pods = list(manifests.daemon_pods(owner, NODES))
-    await api.create_all(f"/api/v1/namespaces/{NAMESPACE}/pods", map(_pod, range(NODES), pods))
-    await _all(api, (f"/api/v1/namespaces/{NAMESPACE}/pods/{_name(index)}/status" for index in range(NODES)))
-    say("filled")
+    collection, bodies = f"/api/v1/namespaces/{NAMESPACE}/pods", manifests.daemon_pods(owner, range(nodes))
+    pods = (_pod(index, body, index >= nodes - updated) for index, body in enumerate(bodies))
+    await api.create_all(collection, pods)
+    await in_lanes(lambda index: api.merge(f"{collection}/{_name(index)}/status", _RUNNING), range(nodes))
 
 
 def _node(index: int) -> JSON:
@@ -79,10 +67,10 @@ def _node(index: int) -> JSON:
     return body
 
 
-def _daemonset() -> JSON:
+def _daemonset(partition: int) -> JSON:
     body = manifests.daemonset("apps.kruise.io/v1beta1", NAMESPACE)
     body["spec"]["template"] = manifests.template(manifests.NEXT_IMAGE)
-    body["spec"]["updateStrategy"]["rollingUpdate"]["partition"] = NODES - 2 * UPDATED
+    body["spec"]["updateStrategy"]["rollingUpdate"]["partition"] = partition
     return body
 
 
@@ -106,9 +94,8 @@ def _name(index: int) -> str:
     return f"agent-{index:05}"
 
 
-def _pod(index: int, body: JSON) -> JSON:
-    """On its node, and of the new revision on the last nodes by name."""
-    updated = index >= NODES - UPDATED
+def _pod(index: int, body: JSON, updated: bool) -> JSON:
+    """On its node."""
     labels = {**manifests.LABELS, "controller-revision-hash": HASHES[updated]}
     metadata = {**body["metadata"], "name": _name(index), "labels": labels}
     spec = {**body["spec"], "nodeName": manifests.node(index)["metadata"]["name"]}
@@ -136,42 +123,12 @@ _RUNNING: JSON = {
 }
 
 
-async def _all(api: Api, paths: Iterator[str]) -> None:
-    async def lane() -> None:
-        for path in paths:
-            await api.merge(path, _RUNNING)
-
-    async with asyncio.TaskGroup() as lanes:
-        for _ in range(32):
-            lanes.create_task(lane())
-
-
-async def _run(plane: ControlPlane, command: list[str]) -> Cost:
-    """One command to its end. kubectl becomes the plugin (exec), so its memory is the plugin's."""
-    path = os.pathsep.join((str(PROGRAMS), str(Path(command[0]).parent), os.environ["PATH"]))
+async def _run(plane: ControlPlane, words: list[str]) -> tuple[float, ...]:
+    """One command to its end: seconds, and MiB. kubectl becomes the plugin (exec), so its memory is the plugin's."""
+    path = os.pathsep.join((str(PROGRAMS), str(plane.kubectl.parent), os.environ["PATH"]))
     env = {**os.environ, "PATH": path, "KUBECONFIG": str(plane.kubeconfig), "KUBECTL_KUBERC": "false"}
-    return await asyncio.to_thread(_measured, command, env)
-
-
-def _measured(command: list[str], env: dict[str, str]) -> Cost:
-    began = time.perf_counter()
-    null = os.open(os.devnull, os.O_RDWR)
-    actions = [(os.POSIX_SPAWN_DUP2, null, 0), (os.POSIX_SPAWN_DUP2, null, 1)]
-    pid = os.posix_spawn(command[0], command, env, file_actions=actions)
-    _, status, usage = os.wait4(pid, 0)
-    os.close(null)
-    seconds = time.perf_counter() - began
-    code = os.waitstatus_to_exitcode(status)
+    command = [sys.executable, proc.__file__, str(plane.kubectl), *words, f"--namespace={NAMESPACE}"]
+    code, out, err = await run_to_end(command, env, seconds=600)
     if code:
-        raise RuntimeError(f"{' '.join(command)}: exit {code}")
-    return Cost(seconds, usage.ru_maxrss / 1024)
-
-
-def _table(costs: dict[str, list[Cost]]) -> str:
-    base = median(cost.seconds for cost in costs[" ".join(LISTS)])
-    lines = [f"{NODES} nodes, median of {ROUNDS}", f"{'':32}{'s':>8}{'/ kubectl get':>16}{'MiB':>8}"]
-    for words, found in costs.items():
-        seconds = median(cost.seconds for cost in found)
-        state = max(cost.mebibytes for cost in found)
-        lines.append(f"kubectl {words:24}{seconds:8.2f}{seconds / base:16.2f}{state:8.0f}")
-    return "\n".join(lines)
+        raise RuntimeError(f"kubectl {' '.join(words)}: {err}")
+    return tuple(map(float, out.split()))

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from controller.planner.node_fit import daemon_tolerations
 from tests.tools.bench.api import JSON
 
 NAME = "agent"
 LABELS = {"app": NAME}
+POOL, POOLS = "pool", 20
+"""A label of nodes: whose number leaves this rest."""
 FIRST_IMAGE, NEXT_IMAGE = "registry.k8s.io/agent:1", "registry.k8s.io/agent:2"
 
 
 def node(index: int) -> JSON:
     """kwok makes it ready and gives it room."""
     name = f"node-{index:05}"
-    zone = f"zone-{index % 3}"
-    labels = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "topology.kubernetes.io/zone": zone}
+    labels = {
+        "kubernetes.io/hostname": name,
+        "kubernetes.io/os": "linux",
+        "topology.kubernetes.io/zone": f"zone-{index % 3}",
+        POOL: str(index % POOLS),
+    }
     return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}}
 
 
@@ -53,8 +59,8 @@ def reference(owner: JSON) -> JSON:
     }
 
 
-def daemon_pods(owner: JSON, count: int) -> Iterator[JSON]:
-    """What a controller would create for `owner` on the nodes 0 … count-1."""
+def daemon_pods(owner: JSON, nodes: Iterable[int]) -> Iterator[JSON]:
+    """What a controller would create for `owner` on these nodes."""
     spec = template(FIRST_IMAGE)["spec"]
     tolerations = [
         {"key": one.key, "operator": one.operator, "effect": one.effect} for one in daemon_tolerations(False)
@@ -64,7 +70,7 @@ def daemon_pods(owner: JSON, count: int) -> Iterator[JSON]:
         "labels": {**LABELS, "controller-revision-hash": "0123456789"},
         "ownerReferences": [reference(owner)],
     }
-    for index in range(count):
+    for index in nodes:
         fields = [{"key": "metadata.name", "operator": "In", "values": [node(index)["metadata"]["name"]]}]
         required = {"nodeSelectorTerms": [{"matchFields": fields}]}
         affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}

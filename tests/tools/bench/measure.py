@@ -10,10 +10,11 @@ from statistics import median
 
 from tests.beds.control_plane import Process
 from tests.tools.bench import manifests, proc
-from tests.tools.bench.audit import Entry, mutated_by, written_by
+from tests.tools.bench.audit import Entry, asked_by, written_by
 from tests.tools.bench.bed import NAMESPACE, BenchCluster
 from tests.tools.bench.manifests import FIRST_IMAGE, NAME, NEXT_IMAGE
 from tests.tools.bench.peers import NATIVE_PEER, Peer
+from tests.tools.bench.usage import Usage, usage
 
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 PAUSE = 0.3
@@ -26,10 +27,11 @@ class Cost:
 
     seconds: float
     """From the request until the bench has seen the last pod available."""
-    cpu: float
-    """Seconds of the controller, until its status says the last word as well."""
+    before: Usage
+    after: Usage
+    """When its status says the last word as well."""
     requests: list[Entry]
-    """All that the controller wrote, dry runs and events too."""
+    """All of the controller but watches: dry runs and events too."""
 
     @property
     def writes(self) -> list[Entry]:
@@ -38,7 +40,7 @@ class Cost:
 
     @property
     def events(self) -> int:
-        return len(self.requests) - len(self.writes)
+        return sum(entry.mutates and not entry.writes for entry in self.requests)
 
     @property
     def failed(self) -> int:
@@ -53,10 +55,10 @@ async def script(bed: BenchCluster) -> float:
     """Seconds that this bed needs for the same pods when a script creates them. Leaves the namespace empty."""
     owner = await bed.script.create(NATIVE_PEER.collection, manifests.daemonset("apps/v1", NAMESPACE))
     owner |= {"apiVersion": "apps/v1", "kind": "DaemonSet"}
-    bodies = list(manifests.daemon_pods(owner, bed.nodes))
+    bodies = list(manifests.daemon_pods(owner, range(bed.nodes)))
     begun = time.monotonic()
     await bed.script.create_all(PODS, bodies)
-    await bed.pods.until(lambda: bed.pods.ready(FIRST_IMAGE) == bed.nodes, what="all available")
+    await bed.until(lambda: bed.pods.ready(FIRST_IMAGE) == bed.nodes, what="all available")
     seconds = time.monotonic() - begun
     await bed.settle()
     await bed.clean()
@@ -77,19 +79,19 @@ async def roll(bed: BenchCluster, peer: Peer, process: Process) -> Cost:
 async def _cost(
     bed: BenchCluster, peer: Peer, process: Process, change: Callable[[], Awaitable[object]], image: str
 ) -> Cost:
-    mark, used, begun = bed.audit.mark(), proc.cpu_seconds(process.pid), time.monotonic()
+    before, mark, begun = await usage(bed.plane, process.pid), bed.audit.mark(), time.monotonic()
     await change()
-    await bed.pods.until(lambda: bed.pods.ready(image) == bed.nodes, what=f"all available ({peer.name})")
+    await bed.until(lambda: bed.pods.ready(image) == bed.nodes, what=f"all available ({peer.name})")
     seconds = time.monotonic() - begun
     await _final_status(bed, peer)
     await bed.settle()
-    cpu = proc.cpu_seconds(process.pid) - used
-    return Cost(seconds, cpu, mutated_by(peer.user, bed.audit.since(mark)))
+    requests = asked_by(peer.user, bed.audit.since(mark))
+    return Cost(seconds, before, await usage(bed.plane, process.pid), requests)
 
 
 async def _final_status(bed: BenchCluster, peer: Peer) -> None:
     fields = ("desiredNumberScheduled", "updatedNumberScheduled", "numberAvailable")
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(bed.patience):
         while True:
             daemonset = await bed.script.get(f"{peer.collection}/{NAME}")
             status = daemonset.get("status", {})
@@ -124,7 +126,7 @@ async def lose(bed: BenchCluster, peer: Peer, process: Process, count: int) -> L
 async def _lose(bed: BenchCluster, node: str) -> str:
     name = bed.pods.names_by_node()[node]
     await bed.script.delete(f"{PODS}/{name}")
-    await bed.pods.until(
+    await bed.until(
         lambda: name not in bed.pods.pods and node in bed.pods.names_by_node(), what=f"a new pod on {node}"
     )
     await asyncio.sleep(PAUSE)
@@ -152,10 +154,10 @@ async def first_action(bed: BenchCluster, peer: Peer) -> tuple[float, float]:
     those of CPU."""
     name = next(iter(bed.pods.pods))
     await bed.script.delete(f"{PODS}/{name}", gracePeriodSeconds=0)
-    await bed.pods.until(lambda: name not in bed.pods.pods, what="rid of one pod")
+    await bed.until(lambda: name not in bed.pods.pods, what="rid of one pod")
     mark, begun = bed.audit.mark(), time.time()
     async with peer.running(bed.plane) as process:
-        await bed.pods.until(lambda: len(bed.pods.names_by_node()) == bed.nodes, what="complete again")
+        await bed.until(lambda: len(bed.pods.names_by_node()) == bed.nodes, what="complete again")
         cpu = proc.cpu_seconds(process.pid)
         return _first_create(bed.audit.since(mark), peer, begun) - begun, cpu
 

@@ -72,7 +72,7 @@ class PodWatch:
         """Node to its ready pod."""
         return {pod.node: name for name, pod in self.pods.items() if pod.ready}
 
-    async def until(self, condition: Callable[[], bool], *, what: str, seconds: float = 300.0) -> None:
+    async def until(self, condition: Callable[[], bool], *, what: str, seconds: float) -> None:
         """Wait until it holds, looking after each event. Raises TimeoutError that says what did not come."""
         if condition():
             return

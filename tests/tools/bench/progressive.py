@@ -77,7 +77,7 @@ class _Cluster:
     def __init__(self) -> None:
         self._now = float(int(time.time()))
         self._nodes = tuple([_node(index) for index in range(NODES)])
-        found = [pod.project(msgspec.convert(one, pod.PodView)) for one in wire.pods(NODES)]
+        found = [pod.project(msgspec.convert(one, pod.PodView)) for one in wire.pods(range(NODES))]
         self._pods = [one for one in found if one is not None]
         self._labels = {label: {**self._pods[0].labels, HASH_LABEL: label} for label in (OLD, NEW)}
         first, second = stored_revision(manifests.FIRST_IMAGE, OLD), stored_revision(manifests.NEXT_IMAGE, NEW)

@@ -15,7 +15,6 @@ from tempfile import TemporaryDirectory
 from controller.runtime.clock import system_clock
 from tests.beds.api import IMAGE_PULL_JOBS, NAMESPACES, NODES, Api
 from tests.beds.control_plane import Process
-from tests.beds.control_plane.access import get
 from tests.beds.control_plane.cluster import LOOPBACK
 from tests.beds.control_plane.processes import free_port
 from tests.beds.nodes import Behaviour, Nodes
@@ -26,6 +25,7 @@ from tests.beds.simulator.transport import InProcess
 from tests.tools.bench import proc, wire
 from tests.tools.bench.bed import ROOT
 from tests.tools.bench.figures import MEMORY, Report, layout
+from tests.tools.bench.peers import flags_of, ready
 
 FLEET, AT_ONCE, SECONDS = 5000, 50, 2.0
 """Nodes, on how many of them it is pulled at a time, and for how long."""
@@ -91,15 +91,10 @@ async def _controller(kubeconfig: Path) -> AsyncIterator[Process]:
         "metrics-bind-address": f"{LOOPBACK}:{free_port()}",
         "health-probe-bind-address": health,
     }
-    command = [sys.executable, "-m", "controller", "--no-leader-elect"]
-    command += [f"--{name}={value}" for name, value in flags.items()]
+    command = [sys.executable, "-m", "controller", "--no-leader-elect", *flags_of(flags)]
     process = Process("ours", command, folder=kubeconfig.parent, env={**os.environ, "PYTHONPATH": str(ROOT)})
-
-    async def ready() -> bool:
-        return (await get(f"http://{health}/readyz"))[0] == 200
-
     try:
-        await process.until(ready, what="ready", seconds=PATIENCE)
+        await ready(process, health, seconds=PATIENCE)
         yield process
     finally:
         await process.stop(grace=10)

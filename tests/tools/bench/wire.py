@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -57,9 +57,9 @@ def node(index: int) -> JSON:
     return {**found, "spec": {"podCIDR": "10.0.0.0/24"}, "status": status}
 
 
-def pods(count: int, owner_index: int = 0) -> Iterator[JSON]:
-    """The ready pods of one owner, on the nodes 0 … count-1."""
-    for index, body in enumerate(manifests.daemon_pods(owner(owner_index), count)):
+def pods(nodes: Sequence[int], owner_index: int = 0) -> Iterator[JSON]:
+    """The ready pods of one owner, on these nodes."""
+    for index, body in zip(nodes, manifests.daemon_pods(owner(owner_index), nodes), strict=True):
         yield _bound(body, index, owner_index)
 
 
