@@ -104,14 +104,15 @@ class Domains:
     def _taken(
         self, candidates: Sequence[NodeInfo], room: float, short: Counter[str | None], opened: set[str | None]
     ) -> list[NodeInfo]:
-        """Adds to `opened` the domains that are touched now."""
+        """Adds to `opened` the domains that are touched now. While more are open than may be, as where an earlier
+        update left pods that are not ready, no node is taken in any."""
         key, most, used, taken = self._topology.key, self.most, short.copy(), list[NodeInfo]()
         most_open = inf if self._topology.max_domains is None else self._topology.max_domains
         for node in candidates:
             if len(taken) >= room:
                 break
             domain = node.object.labels.get(key) if node.object is not None else None
-            if used[domain] < most.get(domain, inf) and (domain in opened or len(opened) < most_open):
+            if used[domain] < most.get(domain, inf) and len(opened) + (domain not in opened) <= most_open:
                 opened.add(domain)
                 used[domain] += 1
                 taken.append(node)

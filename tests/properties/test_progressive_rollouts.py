@@ -28,7 +28,7 @@ from controller.reconcile.checks import Answers
 from controller.reconcile.state import SoakClock
 from tests.beds.random_worlds import UNREACHABLE
 from tests.beds.toy_cluster import ToyCluster
-from tests.beds.worlds import ago, ds, everywhere, node, world
+from tests.beds.worlds import NOW, ago, ds, everywhere, node, world
 from tests.properties.planner_facts import (
     eligible,
     is_available,
@@ -125,11 +125,12 @@ class Walks(RuleBasedStateMachine):
     @rule()
     def a_pass(self) -> None:
         cluster, before, (revision, step) = self.cluster, self.cluster.world, self.step()
-        self.soak.observe(before.daemonset.status, before.now, self.moment)
+        ahead = NOW + self.moment - before.now
+        self.soak.observe(before.daemonset.status, before.now + min(ahead, 0.0), self.moment)
         self.answers.observe(before.daemonset.status, before.now, self.moment)
         answers = self.answers.dated(before.now, self.moment)
         reached = self.soak.since(before.now, self.moment)
-        cluster.world = replace(before, step_reached=reached, answers=answers)
+        cluster.world = replace(before, step_reached=reached, answers=answers, server_ahead=max(ahead, 0.0))
         before = cluster.in_force
         cluster.step()
         status = cluster.plan.status
@@ -203,8 +204,10 @@ class Walks(RuleBasedStateMachine):
         self.a_pass()
         self.checks_are_evaluated()
 
-    @rule()
-    def the_controller_restarts(self) -> None:
+    @rule(seconds=st.sampled_from([0, 0, -3600, 3600]))
+    def the_controller_restarts(self, seconds: int) -> None:
+        """Perhaps on another machine, whose clock differs by so much. The server's clock is right."""
+        self.set_clock(seconds)
         self.cluster.world = replace(
             self.cluster.world, predecessors={}, verdicts={}, not_before={}, unavailable_since=None
         )
@@ -214,6 +217,9 @@ class Walks(RuleBasedStateMachine):
     def the_clock_is_set(self, seconds: int) -> None:
         """Of the controller's machine, while it runs."""
         self.a_pass()
+        self.set_clock(seconds)
+
+    def set_clock(self, seconds: int) -> None:
         pods = tuple(
             replace(one, ready_since=one.ready_since and one.ready_since + min(seconds, 0))
             for one in self.cluster.world.pods

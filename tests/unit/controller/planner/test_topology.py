@@ -126,6 +126,17 @@ def test_what_an_earlier_update_broke_is_healed_before_the_next_domain_opens(los
     cluster.expect("-b2 v1, -b1 v1")
 
 
+def test_while_more_domains_are_open_than_may_be_no_available_pod_is_taken_in_any() -> None:
+    """Pods of an earlier update are not ready in two domains, and are replaced at once."""
+    cluster = ToyCluster(zoned(1, domains=3))
+    cluster.expect("-c1 v1, -b2 v1, -a3 v1", "+a3 v2, +b2 v2, +c1 v2", "")
+    cluster.ready("c1")
+    cluster.edit(ds("v3", max_unavailable="100%", rolling={"topology": Topology(key="zone", max_domains=1)}))
+    cluster.expect("-b2 v2, -a3 v2", "+a3 v3, +b2 v3", "")
+    cluster.ready("a3")
+    cluster.expect("-b1 v1")
+
+
 def test_while_surging_the_limits_hold_for_nodes_with_two_pods() -> None:
     cluster = ToyCluster(zoned(2, 1, max_surge="100%"))
     cluster.expect("+c1 v2", "")
