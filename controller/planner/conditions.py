@@ -108,7 +108,10 @@ def _sentence(explainer: Explainer, counts: Counts, standing: Standing, phase: P
     rollout = explainer.rollout
     revision = f"an available pod of revision {rollout.revision.hash}"
     waiting, unavailable = standing.target - standing.done, counts.number_unavailable
-    have = f"{counted(standing.done, 'node', 'has', of=standing.desired)} {revision}"
+    having = standing.done  # of the target, beyond which nodes keep the revision that they had
+    if standing.updated > standing.done:
+        having = sum(node.current_available and node.old is None for node in rollout.eligible)
+    have = f"{counted(having, 'node', 'has', of=standing.desired)} {revision}"
     lacking = f"{counted(unavailable, 'node', 'has', of=standing.desired)} no available pod"
     match phase:
         case Phase.HEALTHY:

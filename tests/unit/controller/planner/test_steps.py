@@ -378,3 +378,11 @@ def test_another_template_begins_at_the_first_step() -> None:
 def test_a_bad_step_is_named(step: RolloutStep, says: str) -> None:
     (problem,) = world(ds(rolling={"steps": (step,)})).rules.problems
     assert problem.startswith(f"spec.updateStrategy.rollingUpdate.{says}")
+
+
+def test_the_sentence_counts_nodes_beyond_the_step_too() -> None:
+    """As after a lost status, or an edit that allows fewer."""
+    cluster = begun(pods=(*served("node-0", "node-1", "node-2", rev="v2"), *served("node-3")))
+    cluster.expect("")
+    assert at(cluster) == ("Soaking", 1, 3)
+    assert said(cluster.plan, "Ready")[2].startswith("3 of 4 nodes have an available pod of revision v2; step 1 ")
