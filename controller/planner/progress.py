@@ -270,6 +270,7 @@ def advance(
         record = replace(record, last_progress_time=stamp)
     if phase is Phase.PROGRESSING and not (awaits or standing.awaits_answers) and now >= due_at(record, deadline):
         phase = Phase.STALLED
+    walk = standing.walk
     ended = 0.0 if walk is None or walk.is_soaking else (epoch(walk.reached_time) or 0.0) + walk.soak
     return _in_phase(record, phase, rfc3339(max(now, ended)))  # a soak is recorded by the later one of two clocks
 
