@@ -103,6 +103,7 @@ class Rules:
         self._order = UpdateOrder(order)
         self._domain_key = topology.key if topology is not None else None
         self._judged = Judged()
+        self._keys = sorted(self._order.keys.union([topology.key] if topology is not None else []))
 
     def fit(self, node: Node) -> Fit:
         if self._name and self._name != node.name:
@@ -118,6 +119,10 @@ class Rules:
     def selects(self, node: Node) -> bool:
         """Whether `rollingUpdate.selector` allows updates on this node; unset, it allows every node."""
         return self._selects is None or self._selects(node.labels)
+
+    def place(self, node: Node) -> tuple[str | None, ...]:
+        """The values of the labels that `order` and `topology` go by."""
+        return tuple([node.labels.get(key) for key in self._keys])
 
     def judged(self, nodes: tuple[Node, ...]) -> Judged:
         """Cached by the identity of `nodes`: pass the same tuple while no node has changed."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 from controller.api import selector
@@ -19,7 +19,10 @@ _Places: TypeAlias = Callable[[Sequence[Node]], Sequence[int]]
 class UpdateOrder:
     def __init__(self, rules: Iterable[OrderRule]) -> None:
         """Raises ValueError for a rule that cannot be used, naming its index and field."""
+        rules = tuple(rules)
         self._rules = [_compiled(index, rule) for index, rule in enumerate(rules)]
+        self.keys = frozenset(key for rule in rules for key in _keys(rule))
+        """The node labels that decide."""
 
     def of(self, nodes: Sequence[Node]) -> Sequence[int]:
         """The indexes of these nodes, which are sorted by name, in update order."""
@@ -27,6 +30,13 @@ class UpdateOrder:
         for places_of in reversed(self._rules):  # sorting is stable, so that the first rule decides
             order = sorted(order, key=places_of(nodes).__getitem__)
         return order
+
+
+def _keys(rule: OrderRule) -> Iterator[str]:
+    if rule.group_by:
+        yield rule.group_by
+    yield from rule.match_labels or ()
+    yield from (one.key for one in rule.match_expressions or ())
 
 
 def _compiled(index: int, rule: OrderRule) -> _Places:

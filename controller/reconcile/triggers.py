@@ -89,8 +89,8 @@ class Triggers:
             self._wake_matching(new.namespace, (*before, new.labels), f"orphan pod {new.name}")
 
     def on_node(self, change: Change[Node]) -> None:
-        """Enqueues the DaemonSets whose current or older revisions fit the node differently now, but not those that
-        neither want nor have a pod there."""
+        """Enqueues the DaemonSets whose current or older revisions fit the node differently now, or that update it in
+        another turn or domain, but not those that neither want nor have a pod there."""
         old, new = change.old, change.new
         if old is not None and new is not None and old.same_placement(new):
             return
@@ -192,12 +192,14 @@ def _waits_for_us(old: Pod, new: Pod) -> bool:
     return new.in_progress != old.in_progress and (new.in_progress is None or new.in_progress.has_next_batch)
 
 
-NodeVerdict: TypeAlias = tuple[Fit | None, bool, bool, frozenset[str]]
-"""Fit, whether updates are allowed, whether the node is unreachable, and the uids of older revisions that fit."""
+NodeVerdict: TypeAlias = tuple[Fit | None, bool, bool, frozenset[str], tuple[str | None, ...]]
+"""Fit, whether updates are allowed, whether the node is unreachable, the uids of older revisions that fit, and
+`Rules.place`."""
 
 NONE: frozenset[str] = frozenset()
-GONE: NodeVerdict = (None, False, False, NONE)
-UNWANTED: frozenset[NodeVerdict] = frozenset({GONE, (Fit.LEAVE, False, False, NONE)})
+GONE: NodeVerdict = (None, False, False, NONE, ())
+LEFT: NodeVerdict = (Fit.LEAVE, False, False, NONE, ())
+UNWANTED: frozenset[NodeVerdict] = frozenset({GONE, LEFT})
 
 
 def _verdict(rules: Rules, older: Mapping[str, Rules | None], node: Node | None) -> NodeVerdict:
@@ -206,9 +208,9 @@ def _verdict(rules: Rules, older: Mapping[str, Rules | None], node: Node | None)
         return GONE
     fit = rules.fit(node)
     if fit is Fit.LEAVE:
-        return fit, False, False, NONE
+        return LEFT
     runs = frozenset([uid for uid, one in older.items() if one is not None and one.fit(node) is Fit.RUN])
-    return fit, rules.selects(node), node.unreachable, runs
+    return fit, rules.selects(node), node.unreachable, runs, rules.place(node)
 
 
 def _may_use_older_revision(daemonset: DaemonSet) -> bool:

@@ -67,6 +67,23 @@ async def test_a_node_that_joins_and_gets_no_available_pod_holds_up_no_other_dom
     await wave(bed, both(5))
 
 
+@pytest.mark.parametrize("label", [{"zone": "b"}, {"early": "yes"}])
+async def test_a_node_label_that_moves_a_turn_into_the_open_domain_counts_at_once(
+    bed: Bed, label: dict[str, str]
+) -> None:
+    """Zone b is open, and the turn of node-5 comes after those of node-2 and node-0 in zone a."""
+    domains = {"key": "zone", "maxUnavailable": 3, "maxDomains": 1}
+    order = [{"matchLabels": {"early": "yes"}}, {"groupBy": "zone"}]
+    await deployed(bed, maxUnavailable=6, order=order, topology=domains, steps=[{"nodes": 3}, {"nodes": "100%"}])
+    bed.nodes.behave("*", UNREADY)
+    await bed.label_node("node-4", zone="b", early="yes")
+    await bed.set_image(V2)
+    await wave(bed, both(4))
+    await bed.idle(30)
+    await bed.label_node("node-2" if "zone" in label else "node-5", **label)
+    await wave(bed, both(5))
+
+
 async def test_a_rollout_ends_without_the_unreachable_nodes_that_may_be_left_out(bed: Bed) -> None:
     await deployed(bed, maxUnavailable=1, unreachableNodes={"leaveOut": 1})
     await bed.nodes.lose("node-5")
