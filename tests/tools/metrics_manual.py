@@ -44,7 +44,7 @@ dashboards: [monitoring](monitoring.md).
 - **A node has failed** when its pod of the update revision will not recover by itself: a container crashes
   (CrashLoopBackOff), an image cannot be had (ImagePull), a container cannot be made or started (Config), there is no
   place (Unschedulable), it is not ready though it is older than the progress deadline and minReadySeconds (NotReady),
-  or the pod has ended (Evicted, Other). A node whose old pod ails is old.
+  or the pod has ended (Evicted, Other). A node whose old pod fails is old.
 - Several reasons of `rollout_blocked` may hold at once. Budget: maxUnavailable or maxSurge is used up. Expectations:
   the caches have not shown the controller's own writes for a second.
 - **An update in place** counts as operation `update`, and ends when its new container has been available for
