@@ -4,6 +4,7 @@ rollout and in a scrape. Whatever else waits, a probe or the lease, waits for su
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 from collections.abc import Callable
 
@@ -39,6 +40,8 @@ def loop(nodes: int, values: Values, say: Callable[[str], None], sets: int = SET
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     timed = TimedLoop()
     measured = _Measured(timed, FleetServer(nodes, sets), values, say)
+    gc.collect()
+    gc.freeze()  # as the process does when all its code is imported
     with asyncio.Runner(loop_factory=lambda: timed) as runner:
         runner.run(measured.all())
 
