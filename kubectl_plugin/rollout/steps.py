@@ -69,7 +69,7 @@ def at_step(world: World, number: int) -> World:
     """The world in which the rollout has just come to this step."""
     daemonset = world.daemonset
     status = daemonset.status or DaemonSetStatus()
-    record = replace(rollout_of(status), step=number, step_reached_time=None, completion_time=None)
+    record = replace(rollout_of(status), step=number, step_reached_time=None, completion_time=None, checks=None)
     return replace(world, daemonset=replace(daemonset, status=replace(status, rollout=record)))
 
 

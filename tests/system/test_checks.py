@@ -240,3 +240,20 @@ async def test_a_bad_version_goes_back_whenever_the_walk_is_cut_off(bed: Bed, wh
     assert aborted - failing >= 300 - 1
     assert aborted - failing < 300 + (400 if lost else 130)
     assert bed.journal.deleted == ["node-5"] * (1 if lost else 2)
+
+
+async def test_another_try_counts_failures_from_its_beginning(bed: Bed) -> None:
+    played = await soaking(bed, onFailure={"after": "5m"})
+    revision = (await bed.daemonset())["status"]["updateRevision"]
+    played.fails()
+    await bed.phase("Aborted")
+    await bed.idle(3600)
+    await say(bed, retry=revision)
+    await bed.phase("Progressing")
+    again = now()
+    await bed.phase("Aborted")
+    assert now() - again >= 300 - 1
+    played.passes()
+    await say(bed, retry=f"{revision}/2")
+    await wave(bed, both(4, 3))
+    await bed.phase("Healthy")

@@ -346,6 +346,9 @@ def test_a_check_without_an_answer_is_reported() -> None:
         assert (told["name"], told["state"]) == ("errors", "Unanswered")
         refused = acted(scene, "promote")
         assert "check errors has no answer" in refused.err + refused.out
+        plan = scene.run("plan", NAME, "-n", NAMESPACE).out
+        assert "a check of the step has no answer: nothing moves on 2 nodes: c-08,\n" in plan
+        assert "c-08 c-07 | c-06 c-05 |" in plan, "the later steps are foretold as if it had passed"
 
 
 @pytest.mark.parametrize("action", ["Pause", "RollBack"])
