@@ -281,7 +281,7 @@ class DaemonSet(NamespacedObject):
     created: float = 0.0
     """In seconds since 1970."""
     rolled_back: str = ""
-    """The hash of the aborted revision whose template is replaced here by the stable one; see `failure.in_force`."""
+    """The hash of the aborted revision that the stable template replaces; see `failure.effective_daemonset`."""
 
     @property
     def rolling_update(self) -> RollingUpdate | None:

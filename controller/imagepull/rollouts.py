@@ -36,7 +36,7 @@ from controller.kube.errors import ApiError, WriteVerdict, classify
 from controller.kube.requests import IMAGE_PULL_JOBS
 from controller.observe.instrumentation import PassLog
 from controller.planner.actions import Note
-from controller.planner.failure import in_force
+from controller.planner.failure import effective_daemonset
 from controller.planner.limits import budget_of
 from controller.planner.node_fit import Rules
 from controller.planner.pod_template import owner_reference
@@ -113,7 +113,7 @@ class RolloutJobs:
         if found is None or found.terminating:
             return Done()  # its jobs are deleted as its dependents
         revisions, pods = self._caches.revisions_of(found), self._caches.pods_of(found)
-        daemonset = in_force(found, revisions)
+        daemonset = effective_daemonset(found, revisions)
         wanted = self._wanted(daemonset, revisions, pods)
         if wanted is None:
             return Done()

@@ -281,7 +281,7 @@ class Note(Value):
 
 def refusal_note(verdict: TemplateRefused) -> Note:
     done = "no pod is created" if verdict.unknown_fields else "no old pod is replaced"
-    text = f"The server refuses pods of the new template; {done}: {verdict.words}"
+    text = f"The server refuses pods of the new template; {done}: {verdict.message}"
     return Note(warning=True, reason=TEMPLATE_REFUSED, message=text)
 
 

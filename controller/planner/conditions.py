@@ -324,7 +324,7 @@ def _available(counts: Counts) -> Condition:
 def _degraded(rollout: RolloutState) -> Condition:
     if isinstance(rollout.dry_run.verdict, TemplateRefused):
         return Condition(
-            type=DEGRADED, status="True", reason=WaitReason.TEMPLATE_REFUSED, message=rollout.dry_run.verdict.words
+            type=DEGRADED, status="True", reason=WaitReason.TEMPLATE_REFUSED, message=rollout.dry_run.verdict.message
         )
     write_failure = rollout.world.write_failure or rollout.world.unreadable
     if write_failure:

@@ -107,7 +107,7 @@ def _named(node: NodeInfo) -> str:
     return f"pod {pod.name} on {node.name}" + (f" ({pod.problem})" if pod.problem is not None else "")
 
 
-def in_force(daemonset: DaemonSet, revisions: Sequence[Revision]) -> DaemonSet:
+def effective_daemonset(daemonset: DaemonSet, revisions: Sequence[Revision]) -> DaemonSet:
     """The DaemonSet as it is carried out. While its revision is aborted and goes back, that is with the template of
     the stable revision, everywhere: neither partition nor selector keeps an aborted one. The spec is not touched."""
     rolling, record = daemonset.rolling_update, rollout_of(daemonset.status)

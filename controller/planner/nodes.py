@@ -60,7 +60,7 @@ class NodeInfo(Value):
         return self.object is None or self.object.terminating
 
     @property
-    def is_ill(self) -> bool:
+    def only_old_unready(self) -> bool:
         """Whether the node has only an old pod, which is not Ready although nothing is done to it."""
         old = self.old
         if old is None or self.current is not None or self.old_ready:

@@ -133,7 +133,7 @@ def standing_of(rollout: RolloutState, *, observed: bool) -> Standing:
     if isinstance(verdict, TemplateRefused) and (
         outdated or (verdict.unknown_fields and (waiting or kept or not rollout.eligible))
     ):
-        refused = verdict.words
+        refused = verdict.message
     walk = rollout.walk and _judged(rollout, rollout.walk)
     return Standing(
         terminating=daemonset.terminating,

@@ -95,7 +95,7 @@ class DryRun(Value, dict=True, gc=True):
         if asked is None:
             return found
         aside = f"annotation {UNKNOWN_FIELDS_ANNOTATION}: {truncated(asked, LONGEST_ITEM)!r} is not allow"
-        return msgspec.structs.replace(found, words=joined(found.words, aside))
+        return msgspec.structs.replace(found, message=joined(found.message, aside))
 
     @cached_property
     def strict(self) -> bool:

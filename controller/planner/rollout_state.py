@@ -256,7 +256,7 @@ class RolloutState(Value, dict=True, gc=True):
             node.name
             for node in self._lacking
             if node.name in known
-            or (node.is_ill and node.old is not None and node.old.hash == stable)
+            or (node.only_old_unready and node.old is not None and node.old.hash == stable)
             or (not node.pods and node.last is None and node.object is not None and node.object.created >= began)
         )
 

@@ -69,8 +69,8 @@ class Accepted(Value):
 
 
 class TemplateRefused(Value):
-    words: str
-    """The message of the server."""
+    message: str
+    """Of the server."""
     unknown_fields: bool = False
     """Whether the reason is unknown fields, which is the same on every node."""
 

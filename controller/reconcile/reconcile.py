@@ -14,7 +14,7 @@ from controller.api.objects import Key
 from controller.api.pod import Pod
 from controller.kube.errors import ApiError
 from controller.planner.actions import CreatePod, DeletePod, InDoubt, Unready, UpdateInPlace
-from controller.planner.failure import in_force
+from controller.planner.failure import effective_daemonset
 from controller.planner.plan import Plan, plan
 from controller.planner.revisions import of_template
 from controller.planner.world import FormerPod, Predecessor, Unpulled, World
@@ -119,7 +119,7 @@ class Reconciler:
         state.begin(daemonset, cached.reach)
         state.forget_gone(cached, this.moment, fresh=this.fresh)
         _, status = state.status_writer.own.latest(daemonset)  # the cache may not show our last one yet
-        daemonset = in_force(replace(daemonset, status=status), cached.revisions)
+        daemonset = effective_daemonset(replace(daemonset, status=status), cached.revisions)
         current = {one.hash for one in of_template(daemonset, cached.revisions)}
         state.ready_seen.observe(cached.pods, current, this.now, this.moment)
         state.restarts_seen.observe(cached.pods, this.moment)

@@ -163,7 +163,7 @@ class DaemonSetState(msgspec.Struct):
     generation: int = -1
     compiled: Compiled | None = None
     rolled_back: Compiled | None = None
-    """The same of the DaemonSet in force while an aborted revision goes back."""
+    """The same of the effective DaemonSet while an aborted revision goes back."""
     unknown_outcomes: dict[BackoffKey, UnknownOutcome] = msgspec.field(default_factory=dict)
     """Writes under way, and those to pods whose answer was lost."""
     status_writer: StatusWriter = msgspec.field(default_factory=StatusWriter)

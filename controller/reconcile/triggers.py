@@ -17,7 +17,7 @@ from controller.api.selector import Labels
 from controller.kube.decode import Malformed
 from controller.kube.requests import DAEMONSETS, PODS, REVISIONS
 from controller.planner.actions import Note
-from controller.planner.failure import in_force
+from controller.planner.failure import effective_daemonset
 from controller.planner.node_fit import Fit, Rules
 from controller.reconcile.caches import Caches
 from controller.reconcile.dependencies import Dependencies
@@ -96,7 +96,7 @@ class Triggers:
             return
         has_pod = self._caches.has_pod_on(change.key.name)
         for found in self._caches.daemonsets.values():
-            daemonset = in_force(found, self._caches.revisions_of(found))
+            daemonset = effective_daemonset(found, self._caches.revisions_of(found))
             compiled = self._states.of(daemonset.uid).compiled_for(daemonset)
             if compiled.rules.problems:
                 continue  # reported by its own pass

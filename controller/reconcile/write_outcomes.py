@@ -85,9 +85,9 @@ def verdict_on_template(error: ApiError | None) -> TemplateVerdict:
     if error is None:
         return Accepted()
     if isinstance(error, UnknownFields):
-        return TemplateRefused(words=unknown_field_words(error.message), unknown_fields=True)
+        return TemplateRefused(message=unknown_field_words(error.message), unknown_fields=True)
     verdict = WRITE_OUTCOMES[classify(error).write].template
-    return TemplateRefused(words=error.message) if verdict is None else verdict
+    return TemplateRefused(message=error.message) if verdict is None else verdict
 
 
 class Answer(Value, gc=True):

@@ -236,7 +236,7 @@ def rollout_plan(
     pace = pace_of(snapshot.pods, surveyed.rollout.revision.hash)
     refusal = refusal_in(snapshot.daemonset, answer)
     if refusal:
-        verdict = TemplateRefused(words=refusal, unknown_fields=answer is not None and answer.unknown_fields)
+        verdict = TemplateRefused(message=refusal, unknown_fields=answer is not None and answer.unknown_fields)
         world = replace(world, verdicts={surveyed.rollout.revision.hash: verdict}, ask_at=math.inf)
     failing = frozenset((one.pod.node, one.pod.hash) for one in snapshot.pods if failure_of(one) is not None)
     never_ready, seconds = failing | port_waiters(surveyed.rollout), pace.seconds if pace else 0.0

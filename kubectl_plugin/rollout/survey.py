@@ -21,7 +21,7 @@ from controller.api.objects import JSON, JSONObject, Value
 from controller.api.revision import Revision
 from controller.inplace.change import NotPossible, changes_to
 from controller.planner.explanation import Explainer, NodeState
-from controller.planner.failure import in_force, is_overridden, retry_of
+from controller.planner.failure import effective_daemonset, is_overridden, retry_of
 from controller.planner.node_fit import Rules
 from controller.planner.progress import Standing, advance, due_at, phase_of, standing_of
 from controller.planner.revisions import placements_of
@@ -51,7 +51,7 @@ def world_of(snapshot: Snapshot, daemonset: DaemonSet | None = None) -> World:
 def world_with(snapshot: Snapshot, daemonset: DaemonSet, lacking: Mapping[str, Unpulled]) -> World:
     """Like `world_of`, with the nodes that wait for an image (`World.unpulled`). Raises ValueError."""
     revisions = _revisions(snapshot)
-    daemonset = in_force(daemonset, revisions)
+    daemonset = effective_daemonset(daemonset, revisions)
     rolling, nodes = daemonset.rolling_update, snapshot.nodes
     template = daemonset.spec.template if nodes is not None else {}
     resizable = any(

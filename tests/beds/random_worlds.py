@@ -271,7 +271,7 @@ def worlds(draw: st.DrawFn, *, healthy: bool = False, in_place: bool = False) ->
             for number in range(draw(often(0, 1, 2)))
         )
     )
-    none = dict.fromkeys(hashes, TemplateRefused(words="refused", unknown_fields=draw(often(False, True))))
+    none = dict.fromkeys(hashes, TemplateRefused(message="refused", unknown_fields=draw(often(False, True))))
     verdicts: dict[str, Accepted | TemplateRefused] = dict.fromkeys(hashes, Accepted())
     there = draw(pods_on(tuple(one.name for one in listed), tidy=tidy, hooks=hooks))
     if in_place:

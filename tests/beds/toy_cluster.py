@@ -17,7 +17,7 @@ from controller.api.node import Node
 from controller.api.pod import Pod
 from controller.api.revision import Revision
 from controller.planner import actions
-from controller.planner.failure import in_force
+from controller.planner.failure import effective_daemonset
 from controller.planner.plan import Plan, plan
 from controller.planner.revisions import placements_of
 from controller.planner.validation import compiled
@@ -38,7 +38,7 @@ class ToyCluster:
 
     def step(self) -> list[str]:
         """One pass: plan, apply; returns the actions in words."""
-        self.plan = plan(self.in_force)
+        self.plan = plan(self.effective)
         said = words(self.world, self.plan.actions)
         for action in self.plan.actions:
             self._apply(action)
@@ -46,9 +46,9 @@ class ToyCluster:
         return said
 
     @property
-    def in_force(self) -> World:
+    def effective(self) -> World:
         """The world as it is planned: perhaps with the template of the stable revision."""
-        daemonset = in_force(self.world.daemonset, self.world.revisions)
+        daemonset = effective_daemonset(self.world.daemonset, self.world.revisions)
         if not daemonset.rolled_back:
             return self.world
         return replace(self.world, daemonset=daemonset, rules=compiled(daemonset))

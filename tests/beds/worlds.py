@@ -362,7 +362,7 @@ def changing(daemonset: DaemonSet | None = None, *, change: Any = BY_IMAGE, **fi
 
 def refusing(rev: str, words: str = "no", *, unknown_fields: bool = False) -> dict[str, Accepted | TemplateRefused]:
     """What the server's dry run said of the one revision that it was asked about."""
-    return {rev: TemplateRefused(words=words, unknown_fields=unknown_fields)}
+    return {rev: TemplateRefused(message=words, unknown_fields=unknown_fields)}
 
 
 def words(world: World, chosen: Iterable[actions.Action]) -> list[str]:

@@ -131,7 +131,7 @@ class Walks(RuleBasedStateMachine):
         answers = self.answers.dated(before.now, self.moment)
         reached = self.soak.since(before.now, self.moment)
         cluster.world = replace(before, step_reached=reached, answers=answers, server_ahead=max(ahead, 0.0))
-        before = cluster.in_force
+        before = cluster.effective
         cluster.step()
         status = cluster.plan.status
         assert status is not None
@@ -319,7 +319,7 @@ class Walks(RuleBasedStateMachine):
         """Worked out from the pods alone after each move."""
         if not hasattr(self, "cluster"):
             return
-        world = self.cluster.in_force
+        world = self.cluster.effective
         waited_for = eligible(world) - left_out(world)
         done, ill = set(), False
         for name in waited_for:
@@ -339,7 +339,7 @@ class Walks(RuleBasedStateMachine):
     @invariant()
     def no_more_nodes_hold_the_revision_than_the_step_allows(self) -> None:
         if hasattr(self, "cluster"):
-            world = self.cluster.in_force
+            world = self.cluster.effective
             new = updated(world)
             assert new <= self.held or len(new) <= max(step_limit(world), len(self.held))
 
@@ -353,7 +353,7 @@ class Walks(RuleBasedStateMachine):
             self.checks_are_evaluated()
             self.pods_get_ready()
             self.the_step_is_reached_or_not()
-        if aborted := self.cluster.in_force.daemonset.rolled_back:
+        if aborted := self.cluster.effective.daemonset.rolled_back:
             kept = [one.name for one in self.cluster.world.pods if one.hash == aborted and not one.terminating]
             assert not kept, f"{aborted} was to go back"
 

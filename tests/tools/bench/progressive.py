@@ -27,7 +27,7 @@ from controller.api.daemonset import (
 from controller.api.names import HASH_LABEL
 from controller.api.objects import rfc3339
 from controller.planner.checks import Answer
-from controller.planner.failure import in_force
+from controller.planner.failure import effective_daemonset
 from controller.planner.plan import Plan, plan
 from controller.planner.revisions import placements_of
 from controller.planner.validation import compiled
@@ -124,7 +124,9 @@ class _Cluster:
         strategy = UpdateStrategy(type="RollingUpdate", rolling_update=RollingUpdate(**rolling))
         spec = replace(owner.spec, template=wanted.template, update_strategy=strategy)
         status = DaemonSetStatus(observed_generation=1, update_revision=of, rollout=record)
-        owner = in_force(replace(owner, spec=spec, identity=wanted.identity, status=status), self._revisions)
+        owner = effective_daemonset(
+            replace(owner, spec=spec, identity=wanted.identity, status=status), self._revisions
+        )
         return World(
             daemonset=owner,
             rules=compiled(owner),

@@ -258,7 +258,7 @@ def test_of_very_many_actions_a_limited_number_is_under_way() -> None:
     [
         pytest.param(ok(), Accepted(), 0, id="accepted"),
         pytest.param(
-            refusal(422, "Invalid", "no such field"), TemplateRefused(words="no such field"), 0, id="invalid"
+            refusal(422, "Invalid", "no such field"), TemplateRefused(message="no such field"), 0, id="invalid"
         ),
         pytest.param(DENIED, None, 0, id="forbidden, perhaps for the node"),
         pytest.param(QUOTA, Accepted(), 0, id="a full quota: the pod that goes makes room"),
