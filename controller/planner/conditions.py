@@ -266,7 +266,8 @@ def _refused(standing: Standing) -> str:
 
 def _stalled(rollout: RolloutState, wait: Wait | None) -> str:
     """The message of a stalled rollout, which does not change merely because time passes."""
-    missing = [one.name for one in rollout.target if one.old is None and not one.current_available]
+    due = (*rollout.target, *[one for one in rollout.eligible if one.current is not None])
+    missing = dict.fromkeys(one.name for one in due if one.old is None and not one.current_available)
     beside = [one.name for one in rollout.target if one.paired and not one.current_available]
     parts = [f"no progress for {rollout.world.daemonset.progress_deadline} seconds"]
     if missing or beside:

@@ -194,12 +194,14 @@ def _judged(rollout: RolloutState, walk: Walk) -> Walk:
 
 def _awaited_nodes(rollout: RolloutState, walk: Walk | None) -> list[str]:
     """`Standing.awaited`. A reachable node waits for unreachable ones that use up the budget. A pod of the current
-    revision that fails, or could get ready and does not, is waited for itself. Nodes that are left out are waited for
-    where no other one can show that the step is reached."""
+    revision that fails, or could get ready and does not, is waited for itself. Where only nodes beyond the target, or
+    that are left out, keep the step from being reached, they are waited for."""
     left = [node for node in rollout.target if node.old is not None or not node.current_available]
     left = [node for node in left if node.name not in rollout.left_out]
     if not left and walk is not None and not (walk.is_reached or walk.finished):
-        left = [node for node in rollout.target if node.name in rollout.left_out]
+        having = [node for node in rollout.eligible if node.current is not None and node.name not in rollout.left_out]
+        left = [node for node in having if node.unreachable or node.paired or not node.current_available]
+        left = left or [node for node in rollout.target if node.name in rollout.left_out]
     awaited = {node.name for node in left if _awaits_contact(node)}
     reachable = [node for node in left if node.name not in awaited]
     if rollout.surplus:

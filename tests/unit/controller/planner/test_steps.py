@@ -14,7 +14,7 @@ from controller.planner.blocker_texts import Blocker
 from controller.planner.explanation import Explainer
 from controller.planner.rollout_state import rollout_state
 from tests.beds.toy_cluster import ToyCluster
-from tests.beds.worlds import ago, ds, everywhere, node, revision, served, taint, world
+from tests.beds.worlds import LONG, ago, ds, everywhere, node, revision, served, taint, world
 from tests.unit.controller.planner.test_topology import said
 
 ONE_HALF_ALL = (
@@ -386,3 +386,18 @@ def test_the_sentence_counts_nodes_beyond_the_step_too() -> None:
     cluster.expect("")
     assert at(cluster) == ("Soaking", 1, 3)
     assert said(cluster.plan, "Ready")[2].startswith("3 of 4 nodes have an available pod of revision v2; step 1 ")
+
+
+@pytest.mark.parametrize("lost", [True, False])
+def test_a_node_beyond_the_step_that_keeps_it_from_being_reached_is_named(lost: bool) -> None:
+    """As after a lost status. The deadline does not count for an unreachable one."""
+    taints = [taint("node.kubernetes.io/unreachable", "NoExecute")] if lost else []
+    nodes = [node("node-0", *taints), node("node-1"), node("node-2")]
+    sick = served("node-0", rev="v2", ready=ago(LONG) if lost else None)
+    cluster = begun(nodes=nodes, pods=(*sick, *served("node-1", rev="v2"), *served("node-2")))
+    cluster.expect("")
+    cluster.pass_time(601)
+    cluster.expect("")
+    assert at(cluster)[0] == ("Progressing" if lost else "Stalled")
+    assert "node-0" in said(cluster.plan, "Ready")[2]
+    assert said(cluster.plan, "Progressing")[1] == ("NodesUnreachable" if lost else "ProgressDeadlineExceeded")
