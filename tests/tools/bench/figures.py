@@ -44,7 +44,7 @@ _MOST = {
 }
 _BESIDE = {
     "requests per pod": 1.0,
-    "watch events per pod, to all clients": 1.0,
+    "watch events per pod, to all clients": 1.02,
     "KiB to and from the server per pod": 1.0,
     "controller CPU per pod (ms)": 0.8,
     "control plane's CPU per pod (ms)": 1.0,
