@@ -30,28 +30,28 @@ class _Known(msgspec.Struct):
 
     query: str
     asked: float = -inf
-    heard: float = -inf
+    latest: float = -inf
     """The same, or when another process's record of it was read."""
     series: str = ""
     since: float = inf
     problem: str = ""
-    said: tuple[object, ...] = ()
+    reported: tuple[object, ...] = ()
     """What a pass was last woken for."""
 
     def answered(self, series: str, asked: float, fresh: float) -> None:
         """`fresh`: seconds for which an answer counts."""
         if not series:
             self.since = inf
-        elif self.since == inf or self.heard < asked - fresh:
+        elif self.since == inf or self.latest < asked - fresh:
             self.since = asked
-        self.asked = self.heard = asked
+        self.asked = self.latest = asked
         self.series, self.problem = series, ""
 
     def is_news(self, moment: float, fresh: float) -> bool:
         """Whether a pass may decide otherwise than before the last call."""
         is_fresh = moment - self.asked <= fresh
-        before, self.said = self.said, (True, bool(self.series)) if is_fresh else (False, self.problem)
-        return before != self.said
+        before, self.reported = self.reported, (True, bool(self.series)) if is_fresh else (False, self.problem)
+        return before != self.reported
 
 
 class Answers(msgspec.Struct):
@@ -87,7 +87,7 @@ class Answers(msgspec.Struct):
         for check in asking.checks:
             one = known.get(check.name)
             if one is None or one.query != check.query:
-                one = _Known(check.query, since=begun.get(check.name, inf), heard=moment)
+                one = _Known(check.query, since=begun.get(check.name, inf), latest=moment)
                 self.tried = -inf
             self.known[check.name] = one
 
