@@ -409,7 +409,7 @@ class RolloutState(Value, dict=True, gc=True):
         lacking = [node for node in in_order if node.current is None and node.name not in coming]
         had = [node for node in lacking if node.had_current and node.old is None]
         rest = [node for node in lacking if node.selected and not (node.had_current and node.old is None)]
-        if stopped and any(node.had_old for node in lacking):
+        if stopped and (self.abort or any(node.had_old for node in lacking)):
             rest = []
         if self.left_out:  # they take the place of no node that can be updated
             rest.sort(key=lambda node: node.name in self.left_out)

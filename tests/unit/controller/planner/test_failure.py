@@ -194,6 +194,16 @@ def test_no_node_newly_gets_an_aborted_revision_and_lost_pods_come_back_as_they_
     cluster.expect("+node-4 v2", "")
 
 
+def test_a_node_that_joins_gets_no_aborted_revision_even_if_all_others_have_it() -> None:
+    cluster = begun(careful(OnFailure(restarts=3), max_unavailable=5))
+    cluster.ready()
+    fail(cluster, "node-4", restarts=3)
+    assert after(cluster, 1) == "Aborted"
+    assert set(cluster.revisions().values()) == {"v2"}
+    cluster.set_nodes(node("node-5"))
+    cluster.expect("+node-5 v1", "")
+
+
 def test_another_template_ends_the_abort() -> None:
     cluster = aborted()
     cluster.edit(careful(rev="v3"))
