@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from controller.api.names import NEVER_RAN_ANNOTATION
+from controller.api.names import HASH_LABEL, NEVER_RAN_ANNOTATION
 from controller.kube.requests import Request, Response, Stream, Transport
 from tests.beds.api import Object
 from tests.beds.simulator.cluster import Cluster
@@ -34,6 +34,9 @@ KINDS = (DAEMONSETS, NODES, PODS, REVISIONS)
 UNANSWERED_COUNTS = True
 """Whether the controller is held to remember what it tried when the answer was lost and a late watch hides the effect
 too. It plans anew from what it has been told; only two pods of one image on a node are impossible even so."""
+
+AGAIN = ("kruise-ds/skip-steps", "kruise-ds/retry")
+"""Annotations that name an aborted revision which is tried in spite of that."""
 
 PROMPT, LATE = 1.0, 30.0
 """Seconds within which news arrive while nothing delays them, and while something does."""
@@ -98,6 +101,8 @@ class Chronicle:
     pods: dict[str, Pod] = field(default_factory=dict)
     revisions: dict[str, tuple[int, str, bool]] = field(default_factory=dict)
     """uid -> number, image, and whether a pod is recorded to have had it."""
+    hashes: dict[str, str] = field(default_factory=dict)
+    """Hash of a revision -> image, also of those that are gone."""
     heard: dict[str, int] = field(default_factory=dict)
     """Resource -> version up to which the controller has been told."""
     life_began: float = 0.0
@@ -200,6 +205,7 @@ class Chronicle:
             else:
                 nodes[entry.before.name] = entry.before
         assert spec is not None, "nobody has made the DaemonSet yet"
+        spec = self.in_force(spec)
         pods = self._pods_at(known.get(PODS.resource, 0), own)
         slack = LATE if at <= self.hindered_until else PROMPT
         unheard = self._entries_after({PODS.resource: known.get(PODS.resource, 0)}, PODS)
@@ -226,6 +232,14 @@ class Chronicle:
             perhaps,
             self.clock_set,
         )
+
+    def in_force(self, spec: Spec) -> Spec:
+        """Perhaps with the template of the stable revision, because its own was aborted and goes back."""
+        aborted, stable = spec.record.get("abortedRevision"), spec.record.get("stableRevision")
+        if spec.action != "RollBack" or not aborted or self.hashes.get(aborted) != spec.image:
+            return spec
+        again = any(str(spec.notes.get(note, "")).startswith(aborted) for note in AGAIN)
+        return spec if again or stable not in self.hashes else replace(spec, image=self.hashes[stable])
 
     def _is_stored(self, image: str, known: dict[str, int]) -> bool | None:
         """Whether a revision with that image is there. None: it came or went, and the controller was not told."""
@@ -257,8 +271,10 @@ class Chronicle:
             elif entry.before.uid in pods and entry.after.terminating:
                 pods[entry.before.uid] = replace(pods[entry.before.uid], terminating=True)
             elif entry.before.uid in pods:
-                pods[entry.before.uid] = replace(
-                    pods[entry.before.uid], held=entry.after.held, drained=entry.after.drained
+                known = pods[entry.before.uid]
+                ready = known.ready and not (entry.before.ready and not entry.after.ready)
+                pods[known.uid] = replace(
+                    known, held=entry.after.held, drained=entry.after.drained, ready=ready, image=entry.after.image
                 )
         return pods
 
@@ -309,6 +325,7 @@ class Chronicle:
         uid, after = found["metadata"]["uid"], None
         if kind is REVISIONS:
             image = found["data"]["spec"]["template"]["spec"]["containers"][0]["image"]
+            self.hashes[(found["metadata"].get("labels") or {}).get(HASH_LABEL, "")] = image
             ran = NEVER_RAN_ANNOTATION not in (found["metadata"].get("annotations") or {})
             return _put(self.revisions, uid, None if gone else (found["revision"], image, ran))
         if kind is NODES:

@@ -69,6 +69,10 @@ def broken(change: HistoryEntry, server: Chronicle) -> Iterator[str]:
             server.decision.written_since.append("delete")
             yield from _burst("delete", told, server)
             yield from _deletion(told.pods.get(before.uid, before), told, basis)
+        elif before.live and after.live and before.ready and not after.ready:
+            server.decision.written_since.append("update")
+            yield from _burst("update", told, server)
+            yield from _for_the_update(told.pods.get(before.uid, before), told, basis)
         elif before.ended and not before.terminating and (change.type == "DELETED" or after.terminating):
             server.decision.written_since.append("delete")
             yield from _burst("delete", told, server)
@@ -137,6 +141,8 @@ def _creation(new: Pod, told: State, basis: State, server: Chronicle) -> Iterato
     if not told.is_current(new) and new.image in basis.perhaps_older:
         return
     had_one = basis.had_one(node)
+    if told.spec.progressive:
+        return
     if had_one or not told.progressive:
         yield from _revision(new, basis)
     elif had_one is False:

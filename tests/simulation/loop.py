@@ -18,6 +18,10 @@ OWNER: ContextVar[str] = ContextVar("owner", default="")
 _numbers = count()
 
 
+MOST_TURNS, TURN = 2000, 0.000_001
+"""So many turns may take no time; each later one takes these seconds, as on a machine."""
+
+
 class _Numbered(asyncio.Task[Any]):
     """In sets, such as that of a TaskGroup, its place depends on its number and not on its address."""
 
@@ -42,6 +46,7 @@ class SimulatedLoop(VirtualLoop):
         super().__init__()
         _numbers = count()
         self.set_task_factory(_numbered)  # type: ignore[arg-type]
+        self._turns, self._moment = 0, 0.0
         self._held: dict[str, list[asyncio.Handle]] = {}
 
     def suspend(self, owner: str) -> None:
@@ -57,6 +62,9 @@ class SimulatedLoop(VirtualLoop):
                 self._ready.append(handle)
 
     def _run_once(self) -> None:
+        self._turns, self._moment = (self._turns + 1 if self.time() == self._moment else 0), self.time()
+        if self._turns > MOST_TURNS:  # somebody waits for less than the last digit of a moment
+            self.freeze(TURN)
         if self._held:
             self._hold_back()
         super()._run_once()  # type: ignore[misc]

@@ -7,9 +7,9 @@ from contextlib import suppress
 from dataclasses import replace
 
 from controller.api.names import LEASE_NAME
-from tests.beds.api import LEASES, Refusal
+from tests.beds.api import LEASES, PODS, Refusal
 from tests.beds.simulator.faults import Rule
-from tests.beds.simulator.kinds import PODS
+from tests.beds.simulator import kinds
 from tests.beds.virtual_time import clock
 from tests.simulation.chronicle import KINDS
 from tests.simulation.process import BACK, Process
@@ -34,7 +34,7 @@ class Mishaps:
         for process in stage.processes:
             process.link.on_fault = lambda effect: self.fired.update([name_of(effect)])
         self.lost: set[str] = set()
-        """Unreachable nodes."""
+        """Nodes that nobody hears of."""
         self.troubles: dict[str, Rule] = {}
         """One with what is read and one with what is written may go on at the same time."""
 
@@ -78,8 +78,8 @@ class Mishaps:
                 process.link.drop_watches(kind.resource)
 
     async def limit_pods(self, fewer: int | None) -> None:
-        """No more pods than there are, or even fewer; None: no limit."""
-        self.admission.most = None if fewer is None else len(self._cluster.store.objects[PODS]) - fewer
+        """No more pods than there are, or even fewer; None: as many as anybody wants."""
+        self.admission.most = None if fewer is None else len(self._cluster.store.objects[kinds.PODS]) - fewer
 
     async def webhook(self, rewrites: bool, reverts: bool) -> None:
         self.admission.rewrites, self.admission.reverts = rewrites, reverts
@@ -111,7 +111,7 @@ class Mishaps:
         asyncio.get_running_loop().call_later(seconds, process.thaw)
 
     async def restart(self, seconds: float) -> None:
-        """All are killed, and none runs for so long."""
+        """All are killed, and nobody is there for so long."""
         for process in self.stage.processes:
             self.fired["process: killed"] += process.is_running
             await process.kill()
@@ -150,7 +150,7 @@ class Mishaps:
             self.fired["lease: deleted"] += 1
 
     async def steal_lease(self) -> None:
-        """Another client writes itself into it."""
+        """Somebody else writes himself into it."""
         with suppress(Refusal):
             spec = {"holderIdentity": "somebody else"}
             await self.bed.api.patch(LEASES, LEASE_NAME, {"spec": spec})
@@ -176,10 +176,24 @@ class Mishaps:
         self._cluster.store.version += 1
         for process in self.stage.processes:
             process.chronicle.server_restored()
+        self.stage.course.server_restored()
         self.hindered(clock() + HINDRANCE)
         for name in {**dict.fromkeys(self.bed.nodes.names), **self.stage.chronicle.nodes}:
-            await self.bed.nodes.add(name)  # its kubelet registers itself again, or for the first time
+            is_new = name not in self.bed.nodes.names
+            await self.bed.nodes.add(name)  # its kubelet registers itself again
+            if is_new:
+                await self.take_over(name)
         self.lost |= {name for name, node in self.stage.chronicle.nodes.items() if node.unreachable}
+
+    async def take_over(self, name: str) -> None:
+        """A new machine starts what the old one of that name ran, and ends the rest."""
+        for pod in await self.bed.api.list(PODS):
+            if pod["spec"].get("nodeName") == name:
+                with suppress(Refusal):
+                    if pod["metadata"].get("deletionTimestamp"):
+                        await self.bed.nodes.gone(pod)
+                    elif pod["status"]["phase"] not in ("Failed", "Succeeded"):
+                        await self.bed.nodes.crash(pod)
 
     begun = 0
     """The version before which the DaemonSet was not there."""

@@ -13,8 +13,9 @@ from tests.beds.nodes import DEAD, INSTANT, Behaviour
 from tests.beds.objects import V1, V2, V3, daemonset
 from tests.beds.virtual_time import clock
 from tests.simulation.mishaps import Mishaps
+from tests.simulation.person import Person
 from tests.simulation.process import BACK
-from tests.simulation.scene import CANARY, CHOOSY, GUARD, UNREACHABLE, Pod
+from tests.simulation.scene import CANARY, CHOOSY, GUARD, UNREACHABLE, ZONE, Pod
 from tests.simulation.stage import Stage
 from tests.simulation.wish import LIMITS, Wish, without_none
 
@@ -32,19 +33,25 @@ KUBELETS = {
 }
 
 
+def labels_of(name: str, *, canary: bool) -> dict[str, str]:
+    """A third of the nodes in each zone."""
+    return {ZONE: "abc"[int(name[-1]) % 3], **(CANARY if canary else {})}
+
+
 class Moves(Mishaps):
     """All moves, on one stage. Those that are about something that is not there do nothing."""
 
     def __init__(self, stage: Stage) -> None:
         super().__init__(stage)
         self.wish = Wish()
+        self.person = Person(stage)
         self.former = ""
         """The image before the last edit of the template."""
 
     async def begin(self, count: int, how: str, wish: Wish) -> None:
         self.bed.nodes.behave("*", KUBELETS[how])
         for number, name in enumerate(NAMES[:count]):
-            await self.bed.nodes.add(name, labels=CANARY if number % 2 else {})
+            await self.bed.nodes.add(name, labels=labels_of(name, canary=bool(number % 2)))
         self.wish = wish
         new = daemonset(image=wish.image)
         new["spec"] |= {**wish.spec(), "updateStrategy": without_none(wish.strategy())}
@@ -84,6 +91,18 @@ class Moves(Mishaps):
         await self.hinder(what)
         await self.edit(image=image)
 
+    def verb(self, words: tuple[str, ...]) -> None:
+        """A person types that, while everything goes on."""
+        ran = self.person.types(*words)
+        said = (ran.out + ran.err).strip().splitlines() or [""]
+        self.stage.record.tell(f"plugin     {' '.join(words)}: exit {ran.code}, {said[0]}")
+        self.fired[f"plugin: {words[0]}, exit {ran.code}"] += 1
+
+    async def lose_status(self) -> None:
+        """Somebody empties it."""
+        await self.bed.api.patch(DAEMONSETS, "agent", {"status": None}, sub="status")
+        self.fired["user: empties the status"] += 1
+
     async def pass_time(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
 
@@ -105,14 +124,8 @@ class Moves(Mishaps):
     async def add(self, name: str, canary: bool) -> None:
         if name in self.bed.nodes.names:
             return
-        await self.bed.nodes.add(name, labels=CANARY if canary else {})
-        for pod in await self.bed.api.list(PODS):
-            if pod["spec"].get("nodeName") == name:  # the new machine starts what the old one ran, and ends the rest
-                with suppress(Refusal):
-                    if pod["metadata"].get("deletionTimestamp"):
-                        await self.bed.nodes.gone(pod)
-                    elif pod["status"]["phase"] not in ("Failed", "Succeeded"):
-                        await self.bed.nodes.crash(pod)
+        await self.bed.nodes.add(name, labels=labels_of(name, canary=canary))
+        await self.take_over(name)
 
     async def recreate(self, name: str) -> None:
         """A new machine under the name of the old one."""
@@ -187,6 +200,12 @@ class Moves(Mishaps):
             with suppress(Refusal):
                 await self.bed.nodes.fail(await self.bed.api.get(PODS, pod.name))
                 self.fired["pod: failed by others"] += 1
+
+    async def crash(self, node: str, times: int) -> None:
+        for pod in self.pods_on(node)[:1] * times:
+            with suppress(Refusal):
+                await self.bed.nodes.crash(await self.bed.api.get(PODS, pod.name))
+                self.fired["pod: its container restarts"] += 1
 
     async def fail_successors(self) -> None:
         """The new pods of nodes that still have an old one."""

@@ -8,7 +8,7 @@ things that a controller may have forgotten (which pod was on a node before) has
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, TypeAlias
 
@@ -18,6 +18,7 @@ from tests.beds.objects import V3, controller_of, image_of, node_of
 CANARY = {"track": "canary"}
 CHOOSY = V3
 """The image whose template runs on canaries only."""
+ZONE = "topology.kubernetes.io/zone"
 GUARD = {"hold": "yes"}
 """The label that the preDelete hook looks for; every template has it."""
 UNREACHABLE = "node.kubernetes.io/unreachable"
@@ -106,6 +107,7 @@ class Node:
     effects: frozenset[str]
     """Of the taints that a daemon pod does not tolerate."""
     unreachable: bool
+    zone: str = ""
 
     def __str__(self) -> str:
         words = [self.name, "canary" if self.canary else "", *sorted(self.effects)]
@@ -121,6 +123,7 @@ def node_from(found: Object) -> Node:
         canary=(found["metadata"].get("labels") or {}).get("track") == "canary",
         effects=frozenset(one["effect"] for one in taints if one not in silent or one["effect"] == "NoSchedule"),
         unreachable=bool(silent),
+        zone=(found["metadata"].get("labels") or {}).get(ZONE, ""),
     )
 
 
@@ -141,6 +144,28 @@ class Spec:
     burst: Number
     partitioned_scaling: bool
     hook: bool
+    steps: tuple[Object, ...] = ()
+    topology: Object | None = None
+    ordered: bool = False
+    leave_out: Number = None
+    action: str = ""
+    """Of onFailure; empty: nothing is a failure."""
+    record: Object = field(default_factory=dict)
+    """`status.rollout`."""
+    revision: str = ""
+    """`status.updateRevision`."""
+    notes: Mapping[str, str] = field(default_factory=dict)
+    """The annotations."""
+
+    @property
+    def progressive(self) -> bool:
+        """Whether it has fields of progressive rollouts; `progress` has the laws of these."""
+        return bool(self.steps or self.topology or self.ordered or self.leave_out is not None or self.action)
+
+    @property
+    def edited(self) -> tuple[Any, ...]:
+        """What users write."""
+        return (self.generation, self.notes)
 
     def __str__(self) -> str:
         kind = "RollingUpdate" if self.rolling else "OnDelete"
@@ -156,6 +181,7 @@ class Spec:
 
 def spec_of(found: Object) -> Spec:
     spec: dict[str, Any] = found["spec"]
+    status: Object = found.get("status") or {}
     strategy = spec["updateStrategy"]
     rolling: dict[str, Any] = strategy.get("rollingUpdate") or {}
     surge: Number = rolling.get("maxSurge")
@@ -175,6 +201,14 @@ def spec_of(found: Object) -> Spec:
         burst=spec.get("burstReplicas"),
         hook=bool((spec.get("lifecycle") or {}).get("preDelete")),
         partitioned_scaling=bool((spec.get("scaleStrategy") or {}).get("partitionedScaling")),
+        steps=tuple(rolling.get("steps") or ()) if on else (),
+        topology=rolling.get("topology") if on else None,
+        ordered=on and bool(rolling.get("order")),
+        leave_out=(rolling.get("unreachableNodes") or {}).get("leaveOut") if on else None,
+        action=(rolling.get("onFailure") or {}).get("action", "") if on else "",
+        record=status.get("rollout") or {},
+        revision=status.get("updateRevision") or "",
+        notes=found["metadata"].get("annotations") or {},
     )
 
 
@@ -293,7 +327,12 @@ class State:
         silent_or_idle = {
             node for node in self.eligible if self.nodes[node].unreachable or self.served(node) is False
         }
-        return {node for node in silent_or_idle if not self.may_stay_empty(node)}
+        return {node for node in silent_or_idle - self.left_out() if not self.may_stay_empty(node)}
+
+    def left_out(self) -> set[str]:
+        """Unreachable nodes that are not waited for."""
+        silent = {node for node in self.eligible if self.nodes[node].unreachable}
+        return silent if len(silent) <= share(self.spec.leave_out, self.desired, up=False) else set()
 
     # limits
 
@@ -372,6 +411,8 @@ class State:
         """
         if not self.spec.rolling or not self.older:
             return True
+        if self.spec.progressive:
+            return None
         if node in self.holders():
             return None if len(self.holders()) > self.quota else True
         had = self.had_current(node)
@@ -413,7 +454,7 @@ class State:
 
     def promised(self, node: str) -> set[str]:
         """Images of which one is right: that of the last pod where it is known and stored, else the usual one."""
-        answers: set[str] = set()
+        answers: set[str] = {*self.older, self.spec.image} if self.spec.progressive else set()
         for image in self._last(node):
             answers |= {image} if image in self.older or (image == self.spec.image and self.stored) else self._usual()
         return answers

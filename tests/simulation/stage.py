@@ -28,22 +28,26 @@ from tests.beds.controller.bed import Bed, Simulation
 from tests.beds.controller.journal import Journal
 from tests.beds.nodes import Nodes
 from tests.beds.simulator.cluster import Cluster
-from tests.beds.simulator.kinds import PODS
+from tests.beds.simulator.kinds import DAEMONSETS, PODS
 from tests.beds.simulator.store import HistoryEntry
 from tests.beds.simulator.transport import InProcess
-from tests.beds.virtual_time import clock
+from tests.beds.virtual_time import START, clock
 from tests.beds.worlds import picture
 from tests.properties.explanation_law import blockers, misled, misnamed
+from tests.simulation import progress
 from tests.simulation.chronicle import Chronicle
 from tests.simulation.laws import broken
 from tests.simulation.loop import SimulatedLoop
 from tests.simulation.process import ACTING, Process
+from tests.simulation.progress import Course
 from tests.simulation.record import As, Record
 from tests.simulation.scene import State
 
 T = TypeVar("T")
 
 NAMESPACE = "agents"
+LEADERLESS = 120.0
+"""Seconds within which somebody leads."""
 REST = 1.0
 """Seconds: what a process has put off for less is waited for."""
 
@@ -58,6 +62,7 @@ class Stage:
     bed: Bed
     record: Record
     processes: tuple[Process, ...]
+    course: Course
 
     def __init__(
         self,
@@ -85,7 +90,7 @@ class Stage:
 
     @property
     def chronicle(self) -> Chronicle:
-        """Of the leader."""
+        """Of whoever leads."""
         return next((one for one in self.processes if one.leads), self.processes[0]).chronicle
 
     @property
@@ -100,6 +105,14 @@ class Stage:
             raise Broken("the stage has ended by itself")
         self.judge()
         return done
+
+    def clock(self) -> float:
+        """Seconds since 1970, for who is not in the loop."""
+        return START + self._loop.time()
+
+    def inside(self, work: Coroutine[Any, Any, T]) -> T:
+        """Carry out what is not judged."""
+        return self._loop.run_until_complete(work)
 
     def look(self) -> State:
         """The server's state now."""
@@ -128,9 +141,11 @@ class Stage:
 
     async def led(self) -> None:
         """Until a process may write."""
-        async with asyncio.timeout(self.bed.patience):
-            while not any(one.leads for one in self.processes):
-                await asyncio.sleep(1.0)
+        until = self._loop.time() + LEADERLESS
+        while not any(one.leads for one in self.processes):
+            if self._loop.time() > until:
+                raise Broken(f"for {LEADERLESS:g} s nobody leads")
+            await asyncio.sleep(1.0)
 
     async def idle(self, seconds: float) -> None:
         """Until no process has written for so long, and none has put off anything for less than a second."""
@@ -189,6 +204,7 @@ class Stage:
                 for name in "ab"[: self._count]
             )
             first = self.processes[0]
+            self.course = Course(first.chronicle)
             simulation = Simulation(cluster, first.link)
             self.bed = Bed(self.api, nodes, first, journal, clock, simulation, patience=100_000.0)
             for process in self.processes:
@@ -216,9 +232,10 @@ class Stage:
         return decided
 
     def _wrongly_explained(self, world: World) -> Iterator[str]:
-        """Which blocker ends with what is asked only where others are reported than in the pass before."""
-        if world.rules.problems:
-            return
+        """Which blocker ends with what is asked only where others are told of than in the pass before."""
+        rolling = world.daemonset.rolling_update
+        if world.rules.problems or (rolling is not None and rolling.topology is not None):
+            return  # with failure domains, only one of several reasons is named
         yield from misled(world)
         if (told := blockers(world)) != self._told:
             self._told = told
@@ -227,7 +244,8 @@ class Stage:
     def _written(self, change: HistoryEntry, server: Chronicle) -> None:
         """Within a write of the controller: nothing may be raised here."""
         self.record.judged["a write by what its process was told"] += change.after.kind is PODS
-        for charge in broken(change, server):
+        self.record.judged["a write by the fields of progressive rollouts"] += change.after.kind is DAEMONSETS
+        for charge in (*broken(change, server), *progress.broken(change, server, self.course)):
             scenes = (("told", server.told()), ("at the server", server.now()))
             tables = "".join(f"\n   {title}:\n{scene.table()}" for title, scene in scenes)
             self.record.charge("write", f"{charge}{tables}")

@@ -13,15 +13,19 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tests.beds.api import Object
+from tests.beds.objects import V2
+from tests.simulation import progress
 from tests.simulation.chronicle import PROMPT
 from tests.simulation.laws import missing
 from tests.simulation.moves import IMAGES, KUBELETS, NAMES, Moves
 from tests.simulation.stage import Broken, Stage
 from tests.simulation.troubles import ON_WATCHES, ON_WRITES, REFUSALS
-from tests.simulation.wish import LIMITS, Wish
+from tests.simulation.wish import LIMITS, STEPS, TOPOLOGIES, Wish
 
-HOURS = 3
-"""Within which everything has come to rest; failed pods and refused templates wait up to a quarter of an hour."""
+BOUND = 3600.0
+"""Seconds within which everything has come to rest; failed pods and refused templates wait for up to 15 minutes."""
+STEP, SILENCE = 150.0, 1200.0
+"""Seconds: between two looks, and for which nothing is written in the end."""
 Chance = random.Random
 
 
@@ -71,7 +75,7 @@ class Outcome:
     judged: Counter[str]
 
     def brief(self) -> Outcome:
-        """Without the history, which can be made again."""
+        """Without the history, which can be told again."""
         return replace(self, lines=[])
 
 
@@ -82,8 +86,20 @@ def _one(chance: Chance, *choices: Any) -> Any:
 PARTITIONS = (None, 0, 1, 2, 3, "30%", "50%", 100)
 
 
+def _progressive(chance: Chance) -> dict[str, Any]:
+    return {
+        "steps": _one(chance, 0, *range(len(STEPS))),
+        "order": _one(chance, 0, 0, 1, 2),
+        "topology": _one(chance, 0, 0, *range(len(TOPOLOGIES))),
+        "leave_out": _one(chance, None, None, 1, "50%"),
+        "action": _one(chance, "", "Pause", "RollBack"),
+    }
+
+
 def _wish(chance: Chance) -> Wish:
+    more = _progressive(chance) if chance.random() < 0.6 else {}
     return Wish(
+        **more,
         kind=_one(chance, "Standard", "Standard", "InPlaceIfPossible"),
         limits=chance.randrange(len(LIMITS)),
         partition=chance.choice(PARTITIONS),
@@ -100,6 +116,20 @@ def _node(chance: Chance) -> str:
 def _edit(field: str, *values: Any) -> Callable[[Chance], dict[str, Any]]:
     return lambda chance: {field: chance.choice(values)}
 
+
+VERBS = (
+    ("promote", "agent"),
+    ("promote", "agent"),
+    ("promote", "agent"),
+    ("promote", "agent", "--full", "-y"),
+    ("retry", "agent"),
+    ("pause", "agent"),
+    ("resume", "agent"),
+    ("rollback", "agent", "-y"),
+    ("set-partition", "agent", "--update", "2"),
+    ("set-image", "agent", f"agent={V2}", "-y"),
+    ("status", "agent"),
+)
 
 DRAWN: tuple[tuple[int, str, Callable[[Chance], dict[str, Any]]], ...] = (
     (8, "edit", _edit("image", *IMAGES)),
@@ -148,26 +178,55 @@ DRAWN: tuple[tuple[int, str, Callable[[Chance], dict[str, Any]]], ...] = (
     (1, "limit_pods", lambda chance: {"fewer": _one(chance, 0, 1, None)}),
     (1, "set_clock", lambda chance: {"ahead": _one(chance, -3600.0, -20.0, 0.0)}),
     (1, "restart", lambda chance: {"seconds": _one(chance, 0.0, 5.0)}),
-    (1, "pass_time", lambda chance: {"seconds": _one(chance, 1.0, 10.0, 200.0)}),
+    (2, "edit", _progressive),
+    (1, "lose_status", lambda _: {}),
+    (6, "verb", lambda chance: {"words": chance.choice(VERBS)}),
+    (3, "pass_time", lambda chance: {"seconds": _one(chance, 1.0, 10.0, 200.0)}),
 )
 LONG = 40.0
-"""Seconds until there is a leader."""
+"""Seconds, and somebody leads."""
+WALK: tuple[tuple[int, str, Callable[[Chance], dict[str, Any]]], ...] = (
+    (4, "edit", _edit("image", *IMAGES[:2])),
+    (1, "edit", _progressive),
+    (5, "verb", lambda chance: {"words": chance.choice(VERBS[:5])}),
+    (6, "pass_time", lambda chance: {"seconds": _one(chance, 1.0, 10.0, 40.0)}),
+    (2, "kubelet", lambda chance: {"name": _node(chance), "how": _one(chance, "well", "slow", "never ready")}),
+    (2, "sicken", lambda chance: {"node": _node(chance)}),
+    (2, "crash", lambda chance: {"node": _node(chance), "times": _one(chance, 1, 3)}),
+    (2, "delete", lambda chance: {"node": _node(chance)}),
+    (1, "lose", lambda chance: {"name": _node(chance), "evict_only": False}),
+    (1, "regain", lambda chance: {"name": _node(chance)}),
+    (1, "lose_status", lambda _: {}),
+    (1, "set_clock", lambda chance: {"ahead": _one(chance, -3600.0, 3600.0, 0.0)}),
+    (2, "kill", lambda chance: {"turns": chance.randrange(60)}),
+    (1, "kill_at", lambda chance: {"write": chance.randrange(1, 5), "reaches": _one(chance, True, False)}),
+    (1, "end", lambda _: {"back": 5.0}),
+    (1, "freeze", lambda chance: {"seconds": _one(chance, 9.0, 20.0)}),
+    (2, "hinder", lambda chance: {"what": chance.choice(list(ON_WATCHES))}),
+    (2, "hinder", lambda chance: {"what": chance.choice(list(ON_WRITES))}),
+    (2, "help", lambda chance: {"place": _one(chance, "reads", "writes")}),
+    (1, "add", lambda chance: {"name": _node(chance), "canary": False}),
+    (1, "taint", lambda chance: {"name": _node(chance), "effect": _one(chance, "NoSchedule", "")}),
+)
+"""Moves that let a progressive rollout get somewhere."""
 WAITS = (0.6, 0.0, 0.1, 3.0, LONG)
 
 
 def drawn(seed: int) -> Story:
     chance = random.Random(seed)
-    weights = [weight for weight, _, _ in DRAWN]
+    walks = chance.random() < 0.4
+    table = WALK if walks else DRAWN
+    weights = [weight for weight, _, _ in table]
     moves = []
     for _ in range(chance.randrange(4, 24)):
-        _, name, arguments = chance.choices(DRAWN, weights)[0]
+        _, name, arguments = chance.choices(table, weights)[0]
         moves.append(Move(name, arguments(chance), chance.choice(WAITS)))
     processes = _one(chance, 1, 2, 2)
     return Story(
         seed=seed,
-        count=chance.randrange(2, 6),
+        count=chance.randrange(4, 7) if walks else chance.randrange(2, 6),
         kubelets=_one(chance, "well", "slow", "pulling slowly"),
-        wish=_wish(chance),
+        wish=Wish(limits=_one(chance, 0, 1, 5), **_progressive(chance)) if walks else _wish(chance),
         processes=processes,
         elects=processes > 1 or _one(chance, True, False),
         latency=_one(chance, 0.0, 0.02),
@@ -219,7 +278,9 @@ def _tell(stage: Stage, story: Story) -> None:
     stage.run(moves.back_up())
     for move in story.moves:
         stage.record.tell(f"== {move}")
-        stage.run(getattr(moves, move.name)(**move.arguments))
+        moving = getattr(moves, move.name)(**move.arguments)
+        if moving is not None:
+            stage.run(moving)
         if move.wait == LONG:
             stage.run(stage.led())
         if move.wait:
@@ -235,20 +296,38 @@ def settle(stage: Stage, moves: Moves) -> None:
     stage.run(stage.led())
     if stage.look().slack > PROMPT:
         stage.run(stage.idle(30.0))  # the last edits may still be news
+    if stage.look().spec.progressive:
+        finish(stage, moves)
     begun, wrong = stage.look(), ["nothing was looked at"]
-    for _ in range(HOURS * 12):
+    for _ in range(int(BOUND / STEP)):
         stage.run(moves.release())
         stage.run(stage.idle(30.0))
         if not (wrong := missing(begun, stage.look(), stage.run(status(stage)))):
             return
-        stage.run(asyncio.sleep(270.0))
+        stage.run(asyncio.sleep(STEP - 30.0))
     stage.judge(*(f"in the end: {one}" for one in wrong), stage.look().table())
 
 
+def finish(stage: Stage, moves: Moves) -> None:
+    """A progressive rollout goes as far as it may by itself; then a person takes its fields away."""
+    for _ in range(4):
+        stage.run(stage.idle(30.0))
+        stage.run(moves.release())
+        stage.run(asyncio.sleep(120.0))
+
+    async def kept() -> list[str]:
+        return [*progress.kept(stage.chronicle)]
+
+    stage.judge(*(f"in the end: {one}" for one in stage.run(kept())))
+    stage.record.judged["the end of a progressive rollout"] += 1
+    stage.run(moves.edit(steps=0, order=0, topology=0, leave_out=None, action=""))
+    stage.run(stage.idle(30.0))
+
+
 def fall_silent(stage: Stage) -> None:
-    stage.record.tell("== an hour in which nothing happens")
+    stage.record.tell("== nothing happens any more")
     stage.bed.journal.clear()
-    stage.run(asyncio.sleep(3600.0))
+    stage.run(asyncio.sleep(SILENCE))
     written = [one for one in stage.bed.journal.writes if "leases" not in one.resource]
     if written:
         stage.judge("in the end it goes on writing:", *map(str, written))

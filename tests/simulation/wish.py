@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.beds.api import Object
 from tests.beds.objects import V1, daemonset
-from tests.simulation.scene import CANARY, CHOOSY, GUARD, Number
+from tests.simulation.scene import CANARY, CHOOSY, GUARD, ZONE, Number
 
 LIMITS: tuple[dict[str, Number], ...] = (
     {"maxUnavailable": 1},
@@ -16,6 +16,21 @@ LIMITS: tuple[dict[str, Number], ...] = (
     {},
     {"maxSurge": 1, "maxUnavailable": 0},
     {"maxSurge": "50%", "maxUnavailable": 0},
+)
+
+
+STEPS: tuple[list[Object] | None, ...] = (
+    None,
+    [{"nodes": 1, "soak": "5s"}, {"nodes": "50%", "soak": "20s"}, {"nodes": "100%"}],
+    [{"nodes": 1, "soak": "30s", "approval": "Required"}, {"nodes": "100%"}],
+    [{"nodes": 2}, {"nodes": "100%", "soak": "10s"}],
+)
+ORDERS: tuple[list[Object] | None, ...] = (None, [{"matchLabels": CANARY}], [{"groupBy": ZONE}])
+TOPOLOGIES: tuple[Object | None, ...] = (
+    None,
+    {"key": ZONE, "maxDomains": 1},
+    {"key": ZONE, "maxUnavailable": 1},
+    {"key": ZONE, "maxDomains": 1, "maxUnavailable": "50%"},
 )
 
 
@@ -35,6 +50,12 @@ class Wish:
     partitioned_scaling: bool | None = None
     hook: str = ""
     """`plain`, or `marks` where it makes pods not ready too; empty is none."""
+    steps: int = 0
+    order: int = 0
+    topology: int = 0
+    leave_out: Number = None
+    action: str = ""
+    """Of onFailure; empty: nothing is a failure."""
 
     def strategy(self) -> Object:
         limits = dict(LIMITS[self.limits])
@@ -45,6 +66,10 @@ class Wish:
         rolling: dict[str, Any] = {"maxUnavailable": None, "maxSurge": None, **limits}
         rolling |= {"rollingUpdateType": self.kind, "partition": self.partition, "paused": self.paused or None}
         rolling["selector"] = {"matchLabels": CANARY} if self.canaries_only else None
+        rolling |= {"steps": STEPS[self.steps], "order": ORDERS[self.order], "topology": TOPOLOGIES[self.topology]}
+        rolling["unreachableNodes"] = None if self.leave_out is None else {"leaveOut": self.leave_out}
+        failure = {"unavailableNodes": 1, "after": "20s", "restarts": 3, "action": self.action}
+        rolling["onFailure"] = failure if self.action else None
         return {"type": "RollingUpdate" if self.rolling else "OnDelete", "rollingUpdate": rolling}
 
     def spec(self) -> Object:
