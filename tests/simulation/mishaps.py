@@ -20,8 +20,9 @@ HINDRANCE = 130.0
 """Seconds after which news flow again for sure, once the trouble is over."""
 CUT_ONCE = 10.0
 """Seconds after which news flow again for sure, where all watches were cut once and then only those that are idle."""
-APART = 1000
-"""Versions by which a server that is restored begins before those that are lost."""
+APART, RESTORES = 10_000, 9
+"""Versions by which a server that is restored begins before those that are lost: they are never reached again. And how
+often that may be."""
 
 
 class Mishaps:
@@ -30,7 +31,7 @@ class Mishaps:
         cluster = stage.bed.simulator.cluster
         self.admission = Admission(cluster, self.fired)
         self._cluster = cluster
-        self._backup = cluster.store.backup()
+        self._backup, self._restores = cluster.store.backup(), 0
         for process in stage.processes:
             process.link.on_fault = lambda effect: self.fired.update([name_of(effect)])
         self.lost: set[str] = set()
@@ -160,12 +161,13 @@ class Mishaps:
 
     async def back_up(self) -> None:
         self._backup = self._cluster.store.backup()
-        self._cluster.store.version += APART
+        self._cluster.store.version += RESTORES * APART
 
     async def restore(self) -> None:
-        """The etcd of the last backup, or of the beginning of the story."""
-        if self.stage.chronicle.spec is None or self._backup.version <= self.begun:
+        """The etcd of the beginning of the story."""
+        if self._restores == RESTORES or self.stage.chronicle.spec is None or self._backup.version <= self.begun:
             return
+        self._restores += 1
         self.fired["etcd: restored from a backup"] += 1
         self.stage.record.tell("the server is restored")
         self.drop_watches()
@@ -173,7 +175,7 @@ class Mishaps:
             process.link.drop_watches()
         self.bed.nodes.begin_anew()
         self._cluster.store.restore(self._backup)
-        self._cluster.store.version += 1
+        self._cluster.store.version += (RESTORES - self._restores) * APART
         for process in self.stage.processes:
             process.chronicle.server_restored()
         self.stage.course.server_restored()

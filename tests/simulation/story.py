@@ -173,7 +173,6 @@ DRAWN: tuple[tuple[int, str, Callable[[Chance], dict[str, Any]]], ...] = (
     (2, "cut_off", lambda chance: {"seconds": _one(chance, 1.0, 9.0, 30.0)}),
     (1, "delete_lease", lambda chance: {"blind": _one(chance, 0.0, 9.0, 30.0)}),
     (1, "steal_lease", lambda _: {}),
-    (1, "back_up", lambda _: {}),
     (2, "restore", lambda _: {}),
     (1, "limit_pods", lambda chance: {"fewer": _one(chance, 0, 1, None)}),
     (1, "set_clock", lambda chance: {"ahead": _one(chance, -3600.0, -20.0, 0.0)}),

@@ -11,7 +11,7 @@ import pytest
 
 from tests.simulation.story import Outcome, drawn, told
 
-EVERY_DAY = range(18)
+EVERY_DAY = range(16)
 
 
 @pytest.fixture(scope="module")
