@@ -204,7 +204,7 @@ class Chronicle:
                 nodes.pop(entry.after.name, None)
             else:
                 nodes[entry.before.name] = entry.before
-        assert spec is not None, "nobody has made the DaemonSet yet"
+        assert spec is not None, "there is no DaemonSet yet"
         spec = self.in_force(spec)
         pods = self._pods_at(known.get(PODS.resource, 0), own)
         slack = LATE if at <= self.hindered_until else PROMPT

@@ -2,7 +2,7 @@
 
 Strict always, whatever faults are in force, by what the server holds:
 - never two live pods of one image on a node, never three live pods at all;
-- every write carries a precondition, and no plan is made by somebody who has not heard of all writes of his own that
+- every write carries a precondition, and no plan is made by a process that has not seen all writes of its own that
   were answered; the counts of a status add up;
 - no more creates or deletes of pods in one pass than burstReplicas.
 

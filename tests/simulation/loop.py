@@ -50,7 +50,7 @@ class SimulatedLoop(VirtualLoop):
         self._held: dict[str, list[asyncio.Handle]] = {}
 
     def suspend(self, owner: str) -> None:
-        """Time passes for everybody, and nothing of `owner` runs: a stopped process, a paused virtual machine."""
+        """Time passes, and nothing of `owner` runs: a stopped process, a paused virtual machine."""
         self._held.setdefault(owner, [])
 
     def resume(self, owner: str) -> None:
@@ -63,7 +63,7 @@ class SimulatedLoop(VirtualLoop):
 
     def _run_once(self) -> None:
         self._turns, self._moment = (self._turns + 1 if self.time() == self._moment else 0), self.time()
-        if self._turns > MOST_TURNS:  # somebody waits for less than the last digit of a moment
+        if self._turns > MOST_TURNS:  # a timer waits for less than the last digit of a moment
             self.freeze(TURN)
         if self._held:
             self._hold_back()

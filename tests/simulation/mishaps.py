@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from controller.api.names import LEASE_NAME
 from tests.beds.api import LEASES, PODS, Refusal
-from tests.beds.simulator.faults import Rule
 from tests.beds.simulator import kinds
+from tests.beds.simulator.faults import Rule
 from tests.beds.virtual_time import clock
 from tests.simulation.chronicle import KINDS
 from tests.simulation.process import BACK, Process
@@ -21,8 +21,8 @@ HINDRANCE = 130.0
 CUT_ONCE = 10.0
 """Seconds after which news flow again for sure, where all watches were cut once and then only those that are idle."""
 APART, RESTORES = 10_000, 9
-"""Versions by which a server that is restored begins before those that are lost: they are never reached again. And how
-often that may be."""
+"""Versions by which a restored server begins before those that are lost, so that they are not reached again; and how
+often it may be restored."""
 
 
 class Mishaps:
@@ -35,7 +35,7 @@ class Mishaps:
         for process in stage.processes:
             process.link.on_fault = lambda effect: self.fired.update([name_of(effect)])
         self.lost: set[str] = set()
-        """Nodes that nobody hears of."""
+        """Unreachable nodes."""
         self.troubles: dict[str, Rule] = {}
         """One with what is read and one with what is written may go on at the same time."""
 
@@ -112,7 +112,7 @@ class Mishaps:
         asyncio.get_running_loop().call_later(seconds, process.thaw)
 
     async def restart(self, seconds: float) -> None:
-        """All are killed, and nobody is there for so long."""
+        """All are killed, and start again after so long."""
         for process in self.stage.processes:
             self.fired["process: killed"] += process.is_running
             await process.kill()
@@ -151,9 +151,9 @@ class Mishaps:
             self.fired["lease: deleted"] += 1
 
     async def steal_lease(self) -> None:
-        """Somebody else writes himself into it."""
+        """A client that is no controller writes itself into it."""
         with suppress(Refusal):
-            spec = {"holderIdentity": "somebody else"}
+            spec = {"holderIdentity": "stranger"}
             await self.bed.api.patch(LEASES, LEASE_NAME, {"spec": spec})
             self.fired["lease: stolen"] += 1
 

@@ -99,7 +99,7 @@ class Moves(Mishaps):
         self.fired[f"plugin: {words[0]}, exit {ran.code}"] += 1
 
     async def lose_status(self) -> None:
-        """Somebody empties it."""
+        """A user empties it."""
         await self.bed.api.patch(DAEMONSETS, "agent", {"status": None}, sub="status")
         self.fired["user: empties the status"] += 1
 

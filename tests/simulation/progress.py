@@ -162,7 +162,7 @@ def _step(new: Spec, server: Chronicle, course: Course) -> Iterator[str]:
         return
     done = told.steps[before - 1]
     if done.get("approval") == "Required" and told.notes.get("kruise-ds/approve") != f"{new.revision}/{before}":
-        yield f"step {before} is over and nobody has approved it"
+        yield f"step {before} is over without approval"
     known = server.decision.known.get(PODS.resource, 0)
     since = max([course.step_since, *(at for version, at in course.interruptions if version <= known)])
     if server.decision.at - since < seconds(done.get("soak") or "0s") - GRAIN:

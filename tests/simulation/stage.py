@@ -2,7 +2,7 @@
 asynchronous.
 
 `Stage.run` enters the loop for one move and leaves it again; everything that runs stays where it is meanwhile,
-because the time of a virtual loop stands still while nobody is in it.
+because the time of a virtual loop stands still while it is left.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ T = TypeVar("T")
 
 NAMESPACE = "agents"
 LEADERLESS = 120.0
-"""Seconds within which somebody leads."""
+"""Seconds within which a process leads."""
 REST = 1.0
 """Seconds: what a process has put off for less is waited for."""
 
@@ -75,7 +75,7 @@ class Stage:
         lists: bool = False,
     ) -> None:
         self.clock_ahead = 0.0
-        """Seconds by which the nodes' clocks are ahead of everybody else's."""
+        """Seconds by which the nodes' clocks are ahead of all others."""
         self._count, self._elects, self._latency = processes, elects, latency
         self._pulls, self._lists = pulls, lists
         self._told: Mapping[str, Blocker | None] = {}
@@ -90,7 +90,7 @@ class Stage:
 
     @property
     def chronicle(self) -> Chronicle:
-        """Of whoever leads."""
+        """Of the process that leads."""
         return next((one for one in self.processes if one.leads), self.processes[0]).chronicle
 
     @property
@@ -107,7 +107,7 @@ class Stage:
         return done
 
     def clock(self) -> float:
-        """Seconds since 1970, for who is not in the loop."""
+        """Seconds since 1970, outside of the loop."""
         return START + self._loop.time()
 
     def inside(self, work: Coroutine[Any, Any, T]) -> T:
@@ -144,7 +144,7 @@ class Stage:
         until = self._loop.time() + LEADERLESS
         while not any(one.leads for one in self.processes):
             if self._loop.time() > until:
-                raise Broken(f"for {LEADERLESS:g} s nobody leads")
+                raise Broken(f"for {LEADERLESS:g} s no process leads")
             await asyncio.sleep(1.0)
 
     async def idle(self, seconds: float) -> None:
@@ -232,7 +232,7 @@ class Stage:
         return decided
 
     def _wrongly_explained(self, world: World) -> Iterator[str]:
-        """Which blocker ends with what is asked only where others are told of than in the pass before."""
+        """Which blocker ends with what is asked only where others hold than in the pass before."""
         rolling = world.daemonset.rolling_update
         if world.rules.problems or (rolling is not None and rolling.topology is not None):
             return  # with failure domains, only one of several reasons is named

@@ -35,7 +35,7 @@ class Move:
     """Of a method of `Moves`."""
     arguments: dict[str, Any]
     wait: float
-    """Seconds that are left to everybody after it; with 0 the next one comes on top of this one."""
+    """Seconds that pass after it; with 0 the next one comes on top of this one."""
 
     def __str__(self) -> str:
         said = ", ".join(f"{key}={value}" for key, value in self.arguments.items())
@@ -183,7 +183,7 @@ DRAWN: tuple[tuple[int, str, Callable[[Chance], dict[str, Any]]], ...] = (
     (3, "pass_time", lambda chance: {"seconds": _one(chance, 1.0, 10.0, 200.0)}),
 )
 LONG = 40.0
-"""Seconds, and somebody leads."""
+"""Seconds, and a process leads."""
 WALK: tuple[tuple[int, str, Callable[[Chance], dict[str, Any]]], ...] = (
     (4, "edit", _edit("image", *IMAGES[:2])),
     (1, "edit", _progressive),

@@ -11,7 +11,8 @@ import pytest
 
 from tests.simulation.story import Outcome, drawn, told
 
-EVERY_DAY = range(16)
+EVERY_DAY = (10, 26, 35, 38, 72, 74, 75, 77, 85, 94, 95, 101, 102, 103, 105, 109, 116, 126, 136, 139)
+"""Short ones in which most kinds of faults happen."""
 
 
 @pytest.fixture(scope="module")
@@ -35,4 +36,4 @@ def test_a_seed_tells_the_same_history_in_every_process(outcomes: list[Outcome])
 
 def test_faults_of_all_kinds_have_happened(outcomes: list[Outcome]) -> None:
     fired = sum((one.fired for one in outcomes), Counter[str]())
-    assert len(fired) > 40, fired
+    assert len(fired) > 60, fired
