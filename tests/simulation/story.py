@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tests.beds.api import Object
-from tests.beds.objects import V2
 from tests.simulation import progress
 from tests.simulation.chronicle import PROMPT
 from tests.simulation.laws import missing
@@ -127,7 +126,7 @@ VERBS = (
     ("resume", "agent"),
     ("rollback", "agent", "-y"),
     ("set-partition", "agent", "--update", "2"),
-    ("set-image", "agent", f"agent={V2}", "-y"),
+    ("list",),
     ("status", "agent"),
 )
 
