@@ -1,6 +1,6 @@
 """The checks of a step (`rollingUpdate.checks`): expressions for Prometheus that return no series while all is well.
 
-Only an answer of late counts, so that a check without one holds the rollout and never aborts it. A step is over once
+Only a recent answer counts: a check without one holds the rollout, and never aborts it. A step is over once
 each check has passed by an answer to a query that was sent after its soak.
 """
 
@@ -57,7 +57,7 @@ class CheckNow(Value):
     stamp: str | None = None
     """What the status says of `since`; None: it says nothing, as the first answer is awaited."""
     is_answered: bool = False
-    """Whether an answer of late says so."""
+    """Whether a recent answer says so."""
 
     def passes_from(self, moment: float | None) -> bool:
         """Whether it passes by a query that was sent then or later; None: at any time."""

@@ -89,7 +89,7 @@ def _unavailable_since(node: NodeInfo, known: Mapping[str, float] | None, now: f
 
 
 def failure_of_checks(asked: OnFailure, checks: Iterable[CheckNow], *, began: float, now: float) -> Failure:
-    """What fails among `checks`: one that has returned series for longer than `after`, by an answer of late. Nothing
+    """What fails among `checks`: one that has returned series for longer than `after`, by a recent answer. Nothing
     counts from before the rollout `began`."""
     after = formats.seconds(asked.after) if asked.after else DEFAULT_AFTER
     due = {one: max(one.since, began) + after for one in checks if one.is_answered}

@@ -1,5 +1,5 @@
 """Progressive fields that cannot bind anything change no decision: the order of all nodes is the same, the only step
-allows all, no domain and no share of failing nodes can be too large."""
+allows all, no domain and no share of failing nodes can be too large, and a check passes at every moment."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from controller.api.daemonset import OnFailure, OrderRule, RolloutStep, Topology, UnreachableNodes
+from controller.api.daemonset import Check, OnFailure, OrderRule, RolloutStep, Topology, UnreachableNodes
 from controller.planner.actions import Action, DeleteRevision
+from controller.planner.checks import Answer
 from controller.planner.plan import Plan, plan
 from controller.planner.validation import compiled
 from controller.planner.world import World
@@ -21,13 +22,21 @@ from tests.beds.worlds import NOW, picture
 from tests.properties.planner_facts import rolling
 from tests.properties.size import every_day
 
-NONE: dict[str, Any] = {"order": (), "steps": (), "topology": None, "unreachable_nodes": None, "on_failure": None}
+NONE: dict[str, Any] = {
+    "order": (),
+    "steps": (),
+    "topology": None,
+    "unreachable_nodes": None,
+    "on_failure": None,
+    "checks": (),
+}
 FIELDS: dict[str, Any] = {
     "order": (OrderRule(group_by="no-such-label"), OrderRule(match_labels={"no-such-label": "x"})),
     "steps": (RolloutStep(),),
     "topology": Topology(key="pool", max_unavailable="100%", max_domains=99),
     "unreachable_nodes": UnreachableNodes(leave_out=0),
     "on_failure": OnFailure(unavailable_nodes="100%", after="720h", restarts=99),
+    "checks": (Check(name="errors", query="errors > 0"),),
 }
 
 
@@ -48,6 +57,7 @@ def _without_trims(decided: Plan) -> tuple[Action, ...]:
 @every_day(200)
 @given(world=st.one_of(worlds(), worlds(in_place=True)), names=st.sets(st.sampled_from([*FIELDS]), min_size=1))
 def test_every_decision_is_the_one_without_them(world: World, names: set[str]) -> None:
+    world = replace(world, answers={"errors": Answer(asked=world.now + 2)})
     without = plan(with_fields(world, {}))
     decided = plan(with_fields(world, {name: FIELDS[name] for name in names}))
     note(f"{names}\n{picture(world, without)}")

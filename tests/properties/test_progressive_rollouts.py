@@ -148,7 +148,7 @@ class Walks(RuleBasedStateMachine):
             approval = f"{current_revision(before)[0].hash}/{step}"
             assert not done.approval or self.said.get("kruise-ds/approve") == approval
             if self.more["checks"]:
-                assert self.passed(), "a step is over without an answer of late"
+                assert self.passed(), "a step is over without a recent answer"
                 assert self.verdict is not None
                 assert self.verdict[1] >= self.reached + float(done.soak.removesuffix("s"))
         if now != (revision, step):
