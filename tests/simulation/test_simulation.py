@@ -6,10 +6,12 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
-from tests.simulation.story import Outcome, drawn, told
+from tests.simulation.story import Move, Outcome, drawn, told
+from tests.simulation.wish import Wish
 
 EVERY_DAY = (10, 26, 35, 38, 72, 74, 75, 77, 85, 94, 95, 101, 102, 103, 105, 109, 116, 126, 136, 139)
 """Short ones in which most kinds of faults happen."""
@@ -22,6 +24,16 @@ def outcomes() -> list[Outcome]:
 
 def test_no_law_is_broken(outcomes: list[Outcome]) -> None:
     assert not [f"seed {one.seed}: {one.charges}" for one in outcomes if one.charges]
+
+
+@pytest.mark.parametrize("blind", [2.0, 9.0, 11.0, 30.0])
+def test_two_do_not_lead_when_the_lease_is_deleted_and_its_holder_does_not_see_it(blind: float) -> None:
+    moves = [Move("hinder", {"what": "write: 429"}, 0.0), Move("delete_lease", {"blind": blind}, 0.0)]
+    moves += [Move("delete", {"node": f"node-{second % 4}"}, 1.0) for second in range(40)]
+    outcome = told(replace(drawn(0), processes=2, elects=True, count=4, wish=Wish(), moves=tuple(moves)))
+    assert outcome.charges == ""
+    assert outcome.fired["lease: deleted"] == 1
+    assert outcome.fired["the Lease changes hands"] == (blind > 5.0)
 
 
 def test_a_seed_tells_the_same_history_in_every_process(outcomes: list[Outcome]) -> None:
