@@ -64,6 +64,8 @@ class Decision:
     """Of the server."""
     blind: set[int]
     """Versions that the controller had written, and had not been told of."""
+    restores: int
+    """How often the server had been restored."""
     written_since: list[str] = field(default_factory=list)
     """Creates and deletes of pods that came from it."""
 
@@ -128,9 +130,9 @@ class Chronicle:
             self.cluster.store.watches[kind].append(Listener(kind, self._happened))
 
     @property
-    def is_new(self) -> bool:
+    def predates_restore(self) -> bool:
         """Whether the write comes from a plan that was made by what the server was before it was restored."""
-        return len(self.decision.known) < len(KINDS)
+        return self.decision.restores != self.restores or len(self.decision.known) < len(KINDS)
 
     def restarted(self) -> None:
         """A new process knows nothing."""
@@ -157,7 +159,7 @@ class Chronicle:
         """The controller has just made a plan, in the task that carries it out or begins what does."""
         at, heard = self.cluster.clock(), dict(self.heard)
         unheard = {entry.version for entry in self._entries_after(heard, PODS, REVISIONS)}
-        DECISION.set(Decision(at, heard, self.cluster.store.version, unheard & self.answered))
+        DECISION.set(Decision(at, heard, self.cluster.store.version, unheard & self.answered, self.restores))
         known = heard.get(PODS.resource, 0)
         self._seen |= self._pods_at(known, known).keys()
         if at > self.hindered_until:

@@ -79,7 +79,7 @@ class Course:
 
 def broken(change: HistoryEntry, server: Chronicle, course: Course) -> Iterator[str]:
     """Each law that this write of a process breaks. The chronicle does not have the write yet."""
-    if server.is_new or server.spec is None:
+    if server.predates_restore or server.spec is None:
         return
     if change.after.kind is DAEMONSETS:
         yield from _step(spec_of(change.after.object), server, course)
