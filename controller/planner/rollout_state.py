@@ -243,15 +243,12 @@ class RolloutState(Value, dict=True, gc=True):
     def unavailable_before(self) -> frozenset[str]:
         """The nodes of `Rollout.unavailable_before`: they are short for another reason than the update. One is added
         while its old pod, of the stable revision, is not Ready and nothing is done to it, or if it joined the cluster
-        during the rollout and no pod was seen there. Where no stable revision is recorded, the oldest one counts as
-        such: an earlier update may have brought any other."""
+        during the rollout and no pod was seen there."""
         rolling, record = self.rolling_update, rollout_of(self.world.daemonset.status)
         if rolling is None or (rolling.topology is None and rolling.on_failure is None):
             return frozenset()
         known = self.world.unavailable_before.union(record.unavailable_before or ())
-        stable, began = record.stable_revision, epoch(record.start_time) or inf
-        if stable is None and self.older:
-            stable = self.older[-1].hash
+        stable, began = self._stable_hash, epoch(record.start_time) or inf
         return frozenset(
             node.name
             for node in self._lacking
@@ -259,6 +256,13 @@ class RolloutState(Value, dict=True, gc=True):
             or (node.only_old_unready and node.old is not None and node.old.hash == stable)
             or (not node.pods and node.last is None and node.object is not None and node.object.created >= began)
         )
+
+    @cached_property
+    def _stable_hash(self) -> str | None:
+        """Where no stable revision is recorded, the oldest one counts as such: an earlier update may have brought any
+        other."""
+        stable = rollout_of(self.world.daemonset.status).stable_revision
+        return self.older[-1].hash if stable is None and self.older else stable
 
     @cached_property
     def domains(self) -> Domains | None:
@@ -411,9 +415,19 @@ class RolloutState(Value, dict=True, gc=True):
         rest = [node for node in lacking if node.selected and not (node.had_current and node.old is None)]
         if stopped and (self.abort or any(node.had_old for node in lacking)):
             rest = []
+        if self.walk is not None and (behind := {one.name for one in self._lacking if self._is_left_behind(one)}):
+            rest.sort(key=lambda node: node.name not in behind)
         if self.left_out:  # they take the place of no node that can be updated
             rest.sort(key=lambda node: node.name in self.left_out)
         return tuple((having + had + rest)[: self.quota])
+
+    def _is_left_behind(self, node: NodeInfo) -> bool:
+        """Whether the node has, or had last, a pod of an earlier update that does not serve. Where other nodes came
+        first, it would use up limits for good."""
+        old = node.old
+        if old is None:
+            return node.last not in (None, self._stable_hash)
+        return node.only_old_unready and not node.unreachable and old.hash != self._stable_hash
 
     @cached_property
     def holders(self) -> frozenset[str]:

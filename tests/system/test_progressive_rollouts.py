@@ -339,6 +339,23 @@ async def test_updated_pods_that_fail_abort_the_rollout_until_a_retry(bed: Bed) 
     await bed.phase("Healthy")
 
 
+async def test_a_mended_version_begins_where_the_bad_one_is(bed: Bed) -> None:
+    """There maxUnavailable is used up, so that no other node could be updated, also one that comes first in order."""
+    bed.patience = 86_400.0
+    steps = [{"nodes": 1, "soak": "1m"}, {"nodes": "100%"}]
+    await deployed(bed, steps=steps, onFailure={"unavailableNodes": 1, "after": "1m"})
+    await bed.idle(60)
+    bed.nodes.behave("*", Behaviour(never_ready=(V2,)))
+    await bed.set_image(V2)
+    await bed.phase("Aborted")
+    await bed.nodes.add("node-6")
+    await wave(bed, f"{both(5)} +6")
+    await bed.set_image(V3)
+    await wave(bed, both(5))
+    await wave(bed, both(6, 4, 3, 2, 1, 0))
+    await bed.phase("Healthy")
+
+
 async def test_another_template_ends_the_abort(bed: Bed) -> None:
     bed.patience = 86_400.0
     await deployed(bed, maxUnavailable=2, onFailure={"unavailableNodes": 1, "after": "1m"})
