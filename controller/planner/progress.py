@@ -183,7 +183,7 @@ def _judged(rollout: RolloutState, walk: Walk) -> Walk:
             aside += pod is not None
             continue
         reachable += alone or node.selected
-        unavailable = unavailable or not (pod is None or alone)
+        unavailable = unavailable or not (alone or (pod is None and not node.had_current))
         if alone and pod is not None and pod.ready_since is not None:
             latest = max(latest, min(pod.ready_since, seen.get(pod.uid, pod.ready_since)))
     done = done + aside if done else 0

@@ -208,6 +208,22 @@ async def test_the_recorded_times_of_a_soak_are_at_least_as_far_apart_as_the_soa
         assert bed.clock() + max(ahead, 0.0) >= reached + SOAK
 
 
+async def test_a_lost_pod_beyond_the_step_begins_the_soak_anew_too(bed: Bed) -> None:
+    """After the status was lost. The clock of the controller is ahead, and the next pod is ready at once."""
+    bed.controller.ahead = 7200.0
+    await stepped(bed)
+    await wave(bed, both(4, 3))
+    await bed.api.patch(DAEMONSETS, "agent", [{"op": "remove", "path": "/status"}], sub="status")
+    assert (await bed.phase("Soaking"))["step"] == 1
+    await bed.idle(300)
+    began = asyncio.get_running_loop().time()
+    await lose(bed, 3)
+    await wave(bed, "+3")
+    while (await bed.daemonset())["status"]["rollout"]["step"] == 1:
+        await asyncio.sleep(1)
+    assert SOAK - 1 <= asyncio.get_running_loop().time() - began < SOAK + 60
+
+
 async def test_a_leader_that_loses_its_lease_in_mid_batch_skips_no_step(bed: Bed) -> None:
     bed.patience = 86_400.0
     steps = [{"nodes": 1}, {"nodes": 3, "soak": "10m"}, {"nodes": "100%"}]
