@@ -175,7 +175,7 @@ def _judged(rollout: RolloutState, walk: Walk) -> Walk:
     """Of an unreachable node nothing is known. One that is left out counts as done, but not alone. While a check
     fails, no step is reached."""
     done, aside, reachable, unavailable, latest = 0, 0, 0, False, 0.0
-    seen, left_out = rollout.world.ready_seen, rollout.left_out
+    seen, left_out, behind = rollout.world.ready_seen, rollout.left_out, rollout.world.server_behind
     for node in rollout.eligible:
         pod, alone = node.current, node.current_available and node.old is None and not node.unreachable
         done += alone
@@ -185,7 +185,7 @@ def _judged(rollout: RolloutState, walk: Walk) -> Walk:
         reachable += alone or node.selected
         unavailable = unavailable or not (alone or (pod is None and not node.had_current))
         if alone and pod is not None and pod.ready_since is not None:
-            latest = max(latest, min(pod.ready_since, seen.get(pod.uid, pod.ready_since)))
+            latest = max(latest, min(pod.ready_since + behind, seen.get(pod.uid, inf)))
     done = done + aside if done else 0
     failing = any(one.state is CheckState.FAILING for one in rollout.checks)
     walk = walk.judged(done=done, reachable=reachable + aside, unavailable=unavailable or failing, latest=latest)

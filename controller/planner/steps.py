@@ -85,7 +85,7 @@ class Walk(Value):
         needed, recorded = min(self.allowed, reachable), epoch(self.reached_time)
         if unavailable or not 0 < needed <= done:
             return replace(self, needed=needed, reached_time=None, since=None)
-        if recorded is None or self.since is None or latest > recorded - self.ahead:
+        if recorded is None or self.since is None or latest > self.since:
             begun = ceil(latest if recorded is not None else max(latest, self.now))
             stamp = rfc3339(ceil(begun + self.ahead))
             return replace(self, needed=needed, reached_time=stamp, since=float(begun))

@@ -149,6 +149,8 @@ class World(Value):
     """`Rollout.step_reached_time` by a clock that does not jump (seconds since 1970); None: as recorded."""
     server_ahead: float = 0.0
     """Seconds by which the clock of the server is ahead of `now`; 0 if it is behind."""
+    server_behind: float = 0.0
+    """Seconds by which it is behind instead, and with it those of the nodes; up to two seconds less."""
     unavailable_before: frozenset[str] = frozenset()
     """Those of `Rollout.unavailable_before` that the last pass found; the status may not have them yet."""
     unavailable_since: Mapping[str, float] | None = None

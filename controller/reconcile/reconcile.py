@@ -129,7 +129,7 @@ class Reconciler:
         world = world_of(
             daemonset, cached, state, this.now, this.moment, fresh=this.fresh, image_pulls=self._image_pulls
         )
-        decided = plan(replace(world, server_ahead=max(ahead, 0.0)))
+        decided = plan(replace(world, server_ahead=max(ahead, 0.0), server_behind=max(-ahead - 1.0, 0.0)))
         state.decided(daemonset, decided, this.now, this.moment)
         if decided.status is not None:
             self._checks.decided(daemonset, state.answers, decided.status.asking, this.now, this.moment)
