@@ -41,6 +41,7 @@ def failure_of(
     nodes: Iterable[NodeInfo],
     *,
     began: float,
+    made_from: float,
     now: float,
     desired: int,
     excused: Collection[str],
@@ -48,7 +49,7 @@ def failure_of(
 ) -> Failure:
     """What fails among `nodes`, in update order. `excused`: nodes that were unavailable before their update. `known`:
     `Failure.unavailable_since` of the last pass. Nothing counts from before the rollout `began`, which a retry begins
-    anew."""
+    anew; `made_from`: the same by the clock that dates new pods."""
     suspects = [  # without nodes that are not updated
         one
         for one in nodes
@@ -59,8 +60,11 @@ def failure_of(
     since = {name: max(moment, min(began, now)) for name, moment in found if moment is not None}
     if asked.restarts is not None:
         for node in suspects:
-            if node.current is not None and node.current.updated >= began and node.current.restarts >= asked.restarts:
-                restarted = counted(node.current.restarts, "time")
+            pod = node.current
+            if pod is None or pod.restarts < asked.restarts:
+                continue
+            if pod.updated >= (began if pod.updated_in_place else made_from):
+                restarted = counted(pod.restarts, "time")
                 why = f"a container of {_named(node)} restarted {restarted}"
                 return Failure(why=why, unavailable_since=since)
     if asked.unavailable_nodes is None:

@@ -136,6 +136,7 @@ class RolloutState(Value, dict=True, gc=True):
             rolling.on_failure,
             self.eligible_in_order,
             began=began,
+            made_from=self._by_server(began),
             now=self.world.now,
             desired=self.budget.desired,
             excused=self.unavailable_before,
@@ -143,6 +144,10 @@ class RolloutState(Value, dict=True, gc=True):
         )
         due = min(by_nodes.due, by_checks.due)
         return msgspec.structs.replace(by_nodes, why=by_nodes.why or by_checks.why, due=due)
+
+    def _by_server(self, moment: float) -> float:
+        """The earliest time by which the server, whose clock shows whole seconds, may have dated what it made then."""
+        return moment - self.world.server_behind - 2.0
 
     @cached_property
     def checks(self) -> tuple[CheckNow, ...]:
@@ -248,7 +253,7 @@ class RolloutState(Value, dict=True, gc=True):
         if rolling is None or (rolling.topology is None and rolling.on_failure is None):
             return frozenset()
         known = self.world.unavailable_before.union(record.unavailable_before or ())
-        stable, began = self._stable_hash, epoch(record.start_time) or inf
+        stable, began = self._stable_hash, self._by_server(epoch(record.start_time) or inf)
         return frozenset(
             node.name
             for node in self._lacking

@@ -158,6 +158,25 @@ def test_restarts_count_in_pods_updated_in_place_since_the_update_and_a_retry() 
     assert after(cluster, 1) == "Progressing"
 
 
+@pytest.mark.parametrize("behind", [0.02, 40.0])
+def test_restarts_count_in_pods_that_were_made_by_a_clock_that_is_behind(behind: float) -> None:
+    cluster = begun(careful(OnFailure(restarts=3)))
+    cluster.world = replace(cluster.world, server_behind=max(behind - 1.0, 0.0))
+    fail(cluster, "node-4", restarts=3, created=float(int(cluster.world.now - behind)))
+    assert after(cluster, 1) == "Aborted"
+
+
+def test_a_node_that_joins_by_a_clock_that_is_behind_aborts_nothing() -> None:
+    cluster = begun(careful(OnFailure(unavailable_nodes=1), partition=3))
+    cluster.ready()
+    cluster.settle()
+    cluster.world = replace(cluster.world, server_behind=39.0)
+    cluster.set_nodes(replace(node("node-9"), created=cluster.world.now - 40))
+    cluster.settle()
+    fail(cluster, "node-9")
+    assert after(cluster, 3000) != "Aborted"
+
+
 def test_pods_of_the_old_revision_abort_nothing() -> None:
     cluster = ToyCluster(world(careful(), nodes=5, pods=everywhere(5)))
     cluster.step()
