@@ -146,7 +146,7 @@ class RolloutState(Value, dict=True, gc=True):
         return msgspec.structs.replace(by_nodes, why=by_nodes.why or by_checks.why, due=due)
 
     def _by_server(self, moment: float) -> float:
-        """The earliest time by which the server, whose clock shows whole seconds, may have dated what it made then."""
+        """The earliest time by which a server, whose clock shows whole seconds, may have dated what it made then."""
         return moment - self.world.server_behind - 2.0
 
     @cached_property

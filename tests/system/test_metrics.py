@@ -110,15 +110,23 @@ async def test_names_labels_and_buckets_are_the_documented_ones(families: dict[s
 
 
 async def test_of_one_daemonset_there_are_at_most_sixty_series(families: dict[str, Metric]) -> None:
-    """Twelve more where updates in place are asked for, and four for each zone after the first. Thousands of objects
-    are scraped from one process."""
+    """Twelve more where updates in place are asked for, ten for the fields of progressive rollouts with one check,
+    four for each zone after the first. Thousands of objects are scraped from one process."""
     there = [sample for family in families.values() for sample in family.samples if "daemonset" in sample.labels]
     assert {sample.labels["daemonset"] for sample in there} == {"agent"}
     assert len({sample.labels["zone"] for sample in there if "zone" in sample.labels}) == 1
     in_place = [one for one in there if one.labels.get("operation") in ("update", "resize") or _is_fallback(one)]
     assert len(in_place) == 12
     by_name = Counter(sample.name for sample in there)
-    assert by_name.total() - len(in_place) <= 60, by_name.most_common()
+    progressive = [one for one in there if _is_progressive(one)]
+    assert len(progressive) == 10
+    assert by_name.total() - len(in_place) - len(progressive) <= 60, by_name.most_common()
+
+
+def _is_progressive(sample: Sample) -> bool:
+    fields = ("step", "steps", "soak_seconds_left", "aborted", "check", "left_out_nodes")
+    is_phase = sample.labels.get("phase") in ("Soaking", "AwaitingApproval", "Aborted")
+    return is_phase or sample.name in [f"kruise_daemonset_rollout_{one}" for one in fields]
 
 
 def _is_fallback(sample: Sample) -> bool:

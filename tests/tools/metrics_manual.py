@@ -33,8 +33,9 @@ dashboards: [monitoring](monitoring.md).
   when the object is deleted. Every replica has the rest.
 - **An enumeration has a series for each of its values**, 0 or 1, and reasons have one where there is none too: no
   graph has gaps. What another series says has none of its own: of one DaemonSet there are 60 series at most, twelve
-  more where updates in place are asked for, two more where it has a preDelete hook, and four more for each zone
-  after the first. Conditions show in the phase and the reasons; the strategy OnDelete, in `info`.
+  more where updates in place are asked for, two more where it has a preDelete hook, four more for each zone after the
+  first, five more with `steps`, two more with `onFailure` or for each of its checks, and one more with
+  `unreachableNodes`. Conditions show in the phase and the reasons; the strategy OnDelete, in `info`.
 - What the status says is there from the first scrape of a leader. What only a pass over the object knows comes with
   the first pass of this process, usually within a second, and is gone while the spec has no meaning or the object is
   being deleted, so that no old number is shown. These are the limits as numbers, and `rollout_updating_nodes`,
@@ -71,8 +72,14 @@ SECTIONS = {
     "Of the process": ("process_", "python_"),
 }
 OBJECT = ("namespace", "daemonset")
-OPEN = {"zone"}
+OPEN = {"check", "zone"}
 """Labels of ours whose values are not known in advance."""
+PROGRESSIVE = {
+    "steps": [{"nodes": "100%"}],
+    "onFailure": {"restarts": 3},
+    "checks": [{"name": "errors", "query": "errors"}],
+    "unreachableNodes": {"leaveOut": 1},
+}
 
 
 async def exposition(bed: Bed) -> str:
@@ -84,7 +91,7 @@ async def exposition(bed: Bed) -> str:
     await bed.set_image("registry.example/agent:v2")
     await bed.settled()
     await tells(bed, status_updated_number_scheduled=2, rollout_phase={"Healthy": 1})
-    await bed.edit({"updateStrategy": {"rollingUpdate": {"rollingUpdateType": "InPlaceIfPossible"}}})
+    await bed.edit({"updateStrategy": {"rollingUpdate": {"rollingUpdateType": "InPlaceIfPossible", **PROGRESSIVE}}})
     await bed.idle()
     return bed.controller.scrape()
 
