@@ -52,7 +52,8 @@ class DaemonSetSample(Value):
     @property
     def may_abort(self) -> bool:
         rolling = self.daemonset.rolling_update
-        return rolling is not None and rolling.on_failure is not None
+        asked = rolling is not None and rolling.on_failure is not None
+        return asked or self.rollout.aborted_revision is not None  # which no edit of other fields ends
 
     @property
     def steps(self) -> tuple[RolloutStep, ...]:

@@ -116,6 +116,13 @@ def test_what_the_object_and_its_status_say() -> None:
     assert value(found, "info", **info) == 1
 
 
+def test_an_abort_is_shown_as_long_as_it_lasts_also_without_on_failure() -> None:
+    record = Rollout(phase="Aborted", aborted_revision="v2")
+    found = exposed(shown(replace(ds("v2"), status=DaemonSetStatus(rollout=record))))
+    assert value(found, "rollout_aborted") == 1
+    assert nonzero(found, "rollout_phase", "phase") == {"Aborted": 1}
+
+
 def test_the_checks_of_the_spec() -> None:
     record = Rollout(checks=(CheckRecord(name="slow", state="Failing"), CheckRecord(name="gone", state="Failing")))
     made = ds("v2", rolling=PROGRESSIVE)
