@@ -261,7 +261,7 @@ STATE: tuple[Family, ...] = (
     _of_pass(
         "rollout_unplanned_updated_nodes",
         "unplanned",
-        "Nodes on the update revision beyond what partition and selector allow",
+        "Nodes on the update revision beyond what partition, selector and step allow",
     ),
     _of_pass(
         "leaving_nodes", "leaving", "Of the misscheduled, nodes whose pod has to go: no taint NoSchedule lets it stay"

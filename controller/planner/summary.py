@@ -46,7 +46,7 @@ class Summary(Value):
     """The number of nodes with each `PodProblem`, including 0."""
     blocks: Mapping[str, bool]
     unplanned: int
-    """Updated nodes beyond what partition and selector allow, as after a change of either."""
+    """Updated nodes beyond what partition, selector and step allow, as after a change of one."""
     starting: tuple[StartingPod, ...] = ()
     """The pods that may become ready; their nodes count as updating. See `at`."""
     leaving: int = 0

@@ -171,7 +171,7 @@ class NodeCounts(Value, rename="camel", kw_only=True):
     old: int
     available: int
     unplanned: int = 0
-    """Nodes counted in `updated` that partition or selector would have kept old."""
+    """Nodes counted in `updated` that partition, selector or step would have kept old."""
     missing: int
 
 

@@ -189,7 +189,7 @@ def _chosen() -> tuple[Panel, ...]:
             "Nodes updated against the plan",
             total("rollout_unplanned_updated_nodes"),
             warn_at=1,
-            meaning="They run the new version although partition or selector keeps them on the old one",
+            meaning="They run the new version although partition, selector or step keeps them on the old one",
         ),
     )
 
