@@ -93,7 +93,7 @@ ACCEPTED: tuple[Mapping[str, object], ...] = (
         ],
     },
     {f"{ROLLING}.checks": []},
-    {f"{ROLLING}.steps": [{"nodes": 1, "soak": soak} for soak in ("0s", "720h", "1.5h", "100ms")]},
+    {f"{ROLLING}.steps": [{"nodes": 1, "soak": soak} for soak in ("0s", "720h", "2592000s", "1.5h", "100ms")]},
 )
 
 
