@@ -48,6 +48,8 @@ class Entry:
     kind: Kind
     ours: bool
     """Whether the controller wrote it."""
+    others: bool
+    """Whether another process of it did."""
     at: float
     before: Any
     after: Any
@@ -166,6 +168,11 @@ class Chronicle:
             for entry in self._entries_after(heard):
                 if entry.at < at - PROMPT:
                     self.deaf.append(f"of a change of {entry.kind.resource} at {entry.at:.1f} it has not heard")
+
+    def unknown_of_predecessors(self, since: float) -> list[Entry]:
+        """What other processes had written before `since`, and this one has not been told when it decides."""
+        unheard = self._entries_after(self.heard, DAEMONSETS, PODS, REVISIONS)
+        return [entry for entry in unheard if entry.others and entry.at < since]
 
     def backs_off_until(self, generation: int, node_uid: str) -> float:
         """When the node may have its next pod, by what the controller surely knows of those before: the first
@@ -312,7 +319,8 @@ class Chronicle:
             self.on_write(change, self)
         before, after = self._apply(kind, change.after.object, now, gone=change.type == "DELETED")
         self.unstored |= writing is not None and kind is PODS and not self.revisions
-        self._entries.append(Entry(change.version, kind, ours, now, before, after))
+        others = writing is not None and not ours
+        self._entries.append(Entry(change.version, kind, ours, others, now, before, after))
         if writing is not None and ours:
             writing[1].append(change.version)
         if kind is PODS and after is None:

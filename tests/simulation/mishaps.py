@@ -9,7 +9,7 @@ from dataclasses import replace
 from controller.api.names import LEASE_NAME
 from tests.beds.api import LEASES, PODS, Refusal
 from tests.beds.simulator import kinds
-from tests.beds.simulator.faults import Rule
+from tests.beds.simulator.faults import Effect, Hang, Rule
 from tests.beds.virtual_time import clock
 from tests.simulation.chronicle import KINDS
 from tests.simulation.process import BACK, Process
@@ -33,11 +33,14 @@ class Mishaps:
         self._cluster = cluster
         self._backup, self._restores = cluster.store.backup(), 0
         for process in stage.processes:
-            process.link.on_fault = lambda effect: self.fired.update([name_of(effect)])
+            process.link.on_fault = self._count
         self.lost: set[str] = set()
         """Unreachable nodes."""
         self.troubles: dict[str, Rule] = {}
         """One with what is read and one with what is written may go on at the same time."""
+
+    def _count(self, effect: Effect) -> None:
+        self.fired[name_of(effect)] += 1
 
     @property
     def leader(self) -> Process:
@@ -107,9 +110,21 @@ class Mishaps:
         """The leader is suspended, in the middle of whatever it does."""
         process = self.leader
         self.fired["process: suspended"] += 1
-        process.chronicle.hindered_until = max(process.chronicle.hindered_until, clock() + seconds + CUT_ONCE)
-        process.freeze()
-        asyncio.get_running_loop().call_later(seconds, process.thaw)
+        process.hold(seconds)
+
+    async def hand_over(self, seconds: float) -> None:
+        """SIGTERM for the leader in the middle of its work, while other caches lag far behind."""
+        await self.hinder("watch: reordered, pods 20 s late")
+        for name in list(self.bed.nodes.names)[:2]:
+            for pod in [one for one in self.stage.chronicle.pods.values() if one.node == name and one.live]:
+                with suppress(Refusal):
+                    await self.bed.api.delete(PODS, pod.name)
+        await asyncio.sleep(seconds)
+        await self.end(5.0)
+
+    async def freeze_at(self, write: int, seconds: float) -> None:
+        """The leader, with one of its next writes on its way."""
+        self.leader.freezes_at = write, seconds
 
     async def restart(self, seconds: float) -> None:
         """All are killed, and start again after so long."""
@@ -143,9 +158,11 @@ class Mishaps:
     # the Lease
 
     async def delete_lease(self, blind: float) -> None:
-        """By a user, perhaps while its holder reaches no server for `blind` seconds."""
+        """By a user, perhaps while its holder can neither renew nor read it for `blind` seconds."""
         if blind:
-            await self.cut_off(blind)
+            link, rule = self.leader.link, Rule(Hang(None), "create,patch,get", "leases.coordination.k8s.io")
+            link.faults.add_first(rule)
+            asyncio.get_running_loop().call_later(blind, link.faults.remove, rule)
         with suppress(Refusal):
             await self.bed.api.delete(LEASES, LEASE_NAME)
             self.fired["lease: deleted"] += 1

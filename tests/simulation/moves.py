@@ -258,7 +258,7 @@ class Moves(Mishaps):
         await self.set_clock(0.0)
         for process in self.stage.processes:
             process.thaw()
-            process.link.up, process.dies_at = True, None
+            process.link.up, process.dies_at, process.freezes_at = True, None, None
         await asyncio.sleep(BACK + 0.1)
         for process in self.stage.processes:
             process.begin()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from contextvars import ContextVar
+from contextvars import Context, ContextVar
 
 from controller.kube.requests import Request, Response, Stream
 from controller.runtime.clock import Clock
@@ -17,12 +17,14 @@ from tests.beds.simulator.cluster import Cluster
 from tests.beds.simulator.route import route
 from tests.beds.simulator.store import HistoryEntry
 from tests.beds.simulator.transport import WRITES, InProcess
-from tests.simulation.chronicle import Chronicle, Ear
+from tests.simulation.chronicle import DECISION, Chronicle, Ear
 from tests.simulation.loop import OWNER, SimulatedLoop
 from tests.simulation.record import WHO, Record
 
 ACTING: ContextVar[Process] = ContextVar("acting")
 """The process that decides."""
+NEWS = 10.0
+"""Seconds after which a process that was suspended has heard what happened meanwhile."""
 BACK = 2.0
 """Seconds until a process that has ended by itself is started again."""
 
@@ -47,6 +49,7 @@ class Process(Controller):
     ) -> None:
         self.name, self.life, self._record = name, 0, record
         self.link = InProcess(cluster, latency=latency, keep=1)
+        self.link.on_arrival = self._arrives
         self.chronicle = Chronicle(cluster, on_write)
         self.ear = Ear(Recording(self.link, journal), self.chronicle)
         super().__init__(self, namespace, tasks, clock=clock)
@@ -63,6 +66,8 @@ class Process(Controller):
         """Whether it is to be started again when it ends by itself."""
         self.dies_at: tuple[int, bool] | None = None
         """After so many more writes, and whether the last of these still reaches the server."""
+        self.freezes_at: tuple[int, float] | None = None
+        """After so many more writes, for so many seconds, with the last of these on its way."""
 
     @property
     def identity(self) -> str:
@@ -131,6 +136,7 @@ class Process(Controller):
         if last is False:
             self._die("before")
             raise ConnectionResetError("the process is gone")
+        self._freeze_at_write(request)
         token = WHO.set(self.identity)
         try:
             way = self.link if route(request).plural == "leases" else self.ear  # a renewal does not wait
@@ -147,10 +153,39 @@ class Process(Controller):
         async with self.ear.stream(request) as stream:
             yield stream
 
+    def _arrives(self, request: Request) -> None:
+        """A request that the server may refuse is judged, too."""
+        if not is_work(request) or ("dryRun", "All") in request.query:
+            return
+        where = route(request)
+        words = f"asks to {where.verb} {where.resource} {where.name}"
+        if self.settings.leader_elect:
+            self._record.may_write(self.identity, words)
+        decision = DECISION.get(None)
+        if decision is None or self.chronicle.predates_restore:
+            return
+        if where.plural == "pods" and decision.blind:
+            self._record.charge("own writes", f"{self.identity} {words}, and has not seen {sorted(decision.blind)}")
+
+    def _freeze_at_write(self, request: Request) -> None:
+        if self.freezes_at is None or not is_work(request):
+            return
+        left, seconds = self.freezes_at
+        self.freezes_at = (left - 1, seconds) if left > 1 else None
+        if left <= 1:
+            self._record.fired["process: suspended at a write"] += 1
+            self.hold(seconds)
+
+    def hold(self, seconds: float) -> None:
+        """Suspend it for so long."""
+        self._record.tell(f"{self.identity} is suspended for {seconds:g} s")
+        self.chronicle.hindered_until = max(self.chronicle.hindered_until, self._clock() + seconds + NEWS)
+        self.freeze()
+        asyncio.get_running_loop().call_later(seconds, self.thaw, context=Context())
+
     def _is_last_write(self, request: Request) -> bool | None:
         """None: it is not the one at which the process ends. Whether it still reaches the server."""
-        where = route(request)
-        if self.dies_at is None or where.verb not in WRITES or where.plural in ("leases", "events"):
+        if self.dies_at is None or not is_work(request):
             return None
         left, reaches = self.dies_at
         self.dies_at = (left - 1, reaches) if left > 1 else None
@@ -162,3 +197,8 @@ class Process(Controller):
         self.is_dying = True
         if self._task is not None:
             self._task.cancel()
+
+
+def is_work(request: Request) -> bool:
+    where = route(request)
+    return where.verb in WRITES and where.plural not in ("leases", "events")

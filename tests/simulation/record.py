@@ -67,6 +67,9 @@ class Reign:
 
     renewed: float = float("-inf")
     """When it last wrote itself into it."""
+    began: float = float("inf")
+    begins: float = float("-inf")
+    """From when on it may write, where another one may have held a Lease that was deleted."""
     ends: float = float("inf")
     """From when on it may write nothing, because another one may."""
 
@@ -104,6 +107,10 @@ class Record:
         self.charges.append(f"{law}: {words}")
         self.tell(f"BROKEN {law}: {words}")
 
+    def leads_since(self, who: str) -> float:
+        """When it has made itself the holder of the Lease."""
+        return self._reigns[who].began if who in self._reigns else float("-inf")
+
     def _happened(self, change: HistoryEntry) -> None:
         who, kind = WHO.get(), change.after.kind
         self._digest.update(change.line(kind.versions[0]))
@@ -115,7 +122,7 @@ class Record:
         if kind is not EVENTS:
             self.tell(f"{who:10} {verb} {kind.plural} {change.after.name[1]}{_summary(change)}")
         if who in self.processes:
-            self._may_write(who, f"{verb} {kind.plural} {change.after.name[1]}")
+            self.may_write(who, f"{verb} {kind.plural} {change.after.name[1]}")
 
     def _lease(self, who: str, change: HistoryEntry) -> None:
         holder = (change.after.object.get("spec") or {}).get("holderIdentity") or ""
@@ -136,14 +143,20 @@ class Record:
             for other, reign in self._reigns.items():
                 if other != who:
                     reign.ends = min(reign.ends, until)
-            mine.ends = float("inf")
+            mine.began, mine.ends = now, float("inf")
+            if change.before is None:  # who held the deleted one may not know
+                others = (reign.renewed for name, reign in self._reigns.items() if name != who)
+                mine.begins = max(others, default=now - RENEW_DEADLINE) + RENEW_DEADLINE
         mine.renewed = now
 
-    def _may_write(self, who: str, words: str) -> None:
+    def may_write(self, who: str, words: str) -> None:
+        """`who` does, or asks for, what `words` say."""
         self.judged["no write after the Lease was lost"] += 1
         reign, now = self._reigns.get(who, Reign()), self.cluster.clock()
         if now > reign.ends:
             self.charge("lease", f"{who} {words} {now - reign.ends:.2f} s after another one may lead")
+        elif now < reign.begins:
+            self.charge("lease", f"{who} {words} {reign.begins - now:.2f} s before another one has surely ended")
         elif now > reign.renewed + RENEW_DEADLINE + UNDER_WAY:
             self.charge("lease", f"{who} {words} {now - reign.renewed:.2f} s after its last renewal")
 

@@ -19,6 +19,7 @@ from unittest.mock import patch
 import structlog
 from structlog.typing import EventDict
 
+from controller.api.daemonset import rollout_of
 from controller.planner.blocker_texts import Blocker
 from controller.planner.plan import Plan, plan
 from controller.planner.world import World
@@ -225,7 +226,11 @@ class Stage:
     def _planned(self, world: World) -> Plan:
         """Stands before the planner to note the moment of the decision, and to judge how this very world is
         explained."""
-        ACTING.get().chronicle.decided()
+        acting = ACTING.get()
+        acting.chronicle.decided()
+        self.record.judged["a new leader knows what its predecessor wrote"] += self._count > 1
+        for entry in acting.chronicle.unknown_of_predecessors(self.record.leads_since(acting.identity)):
+            self.record.charge("leader", f"{acting.identity} does not know of {entry.after or entry.before}")
         decided = plan(world)
         for charge in self._wrongly_explained(world):
             self.record.charge("explanation", f"{charge}\n{picture(world, decided)}")
@@ -234,7 +239,7 @@ class Stage:
     def _wrongly_explained(self, world: World) -> Iterator[str]:
         """Which blocker ends with what is asked only where others hold than in the pass before."""
         rolling = world.daemonset.rolling_update
-        if world.rules.problems:
+        if world.rules.problems or rollout_of(world.daemonset.status).aborted_revision:
             return
         if rolling is not None and (rolling.steps or rolling.topology or rolling.on_failure):
             return  # random worlds ask that in test_explanation.py, where what is undone is known

@@ -167,7 +167,9 @@ DRAWN: tuple[tuple[int, str, Callable[[Chance], dict[str, Any]]], ...] = (
     (1, "hold", lambda chance: {"node": _node(chance)}),
     (2, "kill", lambda chance: {"turns": chance.randrange(60)}),
     (2, "kill_at", lambda chance: {"write": chance.randrange(1, 5), "reaches": _one(chance, True, False)}),
-    (1, "end", lambda chance: {"back": _one(chance, 0.5, 5.0)}),
+    (2, "end", lambda chance: {"back": _one(chance, 0.5, 5.0)}),
+    (2, "hand_over", lambda chance: {"seconds": _one(chance, 0.5, 3.0)}),
+    (2, "freeze_at", lambda chance: {"write": chance.randrange(1, 5), "seconds": _one(chance, 9.0, 20.0)}),
     (2, "freeze", lambda chance: {"seconds": _one(chance, 1.0, 9.0, 20.0)}),
     (2, "cut_off", lambda chance: {"seconds": _one(chance, 1.0, 9.0, 30.0)}),
     (1, "delete_lease", lambda chance: {"blind": _one(chance, 0.0, 9.0, 30.0)}),
@@ -200,6 +202,7 @@ WALK: tuple[tuple[int, str, Callable[[Chance], dict[str, Any]]], ...] = (
     (1, "kill_at", lambda chance: {"write": chance.randrange(1, 5), "reaches": _one(chance, True, False)}),
     (1, "end", lambda _: {"back": 5.0}),
     (1, "freeze", lambda chance: {"seconds": _one(chance, 9.0, 20.0)}),
+    (2, "freeze_at", lambda chance: {"write": chance.randrange(1, 5), "seconds": _one(chance, 9.0, 20.0)}),
     (2, "hinder", lambda chance: {"what": chance.choice(list(ON_WATCHES))}),
     (2, "hinder", lambda chance: {"what": chance.choice(list(ON_WRITES))}),
     (2, "help", lambda chance: {"place": _one(chance, "reads", "writes")}),
@@ -307,7 +310,7 @@ def settle(stage: Stage, moves: Moves) -> None:
 
 
 def finish(stage: Stage, moves: Moves) -> None:
-    """A progressive rollout goes as far as it may by itself; then a person takes its fields away."""
+    """A progressive rollout goes as far as it may by itself; then a person promotes it and takes its fields away."""
     for _ in range(4):
         stage.run(stage.idle(30.0))
         stage.run(moves.release())
@@ -318,6 +321,7 @@ def finish(stage: Stage, moves: Moves) -> None:
 
     stage.judge(*(f"in the end: {one}" for one in stage.run(kept())))
     stage.record.judged["the end of a progressive rollout"] += 1
+    moves.verb(("promote", "agent", "--full", "-y"))
     stage.run(moves.edit(steps=0, order=0, topology=0, leave_out=None, action=""))
     stage.run(stage.idle(30.0))
 

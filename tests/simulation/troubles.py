@@ -87,7 +87,9 @@ REWRITES, REVERTS = "webhook: rewrites new pods", "webhook: reverts an image"
 
 
 def name_of(effect: Effect) -> str:
-    return next(what for what, rule in TROUBLES.items() if rule.effect is effect)
+    return next(
+        (what for what, rule in TROUBLES.items() if rule.effect is effect), "lease: not reached by its holder"
+    )
 
 
 class Admission:

@@ -183,6 +183,10 @@ class FaultPlan:
     def add(self, rule: Rule) -> None:
         self._accounts.append(_Account(rule))
 
+    def add_first(self, rule: Rule) -> None:
+        """It decides before all others."""
+        self._accounts.insert(0, _Account(rule))
+
     def remove(self, rule: Rule) -> None:
         """The trouble is over."""
         self._accounts = [account for account in self._accounts if account.rule is not rule]

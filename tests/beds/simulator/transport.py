@@ -196,6 +196,8 @@ class InProcess:
         """The requests so far, or the last `keep` of them; clear it when it gets in the way."""
         self.on_fault: OnFault = _unnoticed
         """Told of each effect when it happens."""
+        self.on_arrival: Callable[[Request], None] = lambda _: None
+        """Told of each request that reaches the server, before that answers."""
         self.up = True
         """False: connections are refused. See also `drop_watches`."""
         self._streams: dict[WatchStream, None] = {}  # a set would have an order of its own in each process
@@ -273,6 +275,7 @@ class InProcess:
                 stale_version = self.cluster.store.histories[kind].version_at(moment)
         if request.permission is not None:
             request.permission()
+        self.on_arrival(request)
         response = api.handle(self.cluster, request, stale_version=stale_version)
         if isinstance(effect, faults.LoseAnswer):
             if not effect.status:
