@@ -28,7 +28,7 @@ def test_no_law_is_broken(outcomes: list[Outcome]) -> None:
 
 @pytest.mark.parametrize("blind", [2.0, 9.0, 11.0, 30.0])
 def test_two_do_not_lead_when_the_lease_is_deleted_and_its_holder_does_not_see_it(blind: float) -> None:
-    moves = [Move("hinder", {"what": "write: 429"}, 0.0), Move("delete_lease", {"blind": blind}, 0.0)]
+    moves = [Move("delete_lease", {"blind": blind}, 0.0)]
     moves += [Move("delete", {"node": f"node-{second % 4}"}, 1.0) for second in range(40)]
     outcome = told(replace(drawn(0), processes=2, elects=True, count=4, wish=Wish(), moves=tuple(moves)))
     assert outcome.charges == ""
