@@ -222,8 +222,9 @@ def rollout_events(daemonset: DaemonSet, status: Status) -> tuple[Note, ...]:
     found = []
     if now == Phase.STALLED != was and conditions[STALLED].reason == PROGRESS_DEADLINE_EXCEEDED:
         found.append(_note(PROGRESS_DEADLINE_EXCEEDED, f"Rollout stalled: {message}", warning=True))
-    if now == Phase.ABORTED != was:
-        found.append(_note(names.ROLLOUT_ABORTED, f"Rollout aborted: {message}", warning=True))
+    if status.rollout.aborted_revision not in (None, rollout_of(daemonset.status).aborted_revision):
+        why = message if now == Phase.ABORTED else status.rollout.aborted_message
+        found.append(_note(names.ROLLOUT_ABORTED, f"Rollout aborted: {why}", warning=True))
     if now == Phase.AWAITING_APPROVAL != was:
         found.append(_note(names.AWAITING_APPROVAL, f"Rollout waits: {message}"))
     if was in UNDER_WAY and now == Phase.HEALTHY:

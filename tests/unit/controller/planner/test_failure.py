@@ -108,6 +108,18 @@ def test_a_pod_that_is_only_younger_than_min_ready_seconds_is_no_failure() -> No
     assert after(cluster, 1) == "Aborted", "none was available since the update"
 
 
+def test_an_edit_of_other_fields_sends_no_second_event_of_an_abort() -> None:
+    cluster = begun(careful(OnFailure(restarts=3)))
+    fail(cluster, "node-4", restarts=3)
+    assert after(cluster, 1) == "Aborted"
+    cluster.lose(next(one.name for one in cluster.world.pods if one.node == "node-0"))
+    cluster.edit(replace(careful(OnFailure(restarts=3)), generation=cluster.world.daemonset.generation + 1))
+    assert after(cluster, 1, "+node-0 v1") == "Pending"
+    cluster.ready("node-0")
+    assert after(cluster, 1) == "Aborted"
+    assert cluster.plan.rollout_events == ()
+
+
 def test_fewer_do_not() -> None:
     cluster = begun()
     cluster.ready("node-4")
