@@ -420,7 +420,8 @@ class RolloutState(Value, dict=True, gc=True):
         rest = [node for node in lacking if node.selected and not (node.had_current and node.old is None)]
         if stopped and (self.abort or any(node.had_old for node in lacking)):
             rest = []
-        if self.walk is not None and (behind := {one.name for one in self._lacking if self._is_left_behind(one)}):
+        if self.is_limited_by_step and len(having) + len(had) + len(rest) > self.quota:
+            behind = {one.name for one in self._lacking if self._is_left_behind(one)}
             rest.sort(key=lambda node: node.name not in behind)
         if self.left_out:  # they take the place of no node that can be updated
             rest.sort(key=lambda node: node.name in self.left_out)
