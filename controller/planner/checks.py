@@ -30,7 +30,7 @@ def fresh_seconds(checks: int) -> float:
     return 2 * INTERVAL + ANSWER_SECONDS * checks
 
 
-class Answer(Value):
+class CheckAnswer(Value):
     """The last answers to one check. Times are in seconds since 1970, by a clock that does not jump."""
 
     asked: float = -inf
@@ -65,17 +65,17 @@ class CheckNow(Value):
 
 
 def checks_now(
-    checks: Sequence[Check], answers: Mapping[str, Answer] | None, record: Rollout, now: float
+    checks: Sequence[Check], answers: Mapping[str, CheckAnswer] | None, record: Rollout, now: float
 ) -> tuple[CheckNow, ...]:
     """How `checks` stand, of which `record` is the record. While a check has no first answer, it stands as recorded,
     and holds the rollout in any case."""
     before = {one.name: one for one in record.checks or ()}
-    known = {one.name: None if answers is None else answers.get(one.name, Answer()) for one in checks}
+    known = {one.name: None if answers is None else answers.get(one.name, CheckAnswer()) for one in checks}
     oldest = now - fresh_seconds(len(checks))
     return tuple([_now(name, answer, before.get(name), oldest, now) for name, answer in known.items()])
 
 
-def _now(name: str, answer: Answer | None, before: CheckRecord | None, oldest: float, now: float) -> CheckNow:
+def _now(name: str, answer: CheckAnswer | None, before: CheckRecord | None, oldest: float, now: float) -> CheckNow:
     if answer is not None and answer.asked >= oldest:
         if not answer.series:
             return CheckNow(name=name, asked=answer.asked, is_answered=True)

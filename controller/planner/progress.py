@@ -23,7 +23,7 @@ from controller.planner.rollout_state import RolloutState
 from controller.planner.steps import Walk
 from controller.planner.world import TemplateRefused
 
-SOAK_SECONDS = 30.0
+STABLE_AFTER_SECONDS = 30.0
 """For so long, or for minReadySeconds if that is longer, a pod must be ready to prove its revision."""
 
 
@@ -367,7 +367,7 @@ def with_stable(rollout: RolloutState, record: Rollout, *, observed: bool) -> tu
     complete_since, on_most_nodes = _proof(rollout)
     if known is not None and any(one != known for one in on_most_nodes):
         return replace(record, stable_revision=None, previous_stable_revision=None), None
-    moment = complete_since + SOAK_SECONDS
+    moment = complete_since + STABLE_AFTER_SECONDS
     if moment == inf or not (observed and current.uid) or (rollout.walk is not None and not record.completion_time):
         return record, None
     if moment > rollout.world.now:
@@ -385,7 +385,7 @@ def _proof(rollout: RolloutState) -> tuple[float, Sequence[str]]:
     not, or at least half of the nodes are unreachable. And the hashes of older revisions that are on more than three
     quarters of the nodes and were never complete, because some nodes are kept old or a pod never got ready: only a
     user can decide whether such a revision was good. Of two pods on a node the old one counts."""
-    seen, soaked = rollout.world.ready_seen, rollout.world.now - SOAK_SECONDS
+    seen, latest = rollout.world.ready_seen, rollout.world.now - STABLE_AFTER_SECONDS
     reached, moments, older = 0, list[float](), list[str]()
     for node in rollout.eligible:
         if node.unreachable:
@@ -397,7 +397,7 @@ def _proof(rollout: RolloutState) -> tuple[float, Sequence[str]]:
         since = min(pod.ready_since, seen.get(pod.uid, inf)) if seen else pod.ready_since
         if not old:
             moments.append(since)
-        elif since <= soaked:
+        elif since <= latest:
             older.append(pod.hash)
     desired = rollout.budget.desired
     complete = len(moments) == reached > desired / 2

@@ -11,7 +11,7 @@ from controller.api.objects import Value
 from controller.api.pod import Pod
 from controller.api.revision import Revision
 from controller.inplace.change import InPlaceChange, NotPossible
-from controller.planner.checks import Answer
+from controller.planner.checks import CheckAnswer
 from controller.planner.node_fit import Rules
 
 
@@ -155,7 +155,7 @@ class World(Value):
     """Those of `Rollout.unavailable_before` that the last pass found; the status may not have them yet."""
     unavailable_since: Mapping[str, float] | None = None
     """`Failure.unavailable_since` of the last pass, by a clock that does not jump; None: there was none."""
-    answers: Mapping[str, Answer] | None = None
+    answers: Mapping[str, CheckAnswer] | None = None
     """What Prometheus answered, by name of the check; None: it is not asked here, and the status is believed."""
     restarts_seen: Mapping[str, float] = {}
     """When this process first saw the last restart of a container (seconds since 1970), by uid of the pod."""

@@ -14,7 +14,7 @@ import msgspec
 from controller.api.daemonset import Check, CheckState, DaemonSet, DaemonSetStatus, rollout_of
 from controller.api.objects import Key, epoch
 from controller.kube.prometheus import NoAnswer, Prometheus
-from controller.planner.checks import INTERVAL, Answer, Asking, fresh_seconds
+from controller.planner.checks import INTERVAL, Asking, CheckAnswer, fresh_seconds
 from controller.reconcile.caches import Caches
 from controller.runtime.clock import elapsed
 from controller.runtime.pacing import PacedQueue
@@ -91,10 +91,10 @@ class Answers(msgspec.Struct):
                 self.tried = -inf
             self.known[check.name] = one
 
-    def dated(self, now: float, moment: float) -> dict[str, Answer]:
+    def dated(self, now: float, moment: float) -> dict[str, CheckAnswer]:
         """Times in seconds since 1970."""
         return {
-            name: Answer(
+            name: CheckAnswer(
                 asked=now + one.asked - moment,
                 series=one.series,
                 since=now + one.since - moment,

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from controller.api.daemonset import Check, CheckRecord, CheckState, OnFailure, Rollout, RolloutStep
 from controller.api.objects import rfc3339
-from controller.planner.checks import Answer, Asking, CheckNow, checks_now, query_problem, recorded
+from controller.planner.checks import Asking, CheckAnswer, CheckNow, checks_now, query_problem, recorded
 from controller.planner.failure import failure_of_checks
 from tests.beds.toy_cluster import ToyCluster
 from tests.beds.worlds import NOW
@@ -24,12 +24,12 @@ def record_of(state: str, ago: float, message: str = "as recorded") -> Rollout:
     return Rollout(checks=(CheckRecord(name="errors", state=state, since=rfc3339(NOW - ago), message=message),))
 
 
-def passing(ago: float = 0.0) -> Answer:
-    return Answer(asked=NOW - ago)
+def passing(ago: float = 0.0) -> CheckAnswer:
+    return CheckAnswer(asked=NOW - ago)
 
 
-def failing(ago: float = 0.0, since: float = 0.0, series: str = "{} 1") -> Answer:
-    return Answer(asked=NOW - ago, series=series, since=NOW - since)
+def failing(ago: float = 0.0, since: float = 0.0, series: str = "{} 1") -> CheckAnswer:
+    return CheckAnswer(asked=NOW - ago, series=series, since=NOW - since)
 
 
 @pytest.mark.parametrize(
@@ -45,13 +45,13 @@ def failing(ago: float = 0.0, since: float = 0.0, series: str = "{} 1") -> Answe
         (replace(passing(71), problem="silent"), Rollout(), UNANSWERED, "silent"),
         (replace(failing(71), problem="silent"), record_of("Failing", 99), UNANSWERED, "silent"),
         (passing(71), Rollout(), UNANSWERED, "the last answer is too old"),
-        (Answer(problem="silent"), record_of("Unanswered", 99), UNANSWERED, "silent"),
-        (Answer(), record_of("Unanswered", 99), UNANSWERED, "as recorded"),
-        (Answer(), record_of("Failing", 99), FAILING, "as recorded"),
-        (Answer(), record_of("OfALaterVersion", 99), UNANSWERED, "as recorded"),
+        (CheckAnswer(problem="silent"), record_of("Unanswered", 99), UNANSWERED, "silent"),
+        (CheckAnswer(), record_of("Unanswered", 99), UNANSWERED, "as recorded"),
+        (CheckAnswer(), record_of("Failing", 99), FAILING, "as recorded"),
+        (CheckAnswer(), record_of("OfALaterVersion", 99), UNANSWERED, "as recorded"),
     ],
 )
-def test_how_a_check_stands(answer: Answer, record: Rollout, state: CheckState | None, message: str) -> None:
+def test_how_a_check_stands(answer: CheckAnswer, record: Rollout, state: CheckState | None, message: str) -> None:
     (found,) = checks_now(CHECKS, {"errors": answer}, record, NOW)
     assert (found.state, found.message) == (state, message)
     assert recorded([found]) == () if state is None else recorded([found])[0].state == state
@@ -127,7 +127,7 @@ STEPS = (RolloutStep(nodes=1, soak="1m"), RolloutStep())
 def answers(cluster: ToyCluster, **answer: float | str) -> None:
     """As of now, unless it says otherwise."""
     now = cluster.world.now
-    cluster.world = replace(cluster.world, answers={"errors": Answer(**{"asked": now, **answer})})  # type: ignore[arg-type]
+    cluster.world = replace(cluster.world, answers={"errors": CheckAnswer(**{"asked": now, **answer})})  # type: ignore[arg-type]
 
 
 def soaking() -> ToyCluster:

@@ -14,7 +14,7 @@ from controller.api.daemonset import Check, CheckRecord, DaemonSet, DaemonSetSta
 from controller.api.objects import Key, rfc3339
 from controller.kube.decode import Seen
 from controller.kube.prometheus import QUERY_SECONDS
-from controller.planner.checks import ANSWER_SECONDS, Answer, Asking, checks_now
+from controller.planner.checks import ANSWER_SECONDS, Asking, CheckAnswer, checks_now
 from controller.reconcile.checks import MOST_QUERIES, Answers, Checks
 from controller.runtime.pacing import PacedQueue
 from tests.beds.prometheus.played import Played
@@ -204,7 +204,7 @@ def recorded(ago: float) -> DaemonSetStatus:
     return DaemonSetStatus(update_revision="v2", rollout=Rollout(checks=(record,)))
 
 
-def answered(status: DaemonSetStatus | None, *moments: tuple[float, str], revision: str = "v2") -> Answer:
+def answered(status: DaemonSetStatus | None, *moments: tuple[float, str], revision: str = "v2") -> CheckAnswer:
     """As of 1000, after these answers by a process whose first pass was at 0, when it was `NOW`."""
     answers = Answers()
     answers.observe(status, NOW, 0.0)
@@ -229,7 +229,7 @@ def answered(status: DaemonSetStatus | None, *moments: tuple[float, str], revisi
         (lambda: answered(None, (10, "x"), (40, "")), inf),
     ],
 )
-def test_since_when_a_check_fails(found: Callable[[], Answer], since: float) -> None:
+def test_since_when_a_check_fails(found: Callable[[], CheckAnswer], since: float) -> None:
     """By the record of another process, then by answers one after the other; setting the clock changes nothing."""
     assert found().since == since
 
