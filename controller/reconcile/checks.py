@@ -54,7 +54,7 @@ class _Known(msgspec.Struct):
         return before != self.reported
 
 
-class Answers(msgspec.Struct):
+class CheckAnswers(msgspec.Struct):
     """What Prometheus has answered to the checks of one DaemonSet, of one revision."""
 
     revision: str | None = None
@@ -108,7 +108,7 @@ class _Open(msgspec.Struct):
     """A DaemonSet with an open step."""
 
     uid: str
-    answers: Answers
+    answers: CheckAnswers
     asking: Asking
     checked_from: float
     """`Asking.checked_from` (`elapsed`); `inf` without one."""
@@ -133,7 +133,7 @@ class Checks:
         self._slots = asyncio.Semaphore(MOST_QUERIES)
 
     def decided(
-        self, daemonset: DaemonSet, answers: Answers, asking: Asking | None, now: float, moment: float
+        self, daemonset: DaemonSet, answers: CheckAnswers, asking: Asking | None, now: float, moment: float
     ) -> None:
         """Takes over what a pass wants to be asked; None: no step is open."""
         if asking is None:
@@ -188,7 +188,7 @@ class Checks:
                 self._queue.enqueue(key, "urgent", "checks")
 
     @contextmanager
-    def _under_way(self, answers: Answers) -> Iterator[None]:
+    def _under_way(self, answers: CheckAnswers) -> Iterator[None]:
         try:
             yield
         finally:

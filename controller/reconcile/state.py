@@ -20,7 +20,7 @@ from controller.planner.summary import Summary
 from controller.planner.world import POD_QUOTA, BackoffKey, Predecessor, predecessor
 from controller.reconcile.backoff import NodeBackoff, WriteBackoff
 from controller.reconcile.caches import Cached, Compiled
-from controller.reconcile.checks import Answers
+from controller.reconcile.checks import CheckAnswers
 from controller.reconcile.events import ServerWarnings
 from controller.reconcile.in_place import UndoesAdmission
 from controller.reconcile.status_writer import FIRST_YIELD, OtherController, StatusWriter
@@ -150,7 +150,7 @@ def _since(known: dict[str, NodeTimestamp] | None, now: float, moment: float) ->
     return {uid: now + one.seen - moment for uid, one in (known or {}).items() if one.seen is not None}
 
 
-class UnknownOutcome(Value):
+class PendingWrite(Value):
     """A write that may be done, or may still be."""
 
     action: actions.Action
@@ -164,7 +164,7 @@ class DaemonSetState(msgspec.Struct):
     compiled: Compiled | None = None
     rolled_back: Compiled | None = None
     """The same of the effective DaemonSet while an aborted revision goes back."""
-    unknown_outcomes: dict[BackoffKey, UnknownOutcome] = msgspec.field(default_factory=dict)
+    pending_writes: dict[BackoffKey, PendingWrite] = msgspec.field(default_factory=dict)
     """Writes under way, and those to pods whose answer was lost."""
     status_writer: StatusWriter = msgspec.field(default_factory=StatusWriter)
     predecessors: dict[str, Predecessor] = msgspec.field(default_factory=dict)
@@ -175,7 +175,7 @@ class DaemonSetState(msgspec.Struct):
     """uids of pods that the selector does not match since a write, because a webhook changed their labels."""
     ready_seen: ReadyTimes = msgspec.field(default_factory=ReadyTimes)
     soak: SoakClock = msgspec.field(default_factory=SoakClock)
-    answers: Answers = msgspec.field(default_factory=Answers)
+    answers: CheckAnswers = msgspec.field(default_factory=CheckAnswers)
     restarts_seen: SeenTimes = msgspec.field(default_factory=SeenTimes)
     verdicts: TemplateVerdicts = msgspec.field(default_factory=TemplateVerdicts)
     write_backoff: WriteBackoff[BackoffKey] = msgspec.field(default_factory=WriteBackoff)
@@ -252,18 +252,18 @@ class DaemonSetState(msgspec.Struct):
     def under_way(self, action: actions.Action) -> Iterator[None]:
         """Counts the outcome of an action as unknown while the block sends its request."""
         key = action.backoff_key
-        before = self.unknown_outcomes.get(key)
-        self.unknown_outcomes[key] = UnknownOutcome(action=action)
+        before = self.pending_writes.get(key)
+        self.pending_writes[key] = PendingWrite(action=action)
         try:
             yield
         finally:
-            self.unknown_outcomes.pop(key, None)
+            self.pending_writes.pop(key, None)
             if before is not None and before.until < inf:
-                self.unknown_outcomes[key] = before
+                self.pending_writes[key] = before
 
     @property
     def awaited(self) -> dict[BackoffKey, actions.Action]:
-        return {key: one.action for key, one in self.unknown_outcomes.items() if one.until == inf}
+        return {key: one.action for key, one in self.pending_writes.items() if one.until == inf}
 
     @property
     def adopted(self) -> frozenset[str]:
@@ -278,11 +278,11 @@ class DaemonSetState(msgspec.Struct):
         """Writes that count as done because they may be by the next pass."""
         return [one.action for one in self._undecided(moment).values() if isinstance(one.action, actions.InDoubt)]
 
-    def _undecided(self, moment: float) -> dict[BackoffKey, UnknownOutcome]:
+    def _undecided(self, moment: float) -> dict[BackoffKey, PendingWrite]:
         """Writes under way, and those with a lost answer whose key has failed; the next pass repeats all others."""
         return {
             key: one
-            for key, one in self.unknown_outcomes.items()
+            for key, one in self.pending_writes.items()
             if one.until == inf or (one.until > moment and key in self.write_backoff.failing)
         }
 
@@ -324,7 +324,7 @@ class DaemonSetState(msgspec.Struct):
         if self.unanswered_names or self.strays:
             self._find_strays(cached, fresh=fresh)
             self._forget_answered_names(cached)
-        keys = self.write_backoff.failing or self.write_backoff.inconclusive or self.unknown_outcomes
+        keys = self.write_backoff.failing or self.write_backoff.inconclusive or self.pending_writes
         by_name = self.unanswered_names or len(self.predecessors) > len(cached.nodes)
         many = len(self.reverted_writes.accepted) > 2 * len(cached.pods)
         if not (keys or by_name or self.refused_resizes or self.unmapped or many):
@@ -333,9 +333,9 @@ class DaemonSetState(msgspec.Struct):
         objects = (*cached.pods, *cached.orphans, *cached.revisions, *cached.orphan_revisions)
         uids = {one.uid for one in objects}
         self.write_backoff.keep(lambda key: key.is_among(nodes, uids))
-        self.unknown_outcomes = {
+        self.pending_writes = {
             key: one
-            for key, one in self.unknown_outcomes.items()
+            for key, one in self.pending_writes.items()
             if one.until == inf or (one.until > moment and key.is_among(nodes, uids))
         }
         self.refused_resizes = {uid: why for uid, why in self.refused_resizes.items() if uid in uids}
@@ -396,9 +396,9 @@ class DaemonSetState(msgspec.Struct):
 
     def _learn_backoff(self, answer: Answer, moment: float) -> None:
         key, verdict = answer.backoff_key, answer.verdict
-        self.unknown_outcomes.pop(key, None)
+        self.pending_writes.pop(key, None)
         if verdict is WriteVerdict.UNKNOWN_OUTCOME and isinstance(answer.action, actions.InDoubt):
-            self.unknown_outcomes[key] = UnknownOutcome(action=answer.action, until=moment + UNKNOWN_SECONDS)
+            self.pending_writes[key] = PendingWrite(action=answer.action, until=moment + UNKNOWN_SECONDS)
         if verdict is None:
             self.write_backoff.record_success(key)
             if isinstance(answer.action, actions.CreatePod):

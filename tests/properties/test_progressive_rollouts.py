@@ -24,7 +24,7 @@ from controller.planner import actions
 from controller.planner.revisions import current_revision
 from controller.planner.rollout_state import rollout_state
 from controller.planner.world import World
-from controller.reconcile.checks import Answers
+from controller.reconcile.checks import CheckAnswers
 from controller.reconcile.state import SoakClock
 from tests.beds.random_worlds import UNREACHABLE
 from tests.beds.toy_cluster import ToyCluster
@@ -92,7 +92,7 @@ class Walks(RuleBasedStateMachine):
         if domains is not None:
             self.more["topology"] = Topology(key="zone", max_domains=domains, max_unavailable=2)
         self.more["checks"] = (Check(name="errors", query="errors"),) if checked else ()
-        self.answers, self.prometheus = Answers(), "passes"
+        self.answers, self.prometheus = CheckAnswers(), "passes"
         self.verdict: tuple[str, float] | None = None
         """What the last answer of this process about this revision was, and when it came."""
         self.limit: dict[str, Any] = {"max_surge": 3} if surge else {"max_unavailable": 3}
@@ -211,7 +211,7 @@ class Walks(RuleBasedStateMachine):
         self.cluster.world = replace(
             self.cluster.world, predecessors={}, verdicts={}, not_before={}, unavailable_since=None
         )
-        self.soak, self.answers, self.verdict = SoakClock(), Answers(), None
+        self.soak, self.answers, self.verdict = SoakClock(), CheckAnswers(), None
 
     @rule(seconds=st.sampled_from([-3600, 3600]))
     def the_clock_is_set(self, seconds: int) -> None:

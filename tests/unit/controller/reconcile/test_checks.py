@@ -15,7 +15,7 @@ from controller.api.objects import Key, rfc3339
 from controller.kube.decode import Seen
 from controller.kube.prometheus import QUERY_SECONDS
 from controller.planner.checks import ANSWER_SECONDS, Asking, CheckAnswer, checks_now
-from controller.reconcile.checks import MOST_QUERIES, Answers, Checks
+from controller.reconcile.checks import MOST_QUERIES, CheckAnswers, Checks
 from controller.runtime.pacing import PacedQueue
 from tests.beds.prometheus.played import Played
 from tests.beds.stores import caches_of
@@ -37,7 +37,7 @@ class Scene:
         self.queue = PacedQueue[Key]()
         self.checks = Checks(self.played.prometheus, self.caches, self.queue)
 
-    def decided(self, daemonset: DaemonSet, answers: Answers, wanted: Asking | None) -> None:
+    def decided(self, daemonset: DaemonSet, answers: CheckAnswers, wanted: Asking | None) -> None:
         self.checks.decided(daemonset, answers, wanted, NOW + now(), now())
 
     def woken(self) -> list[str]:
@@ -67,7 +67,7 @@ def named(number: int) -> DaemonSet:
 
 @virtual_time
 async def test_a_check_is_evaluated_at_once_and_every_30_seconds_while_a_step_is_open() -> None:
-    daemonset, answers = named(0), Answers()
+    daemonset, answers = named(0), CheckAnswers()
     async with scene(daemonset) as one:
         one.decided(daemonset, answers, asking())
         await asyncio.sleep(1)
@@ -88,7 +88,7 @@ async def test_a_check_is_evaluated_at_once_and_every_30_seconds_while_a_step_is
 
 @virtual_time
 async def test_a_soak_ends_with_an_evaluation_that_wakes_its_rollout() -> None:
-    daemonset, answers = named(0), Answers()
+    daemonset, answers = named(0), CheckAnswers()
     async with scene(daemonset) as one:
         one.decided(daemonset, answers, asking(checked_from=NOW + 40))
         await asyncio.sleep(39)
@@ -104,7 +104,7 @@ async def test_a_soak_ends_with_an_evaluation_that_wakes_its_rollout() -> None:
 
 @virtual_time
 async def test_a_prometheus_without_an_answer_wakes_once_it_counts() -> None:
-    daemonset, answers = named(0), Answers()
+    daemonset, answers = named(0), CheckAnswers()
     async with scene(daemonset) as one:
         one.decided(daemonset, answers, asking())
         await asyncio.sleep(1)
@@ -123,7 +123,7 @@ async def test_a_prometheus_without_an_answer_wakes_once_it_counts() -> None:
 
 @pytest.mark.parametrize("edit", [asking(revision="v3"), asking(replace(ERRORS, query="errors 2")), asking(LAG)])
 async def test_an_answer_of_before_an_edit_does_not_count(edit: Asking) -> None:
-    answers = Answers()
+    answers = CheckAnswers()
     answers.observe(None, NOW, 0.0)
     answers.prepare(asking(), 0.0)
     answers.known["errors"].answered("", 1.0, 70.0)
@@ -137,7 +137,7 @@ async def test_an_answer_of_before_an_edit_does_not_count(edit: Asking) -> None:
 
 @virtual_time
 async def test_an_answer_that_comes_after_an_edit_is_dropped() -> None:
-    daemonset, answers = named(0), Answers()
+    daemonset, answers = named(0), CheckAnswers()
     async with scene(daemonset) as one:
         one.played.seconds = 5.0
         one.played.fails("errors v2")
@@ -156,7 +156,7 @@ async def test_what_is_gone_is_not_asked_about() -> None:
     daemonsets = [named(number) for number in range(3)]
     async with scene(*daemonsets) as one:
         for daemonset in daemonsets:
-            one.decided(daemonset, Answers(), asking())
+            one.decided(daemonset, CheckAnswers(), asking())
         await asyncio.sleep(1)
         assert len(one.times) == 3
         one.played.asked.clear()
@@ -180,9 +180,9 @@ async def test_slow_queries_of_some_hold_up_others_for_a_moment_only() -> None:
         checks = tuple(Check(name=f"slow-{number}", query="slow") for number in range(10))
         one.played.is_silent_if = lambda query: query == "slow"
         for daemonset in slow:
-            one.decided(daemonset, Answers(), asking(*checks))
+            one.decided(daemonset, CheckAnswers(), asking(*checks))
         await asyncio.sleep(15)
-        answers = Answers()
+        answers = CheckAnswers()
         one.decided(quick, answers, asking())
         await asyncio.sleep(40)
         assert answers.known["errors"].asked > 0
@@ -194,7 +194,7 @@ async def test_leaving_drops_what_is_under_way() -> None:
     daemonset = named(0)
     async with scene(daemonset) as one:
         one.played.is_silent = True
-        one.decided(daemonset, Answers(), asking())
+        one.decided(daemonset, CheckAnswers(), asking())
         await asyncio.sleep(1)
     assert now() == pytest.approx(1.0)
 
@@ -206,7 +206,7 @@ def recorded(ago: float) -> DaemonSetStatus:
 
 def answered(status: DaemonSetStatus | None, *moments: tuple[float, str], revision: str = "v2") -> CheckAnswer:
     """As of 1000, after these answers by a process whose first pass was at 0, when it was `NOW`."""
-    answers = Answers()
+    answers = CheckAnswers()
     answers.observe(status, NOW, 0.0)
     answers.prepare(asking(revision=revision), 0.0)
     for moment, series in moments:
@@ -236,7 +236,7 @@ def test_since_when_a_check_fails(found: Callable[[], CheckAnswer], since: float
 
 @virtual_time
 async def test_ten_checks_with_slow_answers_are_answered_all_the_time() -> None:
-    daemonset, answers = named(0), Answers()
+    daemonset, answers = named(0), CheckAnswers()
     checks = tuple(Check(name=f"slow-{number}", query="slow") for number in range(10))
     async with scene(daemonset) as one:
         one.played.seconds = ANSWER_SECONDS - 1

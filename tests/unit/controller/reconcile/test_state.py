@@ -12,7 +12,7 @@ from controller.planner.actions import CreatePod, ProbeTemplate
 from controller.planner.plan import Plan
 from controller.planner.world import POD_QUOTA, Accepted, BackoffKey, FormerPod, Predecessor
 from controller.reconcile.caches import Cached
-from controller.reconcile.state import DaemonSetState, DaemonSetStates, UnknownOutcome
+from controller.reconcile.state import DaemonSetState, DaemonSetStates, PendingWrite
 from controller.reconcile.status_writer import FIRST_YIELD, OwnStatus
 from controller.reconcile.write_outcomes import (
     ASK_AGAIN_AT_MOST,
@@ -65,16 +65,16 @@ def test_an_answer_about_what_is_gone_is_kept_no_longer_than_a_pass(gone: bool) 
         state.write_backoff.record_failure(place, 1.0)
         state.write_backoff.record_inconclusive(place)
     made = CreatePod(node="node-0", name="demo-1", revision=revision("v2"))
-    state.unknown_outcomes = {made.backoff_key: UnknownOutcome(action=made, until=9.0)}
+    state.pending_writes = {made.backoff_key: PendingWrite(action=made, until=9.0)}
     state.refused_resizes, state.unanswered_names = {uid: "no"}, {"node-0": "demo-1"}
     state.predecessors = {"node-0": Predecessor(uid="p")}
     state.forget_gone(cached, 2.0)
-    left = [*state.unknown_outcomes.values(), *state.refused_resizes, *state.unanswered_names, *state.predecessors]
+    left = [*state.pending_writes.values(), *state.refused_resizes, *state.unanswered_names, *state.predecessors]
     assert len(left) == (0 if gone else 4)
     kept = {*others} if gone else {*about, BackoffKey("kept", uid), *others}
     assert (set(state.write_backoff.failing), set(state.write_backoff.inconclusive)) == (kept, kept)
     state.forget_gone(cached, 9.0)
-    assert state.unknown_outcomes == {}, "by now it is done or lost"
+    assert state.pending_writes == {}, "by now it is done or lost"
 
 
 def test_our_own_status_counts_until_the_cache_shows_it_or_a_later_one() -> None:

@@ -17,7 +17,7 @@ from controller.planner.actions import Action, DeletePod, DeleteReason, PrepareD
 from controller.planner.world import BackoffKey, World
 from controller.reconcile.caches import Caches
 from controller.reconcile.reconcile import ImagePulls, world_of
-from controller.reconcile.state import DaemonSetState, ReadyTimes, SeenTimes, UnknownOutcome
+from controller.reconcile.state import DaemonSetState, PendingWrite, ReadyTimes, SeenTimes
 from tests.beds.stores import caches_of
 from tests.beds.worlds import NOW, ds, pod
 
@@ -39,7 +39,7 @@ def world_seen(caches: Caches, state: DaemonSetState | None = None) -> World:
 
 def begun(action: Action) -> DaemonSetState:
     """A pass has begun this action."""
-    return DaemonSetState(unknown_outcomes={action.backoff_key: UnknownOutcome(action=action)})
+    return DaemonSetState(pending_writes={action.backoff_key: PendingWrite(action=action)})
 
 
 def changeable(held: object) -> Iterator[object]:
