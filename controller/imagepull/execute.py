@@ -28,7 +28,7 @@ from controller.planner.actions import Note
 from controller.planner.pod_template import aimed, child_name
 from controller.runtime.clock import elapsed
 from controller.runtime.expectations import Expectations
-from controller.runtime.workers import Answers, Requeue
+from controller.runtime.workers import AnswerTimer, Requeue
 
 Write: TypeAlias = Coroutine[None, None, object]
 
@@ -71,7 +71,7 @@ class JobExecution:
             await write
             answers.came()
 
-        with Answers(self._requeue) as answers:
+        with AnswerTimer(self._requeue) as answers:
             async with asyncio.TaskGroup() as group:
                 for write in writes:
                     group.create_task(one(write))

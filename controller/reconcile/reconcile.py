@@ -30,7 +30,7 @@ from controller.runtime.pacing import PacedPass, Pacer
 from controller.runtime.workers import (
     AT_ONCE,
     STALE_RETRY_SECONDS,
-    Answers,
+    AnswerTimer,
     Done,
     Outcome,
     Requeue,
@@ -187,7 +187,7 @@ class Reconciler:
             answers.came()
 
         execution = PlanExecution(decided.actions, daemonset, state, dependencies, answered)
-        with Answers(late) as answers:
+        with AnswerTimer(late) as answers:
             await execution.run()
         if not answers.is_late:
             state.update_write_failure(decided, execution.answers)

@@ -24,7 +24,7 @@ from controller.reconcile.dependencies import Dependencies
 from controller.runtime.clock import elapsed
 from controller.runtime.expectations import CacheProgress
 from controller.runtime.pacing import StatusPacer
-from controller.runtime.workers import Answers, Requeue
+from controller.runtime.workers import AnswerTimer, Requeue
 
 Conditions: TypeAlias = tuple[JSONObject, ...]
 
@@ -123,7 +123,7 @@ class StatusWriter:
             return delay
         self._is_underway = True
         try:
-            with Answers(requeue) as answers:
+            with AnswerTimer(requeue) as answers:
                 await self._write(daemonset, due, latest[1], decided, dependencies)
         except ApiError:
             if answers.is_late:

@@ -140,16 +140,16 @@ def settle(queue: WorkQueue[K], key: K, outcome: Outcome) -> None:
             assert_never(outcome)
 
 
-class Answers:
-    """The answers a pass waits for. After `ANSWER_SECONDS` without one, sets `is_late` and requeues the key, then
-    again for each answer."""
+class AnswerTimer:
+    """Times the answers a pass waits for. After `ANSWER_SECONDS` without one, sets `is_late` and requeues the key,
+    then again for each answer."""
 
     def __init__(self, requeue: Requeue) -> None:
         self._requeue = requeue
         self._timer: asyncio.TimerHandle | None = None
         self.is_late = False
 
-    def __enter__(self) -> Answers:
+    def __enter__(self) -> AnswerTimer:
         self._timer = asyncio.get_running_loop().call_later(ANSWER_SECONDS, self._on_silence)
         return self
 

@@ -11,7 +11,7 @@ import pytest
 from controller.runtime.leader_election import LeadershipLost
 from controller.runtime.workers import (
     ANSWER_SECONDS,
-    Answers,
+    AnswerTimer,
     Done,
     Outcome,
     Pass,
@@ -153,7 +153,7 @@ async def passes_over_a_key(*seconds: float) -> list[tuple[float, float]]:
     async def handle(taken: WorkItem[str], requeue: Requeue) -> Outcome:
         began, waits = now(), next(first, ())
         try:
-            with Answers(requeue) as answers:
+            with AnswerTimer(requeue) as answers:
                 for wait in waits:
                     await asyncio.sleep(wait)
                     answers.came()
