@@ -103,7 +103,7 @@ class RolloutJobs:
     ) -> None:
         self._client, self._caches, self._observer = client, caches, observer
         self._reconciler, self._daemonset_states, self._daemonset_queue = reconciler, states, daemonset_queue
-        self._states: dict[str, _RolloutState] = {}
+        self._states: dict[str, _ImagesState] = {}
         """By DaemonSet uid."""
         self._removed: set[str] = set()
         """Uids of jobs still in the cache that we have deleted or may have deleted."""
@@ -174,11 +174,11 @@ class RolloutJobs:
         rules = self._daemonset_states.of(daemonset.uid).compiled_for(daemonset).rules
         return wanted_images(daemonset, rules, revisions, pods)
 
-    def _state_of(self, daemonset: DaemonSet, wanted: WantedImages) -> _RolloutState:
+    def _state_of(self, daemonset: DaemonSet, wanted: WantedImages) -> _ImagesState:
         known, waits = self._states.get(daemonset.uid), daemonset.waits_for_images
         if known is not None and (known.hash, known.waits) == (wanted.revision.hash, waits):
             return known
-        return _RolloutState(wanted.revision.hash, waits)
+        return _ImagesState(wanted.revision.hash, waits)
 
     def _existing(self, daemonset: DaemonSet, job: WantedJob) -> ImagePullJob | None:
         """The job if it exists, is ours, and is not being deleted: then it pulls nothing more."""
@@ -188,7 +188,7 @@ class RolloutJobs:
         return found if found.owner_uid == daemonset.uid else None
 
     async def _create_missing(
-        self, client: Client, daemonset: DaemonSet, wanted: WantedImages, state: _RolloutState
+        self, client: Client, daemonset: DaemonSet, wanted: WantedImages, state: _ImagesState
     ) -> list[ApiError]:
         """Creates each missing job, even if another one is refused."""
         missing = [job for job in wanted.jobs if job.image not in state.existed]
@@ -250,7 +250,7 @@ class RolloutJobs:
         return []
 
 
-class _RolloutState(msgspec.Struct):
+class _ImagesState(msgspec.Struct):
     hash: str
     waits: bool
     """Whether nodes wait for their images."""
