@@ -24,7 +24,7 @@ from kubectl_plugin.rollout.gitops import LAST_ACTION, PAUSE, LastAction, last_a
 from kubectl_plugin.rollout.in_place import Moves, planned_moves, unasked_words, ways_of
 from kubectl_plugin.rollout.snapshot import CHANGE_CAUSE, Snapshot
 from kubectl_plugin.rollout.steps import at_step
-from kubectl_plugin.rollout.survey import world_of
+from kubectl_plugin.rollout.survey import forecast_world
 from kubectl_plugin.wording import between, command
 
 
@@ -202,7 +202,7 @@ def rollout_after(snapshot: Snapshot, operations: tuple[JSONObject, ...] = ()) -
             return None
         if problems(after):
             return None
-        rollout = rollout_state(world_of(snapshot, after))
+        rollout = rollout_state(forecast_world(snapshot, after))
         walk = standing_of(rollout, observed=True).walk
         begins = walk is not None and walk.is_over and not walk.is_complete and not rollout.stopped
         return rollout_state(at_step(rollout.world, walk.step + 1)) if walk is not None and begins else rollout

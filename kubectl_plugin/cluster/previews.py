@@ -45,7 +45,7 @@ from kubectl_plugin.forecast.report import DryRunAnswer
 from kubectl_plugin.forecast.warnings import CheckResult
 from kubectl_plugin.options import KUBECTL
 from kubectl_plugin.rollout.snapshot import Snapshot, Unread
-from kubectl_plugin.rollout.survey import world_of
+from kubectl_plugin.rollout.survey import forecast_world
 
 NO_RIGHT: Final = ("cannot create resource", "cannot set blockOwnerDeletion")
 """RBAC's refusals; a refusal by an admission policy is about the pod itself."""
@@ -110,7 +110,7 @@ async def unknown_fields(session: Session, snapshot: Snapshot, operations: Itera
         return ""
     try:
         after = project(msgspec.convert(with_operations(snapshot.document, operations), DaemonSetView))
-        rollout = rollout_state(world_of(snapshot, after))
+        rollout = rollout_state(forecast_world(snapshot, after))
     except (ValueError, msgspec.MsgspecError):
         return ""
     if not rollout.dry_run.strict or rollout.revision.uid:
@@ -151,7 +151,7 @@ def _changes(snapshot: Snapshot, after: DaemonSet) -> tuple[Mapping[str, InPlace
     if not (after.in_place and snapshot.pods_readable and snapshot.revisions_readable):
         return {}, None
     try:
-        rollout = rollout_state(world_of(snapshot, after))
+        rollout = rollout_state(forecast_world(snapshot, after))
     except (ValueError, msgspec.MsgspecError):
         return {}, None
     old = (node.old for node in rollout.outdated if node.old is not None)

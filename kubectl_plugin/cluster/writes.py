@@ -27,7 +27,7 @@ from kubectl_plugin.errors import CommandError, ExitCode
 from kubectl_plugin.rollout.gitops import LastAction
 from kubectl_plugin.rollout.images import images_of, short_image
 from kubectl_plugin.rollout.snapshot import Snapshot
-from kubectl_plugin.rollout.survey import world_of
+from kubectl_plugin.rollout.survey import forecast_world
 from kubectl_plugin.terminal import Terminal
 from kubectl_plugin.wording import command, new_nodes
 
@@ -197,7 +197,7 @@ async def _what_is_new(invocation: Invocation, before: Snapshot, document: JSONO
 
 def _revision_words(after: Snapshot) -> str:
     """The number that the new template has or will get, and its first image."""
-    current, older = current_revision(world_of(after))
+    current, older = current_revision(forecast_world(after))
     number = number_of(current, older)
     image = next(iter(images_of(after.daemonset.spec.template).values()), "")
     return f"revision {number}, image {short_image(image)}" if image else f"revision {number}"

@@ -20,7 +20,7 @@ from kubectl_plugin.cluster.manifests import Manifest, read_manifests
 from kubectl_plugin.cluster.previews import ForecastTarget, daemonset_in, targets_of, with_admission
 from kubectl_plugin.cluster.session import Invocation
 from kubectl_plugin.commands.change_flow import (
-    Change,
+    PlannedChange,
     carry_out,
     deadline_of,
     guard_of_pauses,
@@ -58,7 +58,7 @@ async def apply(invocation: Invocation, asked: Asked) -> int:
         invocation, asked, live, by_flag=asked.lift_pause, what="the manifest", instead="paused: true in it"
     )
 
-    def change(snapshot: Snapshot) -> Change:
+    def change(snapshot: Snapshot) -> PlannedChange:
         made = checked(changes[snapshot.key])
         return with_question(made, f"Apply to {snapshot.key.name}?") if asks else made
 
@@ -76,7 +76,7 @@ def _refuse_contradictions(manifest: Manifest, asked: str | None, hold_at: IntOr
 
 async def _change_of(
     invocation: Invocation, target: ForecastTarget, asked: Asked, hold_at: IntOrPercent | None
-) -> Change:
+) -> PlannedChange:
     """Returns the change as a server dry run makes it. Raises CommandError and ApiError."""
     assert target.manifest is not None
     live, key = target.snapshot, target.snapshot.key
@@ -105,7 +105,7 @@ async def _change_of(
     edit = edits.apply(live, application, expected, hold, taken_over=taken_over, show_values=asked.show_values)
     if words := await previews.unknown_fields(invocation.session, live, edit.operations):
         raise CommandError(f"{key.name}: {words}", hints=("correct the manifest, or allow it there",))
-    return Change(live, edit, ask="Continue?", recheck=recheck if target.exists else None)
+    return PlannedChange(live, edit, ask="Continue?", recheck=recheck if target.exists else None)
 
 
 async def _dry_run(

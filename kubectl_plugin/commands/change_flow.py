@@ -49,7 +49,7 @@ DRY_RUN_SUFFIX: Final = {DryRun.NONE: "", DryRun.CLIENT: " (dry run)", DryRun.SE
 
 
 @dataclass(frozen=True)
-class Change:
+class PlannedChange:
     """An edit of one object, and how it is confirmed."""
 
     snapshot: Snapshot
@@ -60,7 +60,7 @@ class Change:
     """Called after consent and before each retry of the write; raises CommandError to stop the change."""
 
 
-def with_question(change: Change, headline: str) -> Change:
+def with_question(change: PlannedChange, headline: str) -> PlannedChange:
     """Moves the details from under the result into the prompt."""
     edit = change.edit
     if not edit.operations:
@@ -85,10 +85,10 @@ class ChangeWriter:
     later: LaterDetails | None = None
     changed: list[Snapshot] = field(default_factory=list)
     """Snapshots after the change, including those that needed none."""
-    _pending: list[tuple[Change, JSONObject, str]] = field(default_factory=list)
+    _pending: list[tuple[PlannedChange, JSONObject, str]] = field(default_factory=list)
     _documents: list[JSONObject] = field(default_factory=list)
 
-    async def carry_out(self, change: Change) -> None:
+    async def carry_out(self, change: PlannedChange) -> None:
         """Raises CommandError and ApiError only if the change was not made."""
         snapshot, edit, acting = change.snapshot, change.edit, self.acting
         if not edit.operations:
@@ -129,7 +129,7 @@ class ChangeWriter:
             return ExitCode.FAILED
         return ExitCode.DONE
 
-    async def _write(self, change: Change, *, dry_run: bool) -> None:
+    async def _write(self, change: PlannedChange, *, dry_run: bool) -> None:
         invocation, done = self.invocation, await self._action()
         async with self.deadline.enforced():
             document = await writes.write(
@@ -174,21 +174,21 @@ class ChangeWriter:
             client=session.user_agent,
         )
 
-    def _print_unchanged(self, change: Change) -> None:
+    def _print_unchanged(self, change: PlannedChange) -> None:
         self.changed.append(change.snapshot)
         if self.acting.print_patch:  # stdout is read by a shell
             self.invocation.terminal.note(f"{_printed_name(change)} {change.edit.result}: no patch")
         else:
             self._print(change, change.snapshot.document, suffix="")
 
-    def _print(self, change: Change, document: JSONObject, suffix: str | None = None) -> None:
+    def _print(self, change: PlannedChange, document: JSONObject, suffix: str | None = None) -> None:
         ending = DRY_RUN_SUFFIX[self.acting.dry_run] if suffix is None else suffix
         if self.later is None:
             self._print_result(change, document, ending)
         else:
             self._pending.append((change, document, ending))
 
-    def _print_result(self, change: Change, document: JSONObject, ending: str) -> None:
+    def _print_result(self, change: PlannedChange, document: JSONObject, ending: str) -> None:
         terminal, output = self.invocation.terminal, self.invocation.output
         if output is Output.NAME:
             terminal.say(_printed_name(change))
@@ -203,7 +203,7 @@ class ChangeWriter:
             terminal.detail(*(f"  {printable(terminal, line)}" for line in change.edit.details))
 
 
-def _overruled(change: Change, document: JSONObject) -> tuple[str, bool]:
+def _overruled(change: PlannedChange, document: JSONObject) -> tuple[str, bool]:
     """What the server stored otherwise than it would be after the edit, and whether the edit asked for any of it.
     A manifest is not compared: what is stored of it depends on who else manages the fields."""
     if any(one.manifest for one in change.edit.applications):
@@ -243,11 +243,11 @@ def printable(terminal: Terminal, text: str) -> str:
     return text.replace("…", "...") if terminal.ascii else text
 
 
-def _printed_name(change: Change) -> str:
+def _printed_name(change: PlannedChange) -> str:
     return f"daemonset.apps.kruise.io/{change.snapshot.key.name}"
 
 
-def _kubectl_patch(change: Change, reason: str, flags: tuple[str, ...], *, only_ascii: bool) -> str:
+def _kubectl_patch(change: PlannedChange, reason: str, flags: tuple[str, ...], *, only_ascii: bool) -> str:
     """Returns a kubectl command for the change, without resourceVersion and the last-action annotation. `flags` chose
     the cluster. The server refuses it if a map that it creates exists by then, or a container has another index."""
     key, document = change.snapshot.key, change.snapshot.document
@@ -278,7 +278,7 @@ async def guard_of_pauses(
     by_flag: bool,
     what: str,
     instead: str,
-) -> Callable[[Change], Change]:
+) -> Callable[[PlannedChange], PlannedChange]:
     """Returns a function that raises CommandError (exit code 6) for a change that may not lift a pause, else returns
     it. `by_flag`: a flag allows it. `what` would lift the pause, `instead` keeps it."""
     asks = invocation.terminal.may_ask and not acting.yes  # a dry run is not asked, but ends as after a yes
@@ -286,7 +286,7 @@ async def guard_of_pauses(
     asks_who = not allowed and any(one.daemonset.paused for one in snapshots)
     me = await installation.who_am_i(invocation.session) if asks_who else ""
 
-    def checked(change: Change) -> Change:
+    def checked(change: PlannedChange) -> PlannedChange:
         snapshot = change.snapshot
         words, pause = paused_words(snapshot), pause_of(snapshot)
         mine = pause is not None and me != "" and pause.by == me
@@ -361,7 +361,7 @@ def will_ask(invocation: Invocation, acting: ActingOptions) -> bool:
 async def carry_out(
     invocation: Invocation,
     snapshots: Sequence[Snapshot],
-    plan: Callable[[Snapshot], Change],
+    plan: Callable[[Snapshot], PlannedChange],
     acting: ActingOptions,
     *,
     verb: str,
@@ -410,8 +410,8 @@ async def carry_out(
 
 
 def _plan_each(
-    invocation: Invocation, snapshots: Sequence[Snapshot], plan: Callable[[Snapshot], Change]
-) -> tuple[int, list[Change]]:
+    invocation: Invocation, snapshots: Sequence[Snapshot], plan: Callable[[Snapshot], PlannedChange]
+) -> tuple[int, list[PlannedChange]]:
     code, changes = 0, []
     for snapshot in snapshots:
         try:
@@ -429,7 +429,7 @@ def print_failure(invocation: Invocation, error: CommandError | ApiError) -> int
     return failure.exit_code
 
 
-def _asking_beside_a_driver(change: Change) -> Change:
+def _asking_beside_a_driver(change: PlannedChange) -> PlannedChange:
     """Prompts, as the change bypasses the Rollout that drives the object; `pause` is urgent and does not."""
     driver = gitops.driver_of(change.snapshot.document)
     if driver is None or change.ask is not None or not change.edit.operations:
@@ -437,7 +437,7 @@ def _asking_beside_a_driver(change: Change) -> Change:
     return with_fields(change, ask=f"This bypasses {driver}.\nContinue?")
 
 
-def _print_cautions(invocation: Invocation, change: Change) -> None:
+def _print_cautions(invocation: Invocation, change: PlannedChange) -> None:
     """Printed without a prompt too: the change may still be interrupted or undone. Annotations are not reverted."""
     snapshot, cautions = change.snapshot, change.edit.warnings
     if any(path_segments(one)[:2] != ("metadata", "annotations") for one in change.edit.operations):
@@ -475,7 +475,9 @@ async def ask_before_write(
     return True
 
 
-async def _ask_once_for_all(invocation: Invocation, changes: Sequence[Change], acting: ActingOptions) -> list[Change]:
+async def _ask_once_for_all(
+    invocation: Invocation, changes: Sequence[PlannedChange], acting: ActingOptions
+) -> list[PlannedChange]:
     if any(change.edit.operations for change in changes):
         lines = (line for change in changes for line in _question_lines(change))
         count = counted(len(changes), "DaemonSet")
@@ -484,7 +486,7 @@ async def _ask_once_for_all(invocation: Invocation, changes: Sequence[Change], a
     return [*changes]
 
 
-def _question_lines(change: Change) -> Iterator[str]:
+def _question_lines(change: PlannedChange) -> Iterator[str]:
     yield f"{change.snapshot.key}  {change.edit.result}"
     if change.edit.operations:
         *preview, _ = (change.ask or "").split("\n")

@@ -12,7 +12,7 @@ from kubectl_plugin.cluster.documents import side_by_side
 from kubectl_plugin.cluster.installation import who_am_i
 from kubectl_plugin.cluster.reads import DOCUMENT_ONLY, HURRY, Parts, completed
 from kubectl_plugin.cluster.session import Invocation
-from kubectl_plugin.commands.change_flow import Change, carry_out, choose, note_failed_reads, will_ask
+from kubectl_plugin.commands.change_flow import PlannedChange, carry_out, choose, note_failed_reads, will_ask
 from kubectl_plugin.options import PauseOptions, ResumeOptions
 from kubectl_plugin.rollout.snapshot import Snapshot
 
@@ -28,10 +28,10 @@ async def pause(invocation: Invocation, asked: PauseOptions) -> int:
     async def what_stops(paused: Sequence[JSONObject]) -> list[tuple[str, ...]]:
         return [pausing.what_stops(one) for one in await whole(paused)]
 
-    def change_of(snapshot: Snapshot) -> Change:
+    def change_of(snapshot: Snapshot) -> PlannedChange:
         edit = pausing.pause(snapshot)
         details = pausing.what_stops(snapshot, edit.operations) if shown and edit.operations else ()
-        return Change(snapshot, replace(edit, details=details))
+        return PlannedChange(snapshot, replace(edit, details=details))
 
     by, found = await side_by_side(
         who_am_i(invocation.session), choose(invocation, asked, asked.names, DOCUMENT_ONLY)
@@ -45,4 +45,6 @@ async def pause(invocation: Invocation, asked: PauseOptions) -> int:
 
 async def resume(invocation: Invocation, asked: ResumeOptions) -> int:
     found = await choose(invocation, asked, asked.names, Parts(within=HURRY))
-    return await carry_out(invocation, found, lambda one: Change(one, pausing.resume(one)), asked, verb="resume")
+    return await carry_out(
+        invocation, found, lambda one: PlannedChange(one, pausing.resume(one)), asked, verb="resume"
+    )

@@ -11,7 +11,7 @@ from kubectl_plugin.changes.partition import outcome
 from kubectl_plugin.cluster import reads
 from kubectl_plugin.cluster.reads import Parts
 from kubectl_plugin.cluster.session import Invocation
-from kubectl_plugin.commands.change_flow import Change, carry_out, note_failed_reads, will_ask, with_question
+from kubectl_plugin.commands.change_flow import PlannedChange, carry_out, note_failed_reads, will_ask, with_question
 from kubectl_plugin.errors import CommandError, ExitCode
 from kubectl_plugin.options import PromoteOptions as Asked
 from kubectl_plugin.rollout.reasons import checks_words
@@ -26,10 +26,10 @@ async def promote(invocation: Invocation, asked: Asked) -> int:
     snapshot = await reads.snapshot(invocation, asked.name, Parts(within=within))
     note_failed_reads(invocation, (snapshot,))
 
-    def change_of(snapshot: Snapshot) -> Change:
+    def change_of(snapshot: Snapshot) -> PlannedChange:
         if not asked.full:
-            return Change(snapshot, approval(snapshot))
-        return with_question(Change(snapshot, full(snapshot)), f"Promote {snapshot.key.name} fully?")
+            return PlannedChange(snapshot, approval(snapshot))
+        return with_question(PlannedChange(snapshot, full(snapshot)), f"Promote {snapshot.key.name} fully?")
 
     return await carry_out(invocation, (snapshot,), change_of, asked, verb="promote")
 

@@ -8,7 +8,7 @@ from kubectl_plugin.changes.edit import Draft, Edit
 from kubectl_plugin.cluster import reads
 from kubectl_plugin.cluster.reads import DOCUMENT_ONLY
 from kubectl_plugin.cluster.session import Invocation
-from kubectl_plugin.commands.change_flow import Change, carry_out
+from kubectl_plugin.commands.change_flow import PlannedChange, carry_out
 from kubectl_plugin.commands.promote import live_revision
 from kubectl_plugin.errors import CommandError, ExitCode
 from kubectl_plugin.options import RetryOptions as Asked
@@ -19,7 +19,9 @@ from kubectl_plugin.wording import command
 async def retry(invocation: Invocation, asked: Asked) -> int:
     parts = reads.ALL if asked.wait else DOCUMENT_ONLY
     snapshot = await reads.snapshot(invocation, asked.name, parts)
-    return await carry_out(invocation, (snapshot,), lambda one: Change(one, another_try(one)), asked, verb="retry")
+    return await carry_out(
+        invocation, (snapshot,), lambda one: PlannedChange(one, another_try(one)), asked, verb="retry"
+    )
 
 
 def another_try(snapshot: Snapshot) -> Edit:

@@ -16,7 +16,7 @@ from kubectl_plugin.changes.rollback import (
 from kubectl_plugin.cluster.reads import HURRY, PREVIEW, Parts, revisions_of
 from kubectl_plugin.cluster.session import Invocation
 from kubectl_plugin.commands.change_flow import (
-    Change,
+    PlannedChange,
     carry_out,
     choose,
     deadline_of,
@@ -65,14 +65,14 @@ async def _with_revisions(invocation: Invocation, snapshot: Snapshot) -> Snapsho
     return replace(snapshot, revisions=await revisions_of(invocation, snapshot.daemonset), unread=others)
 
 
-def _change_of(invocation: Invocation, snapshot: Snapshot, wish: RollbackWish, asked: Asked) -> Change:
+def _change_of(invocation: Invocation, snapshot: Snapshot, wish: RollbackWish, asked: Asked) -> PlannedChange:
     """The preview is in the prompt; without one, under the result."""
     if wish.to_revision is None and (back := already_back(snapshot)) is not None:
         return _already_done(invocation, snapshot, back)
     target = target_of(snapshot, wish.to_revision)
     edit = roll_back(snapshot, target, wish)
     if not edit.operations:
-        return Change(snapshot, replace(edit, warnings=kept_cautions(snapshot, target)))
+        return PlannedChange(snapshot, replace(edit, warnings=kept_cautions(snapshot, target)))
     templates = snapshot.daemonset.spec.template, target.revision.template
     changes = differences(*templates, show_values=asked.show_values)
     lines = (
@@ -80,15 +80,15 @@ def _change_of(invocation: Invocation, snapshot: Snapshot, wish: RollbackWish, a
         *preview(snapshot, target, wish, edit, width=invocation.terminal.width - 2),
     )
     asks = will_ask(invocation, asked)
-    return Change(
+    return PlannedChange(
         snapshot, edit if asks else replace(edit, details=lines), ask=question_text(headline(snapshot, target), lines)
     )
 
 
-def _already_done(invocation: Invocation, snapshot: Snapshot, back: RevisionDetail) -> Change:
+def _already_done(invocation: Invocation, snapshot: Snapshot, back: RevisionDetail) -> PlannedChange:
     """A repeated rollback must not bring the abandoned revision back."""
     if others := other_revisions(snapshot):
         number = others[0].revision.number
         invocation.terminal.note(f"to go to revision {number} instead: --to-revision {number}")
     result = f"already rolled back to revision {back.revision.number}"
-    return Change(snapshot, Edit(result=result, operations=(), warnings=kept_cautions(snapshot, back)))
+    return PlannedChange(snapshot, Edit(result=result, operations=(), warnings=kept_cautions(snapshot, back)))

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from kubectl_plugin.changes.images import parse_images, set_images
 from kubectl_plugin.cluster.previews import daemonset_in, with_admission
 from kubectl_plugin.cluster.session import Invocation
-from kubectl_plugin.commands.change_flow import Change, carry_out, choose
+from kubectl_plugin.commands.change_flow import PlannedChange, carry_out, choose
 from kubectl_plugin.errors import CommandError, UsageError
 from kubectl_plugin.forecast.what_if import TriedSettings, as_tried
 from kubectl_plugin.options import SetImageOptions
@@ -23,7 +23,7 @@ async def set_image(invocation: Invocation, asked: SetImageOptions) -> int:
     chosen = await choose(invocation, asked, tuple(word for word in asked.words if "=" not in word))
     found = [await _with_admission(invocation, one, images) for one in chosen]
     return await carry_out(
-        invocation, found, lambda one: Change(one, set_images(one, images, hold_at)), asked, verb="set-image"
+        invocation, found, lambda one: PlannedChange(one, set_images(one, images, hold_at)), asked, verb="set-image"
     )
 
 

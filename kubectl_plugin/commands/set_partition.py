@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from controller.api.formats import IntOrPercent
 from kubectl_plugin.changes import partition as edits
 from kubectl_plugin.cluster.session import Invocation
-from kubectl_plugin.commands.change_flow import Change, carry_out, choose
+from kubectl_plugin.commands.change_flow import PlannedChange, carry_out, choose
 from kubectl_plugin.errors import UsageError
 from kubectl_plugin.options import SetPartitionOptions as Asked
 from kubectl_plugin.rollout.snapshot import Snapshot
@@ -50,8 +50,8 @@ def _names_and_partition(asked: Asked) -> tuple[tuple[str, ...], PartitionOf]:
     return words[:-1], lambda snapshot: pods
 
 
-def _change_of(snapshot: Snapshot, value: IntOrPercent, *, by_nodes: bool) -> Change:
+def _change_of(snapshot: Snapshot, value: IntOrPercent, *, by_nodes: bool) -> PlannedChange:
     edit = edits.set_partition(snapshot, value)
     if edit.operations and not by_nodes and (misread := edits.misread_caution(snapshot, value)):
         edit = replace(edit, warnings=(misread, *edit.warnings))
-    return Change(snapshot, edit)
+    return PlannedChange(snapshot, edit)

@@ -32,7 +32,7 @@ from kubectl_plugin.rollout.in_place import Ways, ways_of
 from kubectl_plugin.rollout.nodes import NodeRow, failure_of
 from kubectl_plugin.rollout.snapshot import PodDetail, Snapshot
 from kubectl_plugin.rollout.steps import at_step
-from kubectl_plugin.rollout.survey import Survey, condition, survey, world_of
+from kubectl_plugin.rollout.survey import Survey, condition, forecast_world, survey
 
 _LAST: Final = 5
 """Older pods may have had other images."""
@@ -232,7 +232,7 @@ def rollout_plan(
 ) -> RolloutPlan:
     """The plan for the DaemonSet in `snapshot`, with up to `waves` computed waves (0: all). `answer` is None without
     a dry run. Raises ValueError for a spec that the planner cannot use."""
-    surveyed, world = survey(snapshot), world_of(snapshot)
+    surveyed, world = survey(snapshot), forecast_world(snapshot)
     pace = pace_of(snapshot.pods, surveyed.rollout.revision.hash)
     refusal = refusal_in(snapshot.daemonset, answer)
     if refusal:

@@ -12,14 +12,14 @@ from controller.api.names import APPROVE_ANNOTATION
 from controller.api.objects import Value, epoch
 from controller.planner.rollout_state import rollout_state
 from controller.planner.world import World
-from kubectl_plugin.rollout.survey import Survey, world_of
+from kubectl_plugin.rollout.survey import Survey, forecast_world
 from kubectl_plugin.units import short_duration
 
 FORMER_ANNOTATION: Final = "kruise-ds/steps"
 """Had the steps before the spec had them."""
 
 
-class Step(Value, rename="camel"):
+class SpecStep(Value, rename="camel"):
     nodes: IntOrPercent
     """As written, as is `soak`."""
     soak: str
@@ -30,7 +30,7 @@ class Steps(Value, rename="camel"):
     index: int
     """Number of the present step, from 1."""
     count: int
-    values: tuple[Step, ...]
+    values: tuple[SpecStep, ...]
     reached_at: str | None
     """Since when all its nodes have an available pod without interruption, in RFC 3339; None: they do not."""
     soak_seconds_left: float
@@ -56,7 +56,7 @@ def steps_of(survey: Survey) -> Steps | None:
     return Steps(
         index=record.step,
         count=len(rolling.steps),
-        values=tuple(Step(nodes=one.nodes, soak=one.soak, approval=one.approval) for one in rolling.steps),
+        values=tuple(SpecStep(nodes=one.nodes, soak=one.soak, approval=one.approval) for one in rolling.steps),
         reached_at=record.step_reached_time,
         soak_seconds_left=left,
         awaits_approval=held or survey.phase is Phase.AWAITING_APPROVAL,
@@ -109,6 +109,6 @@ def release_of(survey: Survey) -> Release | None:
     spec = survey.daemonset.spec
     strategy = replace(spec.update_strategy, rolling_update=replace(rolling, partition=0))
     released = replace(survey.daemonset, spec=replace(spec, update_strategy=strategy))
-    rollout = rollout_state(world_of(survey.snapshot, released))
+    rollout = rollout_state(forecast_world(survey.snapshot, released))
     freed = tuple(node.name for node in rollout.target if node.current is None)
     return Release(before=before, nodes=freed) if freed else None

@@ -1,6 +1,6 @@
 """A rollout by its nodes, with a row per node, its state and the reason; else by the DaemonSet's status.
 
-`world_of` is the world the controller would decide from, built from what the plugin has read.
+`forecast_world` is the world the controller would decide from, built from what the plugin has read.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from kubectl_plugin.rollout.snapshot import NodePull, PullStage, RevisionDetail,
 _NOT_KNOWN: Final = NotPossible(why="without the right to list revisions it is unknown whether it is done in place")
 
 
-def world_of(snapshot: Snapshot, daemonset: DaemonSet | None = None) -> World:
+def forecast_world(snapshot: Snapshot, daemonset: DaemonSet | None = None) -> World:
     """What the controller would decide from now; `daemonset` is another spec to try.
 
     Feature gates cannot be read: defaults are assumed, except that a pod being resized proves that cpu and memory
@@ -49,7 +49,7 @@ def world_of(snapshot: Snapshot, daemonset: DaemonSet | None = None) -> World:
 
 
 def world_with(snapshot: Snapshot, daemonset: DaemonSet, lacking: Mapping[str, Unpulled]) -> World:
-    """Like `world_of`, with the nodes that wait for an image (`World.unpulled`). Raises ValueError."""
+    """Like `forecast_world`, with the nodes that wait for an image (`World.unpulled`). Raises ValueError."""
     revisions = _revisions(snapshot)
     daemonset = effective_daemonset(daemonset, revisions)
     rolling, nodes = daemonset.rolling_update, snapshot.nodes

@@ -13,7 +13,7 @@ from controller.api.objects import JSONObject
 from controller.api.pod import Pod
 from kubectl_plugin.forecast.forecast import forecast
 from kubectl_plugin.forecast.warnings import QUESTIONS, warnings_of
-from kubectl_plugin.rollout.survey import world_of
+from kubectl_plugin.rollout.survey import forecast_world
 from tests.beds.snapshots import snapshot
 from tests.beds.worlds import ds, everywhere, node, numbered, pod, revision, served, taint, template
 
@@ -37,7 +37,7 @@ def warned(daemonset: DaemonSet, **fields: Any) -> dict[str, str]:
     seen = snapshot(daemonset, **fields)
     if annotations:
         seen = replace(seen, document={"metadata": {"annotations": annotations}})
-    return {one.name: one.text for one in warnings_of(seen, forecast(world_of(seen)))}
+    return {one.name: one.text for one in warnings_of(seen, forecast(forecast_world(seen)))}
 
 
 def sized(cpu: str) -> list[JSONObject]:
@@ -213,7 +213,7 @@ def test_nothing_is_said_of(daemonset: DaemonSet, pods: tuple[Pod, ...], nodes: 
 
 def test_the_hints_are_commands_that_exist() -> None:
     seen = snapshot(ds("v2", partition=30), nodes=3, pods=FEW)
-    (concern,) = warnings_of(seen, forecast(world_of(seen)))
+    (concern,) = warnings_of(seen, forecast(forecast_world(seen)))
     assert concern.hints == (
         "to update 30% of the nodes: kubectl kruise-ds set-partition demo -n default --update 30%",
     )
