@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from controller.api.daemonset import Phase, Rollout, rollout_of
+from controller.api.daemonset import Phase, Rollout
 from controller.api.formats import listed
 from controller.api.names import INVALID_SPEC, SELECTING_ALL
 from controller.api.objects import Value
@@ -117,7 +117,7 @@ def plan(world: World) -> Plan:
 
 def _decides_otherwise(rollout: RolloutState, record: Rollout) -> bool:
     """Whether the next pass may decide otherwise because of this record alone: a step, its end, or an abort."""
-    rolling, before = rollout.rolling_update, rollout_of(rollout.world.daemonset.status)
+    rolling, before = rollout.rolling_update, rollout.record
     if rolling is None or not (rolling.steps or rolling.on_failure):
         return False
     fields = ("step", "step_reached_time", "completion_time", "aborted_revision")

@@ -146,7 +146,7 @@ def standing_of(rollout: RolloutState, *, observed: bool) -> Standing:
         updated=rollout.budget.desired - without,
         done=done,
         left_out=left,
-        aborted=(rollout_of(daemonset.status).aborted_message or "") if daemonset.rolled_back else rollout.abort,
+        aborted=(rollout.record.aborted_message or "") if daemonset.rolled_back else rollout.abort,
         aborted_revision=daemonset.rolled_back or rollout.revision.hash,
         rolled_back=bool(daemonset.rolled_back),
         retries=rollout.retries,

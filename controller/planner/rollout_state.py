@@ -47,6 +47,18 @@ class RolloutState(Value, dict=True, gc=True):
     def rolling_update(self) -> RollingUpdate | None:
         return self.world.daemonset.rolling_update
 
+    @cached_property
+    def record(self) -> Rollout:
+        """`status.rollout` as the last pass wrote it."""
+        return rollout_of(self.world.daemonset.status)
+
+    @cached_property
+    def _own_record(self) -> Rollout:
+        """The same; an empty one if it is of another revision or of an earlier try."""
+        status = self.world.daemonset.status
+        other = status is None or status.update_revision != self.revision.hash or self.retries
+        return Rollout() if other else self.record
+
     @property
     def surging(self) -> bool:
         return self.budget.surging
@@ -92,14 +104,12 @@ class RolloutState(Value, dict=True, gc=True):
     def walk(self) -> Walk | None:
         """The walk through the steps as recorded; None if the rollout does not go by steps."""
         daemonset, current = self.world.daemonset, self.revision.hash
-        status, record = daemonset.status, rollout_of(daemonset.status)
-        if not applies(daemonset, record, current, first=not self.older):
+        status = daemonset.status
+        if not applies(daemonset, self.record, current, first=not self.older):
             return None
-        if status is None or status.update_revision != current or self.retries:
-            record = Rollout()
         return walk_of(
             daemonset,
-            record,
+            self._own_record,
             current,
             nodes=sum([node.selected or node.had_current for node in self.eligible]),
             now=self.world.now,
@@ -121,7 +131,7 @@ class RolloutState(Value, dict=True, gc=True):
     def failure(self) -> Failure:
         """What aborts the rollout now, if it is not aborted already."""
         daemonset, current, rolling = self.world.daemonset, self.revision.hash, self.rolling_update
-        status, record = daemonset.status, rollout_of(daemonset.status)
+        status, record = daemonset.status, self.record
         began = epoch(record.start_time) or 0.0
         if status is None or not status.update_revision:
             began = self.began_before or inf
@@ -152,13 +162,10 @@ class RolloutState(Value, dict=True, gc=True):
     @cached_property
     def checks(self) -> tuple[CheckNow, ...]:
         """How the checks of the open step stand; empty while none is open."""
-        rolling, walk, current = self.rolling_update, self.walk, self.revision.hash
-        status, record = self.world.daemonset.status, rollout_of(self.world.daemonset.status)
+        rolling, walk = self.rolling_update, self.walk
         if rolling is None or not rolling.checks or walk is None or walk.finished:
             return ()
-        if status is None or status.update_revision != current or self.retries:
-            record = Rollout()
-        return checks_now(rolling.checks, self.world.answers, record, self.world.now)
+        return checks_now(rolling.checks, self.world.answers, self._own_record, self.world.now)
 
     @cached_property
     def held_by_check(self) -> CheckNow | None:
@@ -169,16 +176,16 @@ class RolloutState(Value, dict=True, gc=True):
     @cached_property
     def abort(self) -> str:
         """Why the rollout is aborted; empty: it is not."""
-        daemonset, current, record = self.world.daemonset, self.revision.hash, rollout_of(self.world.daemonset.status)
-        if is_overridden(daemonset, current):
+        current, record = self.revision.hash, self.record
+        if is_overridden(self.world.daemonset, current):
             return ""
         return (record.aborted_message or "") if record.aborted_revision == current else self.failure.why
 
     @property
     def retries(self) -> bool:
         """Whether a person tries the aborted revision again, which holds from the next pass on."""
-        daemonset, record = self.world.daemonset, rollout_of(self.world.daemonset.status)
-        return record.aborted_revision == self.revision.hash and asks_for_retry(daemonset, record)
+        aborted = self.record.aborted_revision == self.revision.hash
+        return aborted and asks_for_retry(self.world.daemonset, self.record)
 
     @property
     def stopped(self) -> bool:
@@ -249,7 +256,7 @@ class RolloutState(Value, dict=True, gc=True):
         """The nodes of `Rollout.unavailable_before`: they are short for another reason than the update. One is added
         while its old pod, of the stable revision, is not Ready and nothing is done to it, or if it joined the cluster
         during the rollout and no pod was seen there."""
-        rolling, record = self.rolling_update, rollout_of(self.world.daemonset.status)
+        rolling, record = self.rolling_update, self.record
         if rolling is None or (rolling.topology is None and rolling.on_failure is None):
             return frozenset()
         known = self.world.unavailable_before.union(record.unavailable_before or ())
@@ -266,7 +273,7 @@ class RolloutState(Value, dict=True, gc=True):
     def _stable_hash(self) -> str | None:
         """Where no stable revision is recorded, the oldest one counts as such: an earlier update may have brought any
         other."""
-        stable = rollout_of(self.world.daemonset.status).stable_revision
+        stable = self.record.stable_revision
         return self.older[-1].hash if stable is None and self.older else stable
 
     @cached_property
@@ -288,8 +295,7 @@ class RolloutState(Value, dict=True, gc=True):
         if short.unreachable or short.name in self.unavailable_before:
             return False
         if short.old is not None and short.current is None:
-            stable = rollout_of(self.world.daemonset.status).stable_revision
-            return not short.old_ready or short.old.hash != stable
+            return not short.old_ready or short.old.hash != self.record.stable_revision
         return short.current is not None or short.name in self.holders
 
     @cached_property
