@@ -120,8 +120,11 @@ def _decides_otherwise(rollout: RolloutState, record: Rollout) -> bool:
     rolling, before = rollout.rolling_update, rollout.record
     if rolling is None or not (rolling.steps or rolling.on_failure):
         return False
-    fields = ("step", "step_reached_time", "completion_time", "aborted_revision")
-    return any(getattr(record, field) != getattr(before, field) for field in fields)
+    return (
+        (record.step, record.step_reached_time) != (before.step, before.step_reached_time)
+        or record.completion_time != before.completion_time
+        or record.aborted_revision != before.aborted_revision
+    )
 
 
 def _staged(rollout: RolloutState) -> tuple[Stage | None, list[Step]]:

@@ -301,7 +301,7 @@ def _with_step(last: Rollout, standing: Standing) -> tuple[Rollout, bool]:
     if walk is None:
         over = last.completion_time is not None
         return (last if over else replace(last, step=None, steps=None, step_reached_time=None)), done
-    last = replace(last, **_step_of(walk, paused=standing.paused))
+    last = _at_step(last, walk, paused=standing.paused)
     kept = not walk.is_reached and (standing.target < walk.needed or not walk.needed)  # by partition or selector
     if walk.is_complete or kept:
         return last, done
@@ -316,11 +316,11 @@ def _resumed(record: Rollout, last: Rollout, now: float) -> Rollout:
     return replace(record, nodes_unreachable_since=None, last_progress_time=rfc3339(progress))
 
 
-def _step_of(walk: Walk, *, paused: bool) -> dict[str, int | str | None]:
-    """The step to record, which holds from the next pass on."""
+def _at_step(last: Rollout, walk: Walk, *, paused: bool) -> Rollout:
+    """The record with the step that holds from the next pass on."""
     if walk.is_over and not paused and walk.step < walk.count:
-        return {"step": walk.step + 1, "steps": walk.count, "step_reached_time": None}
-    return {"step": walk.step, "steps": walk.count, "step_reached_time": walk.reached_time}
+        return replace(last, step=walk.step + 1, steps=walk.count, step_reached_time=None)
+    return replace(last, step=walk.step, steps=walk.count, step_reached_time=walk.reached_time)
 
 
 def halted(before: DaemonSetStatus | None, now: float) -> Rollout:
