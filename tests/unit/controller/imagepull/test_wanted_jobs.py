@@ -11,7 +11,7 @@ from controller.api.daemonset import DaemonSet
 from controller.api.pod import Pod
 from controller.api.revision import Revision
 from controller.api.selector import LabelSelector
-from controller.imagepull.rollouts import WantedImages, annotation_notes, images_of, manifest, wanted_images
+from controller.imagepull.wanted import WantedImages, annotation_notes, images_of, manifest, wanted_images
 from controller.planner.plan import plan
 from controller.planner.validation import compiled
 from tests.beds.worlds import ds, pod, revision, world
