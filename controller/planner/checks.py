@@ -119,8 +119,11 @@ def is_unanswered(records: Iterable[CheckRecord]) -> bool:
 
 def words_of(record: CheckRecord) -> str:
     """Such as `check errors fails: {pod="agent-x"} 12`."""
-    does = "fails" if record.state == CheckState.FAILING else "has no answer"
-    return f"check {record.name} {does}: {record.message}"
+    return f"check {record.name} {words_of_state(record.state)}: {record.message}"
+
+
+def words_of_state(state: str) -> str:
+    return "fails" if state == CheckState.FAILING else "has no answer"
 
 
 class Asking(Value):

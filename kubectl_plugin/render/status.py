@@ -11,11 +11,12 @@ from typing import Final
 
 from rich.text import Text
 
-from controller.api.daemonset import CheckState, Phase
+from controller.api.daemonset import Phase
 from controller.api.formats import counted, listed
 from controller.api.names import INVALID_SPEC, WRITES_FAIL
 from controller.api.objects import Key, epoch
 from controller.planner.blocker_texts import Blocker
+from controller.planner.checks import words_of_state
 from controller.planner.conditions import keeper_of, some
 from controller.planner.explanation import NodeState
 from kubectl_plugin.render import tables
@@ -166,9 +167,8 @@ class _Block:
         if steps is not None:
             yield line("Steps", step_words(steps, standing.done, standing.target, only_ascii=self.only_ascii))
         for one in self.document.checks:
-            does = "fails" if one.state == CheckState.FAILING else "has no answer"
             since = time_since(one.since, self.survey.snapshot.now)
-            yield line("Check", f"{one.name} {does} for {since}")
+            yield line("Check", f"{one.name} {words_of_state(one.state)} for {since}")
             yield from self._quoted("", one.message)
 
     def _held_lines(self) -> Iterator[Text]:
