@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Coroutine, Iterable, Sequence
-from typing import Final, TypeAlias, assert_never
+from typing import TypeAlias, assert_never
 
 from controller.api import patch
 from controller.api.image_pull_job import (
@@ -21,7 +21,7 @@ from controller.api.objects import JSON, JSONObject, Key, Ref, as_json
 from controller.imagepull.plan import DeleteJob, EndPuller, JobAction, StartPuller
 from controller.imagepull.state import STATUS, JobState
 from controller.kube.client import Client
-from controller.kube.errors import ApiError, WriteVerdict, classify
+from controller.kube.errors import OBJECT_GONE, ApiError, WriteVerdict, classify
 from controller.kube.requests import IMAGE_PULL_JOBS, PULLERS
 from controller.observe.instrumentation import Instrumentation, PassLog
 from controller.planner.actions import Note
@@ -31,9 +31,6 @@ from controller.runtime.expectations import Expectations
 from controller.runtime.workers import AnswerTimer, Requeue
 
 Write: TypeAlias = Coroutine[None, None, object]
-
-GONE: Final = (WriteVerdict.NOT_FOUND, WriteVerdict.CONFLICT)
-"""Verdicts on a write guarded only by the uid that mean the object is gone or replaced."""
 
 
 class JobExecution:
@@ -64,7 +61,7 @@ class JobExecution:
             self._state.wrote = (written.version, wanted)
             self._state.pacer.wrote(elapsed())
 
-        await self._answered([self._write(STATUS, "status_written", write(), GONE)])
+        await self._answered([self._write(STATUS, "status_written", write(), OBJECT_GONE)])
 
     async def _answered(self, writes: Iterable[Write]) -> bool:
         async def one(write: Write) -> None:
@@ -87,7 +84,7 @@ class JobExecution:
                     self._not_started(job, *failure)
             case EndPuller(pod=ref):
                 self._state.deleted.add(ref.uid)
-                await self._write(ref.uid, name, self._end(ref), GONE)
+                await self._write(ref.uid, name, self._end(ref), OBJECT_GONE)
             case DeleteJob(job=ref):  # as it was when it was decided: not one that was edited since
                 write = self._client.delete(IMAGE_PULL_JOBS, ref, version=ref.version, propagation="Background")
                 await self._write(ref.uid, name, write, (WriteVerdict.NOT_FOUND,))

@@ -22,7 +22,7 @@ from controller.imagepull.wanted import (
     wanted_images,
 )
 from controller.kube.client import Client
-from controller.kube.errors import ApiError, WriteVerdict, classify
+from controller.kube.errors import OBJECT_GONE, ApiError, WriteVerdict, classify
 from controller.kube.requests import IMAGE_PULL_JOBS
 from controller.observe.instrumentation import PassLog
 from controller.planner.actions import Note
@@ -190,7 +190,7 @@ class RolloutJobs:
             await client.delete(IMAGE_PULL_JOBS, job.ref, propagation="Background")
         except ApiError as error:
             verdict = classify(error).write
-            if verdict in (WriteVerdict.NOT_FOUND, WriteVerdict.CONFLICT):
+            if verdict in OBJECT_GONE:
                 return []
             if verdict.refused:
                 self._removed.discard(job.uid)

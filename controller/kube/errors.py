@@ -222,6 +222,10 @@ class WriteVerdict(Enum):
         return self in (WriteVerdict.UNAVAILABLE, WriteVerdict.UNKNOWN_OUTCOME)
 
 
+OBJECT_GONE: Final = frozenset({WriteVerdict.NOT_FOUND, WriteVerdict.CONFLICT})
+"""Verdicts on a request guarded only by the uid that mean the object is gone or replaced."""
+
+
 class WatchVerdict(Enum):
     """How a list or watch, which never gives up, continues after an error."""
 

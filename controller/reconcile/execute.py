@@ -16,6 +16,7 @@ from controller.api.names import HASH_LABEL, NEVER_RAN_ANNOTATION
 from controller.api.objects import JSONObject, Key, NamespacedObject, Ref
 from controller.kube.client import Written
 from controller.kube.errors import (
+    OBJECT_GONE,
     ApiError,
     Conflict,
     MutatedByWebhook,
@@ -68,7 +69,7 @@ class PlanExecution:
     def _is_over(self) -> bool:
         """Whether the DaemonSet was found to be deleted or replaced."""
         error = self._owner_check.result() if self._owner_check is not None and self._owner_check.done() else None
-        return error is not None and classify(error).write in (WriteVerdict.NOT_FOUND, WriteVerdict.CONFLICT)
+        return error is not None and classify(error).write in OBJECT_GONE
 
     @property
     def _begins_more(self) -> bool:
