@@ -175,7 +175,7 @@ def _judged(rollout: RolloutState, walk: Walk) -> Walk:
     """Of an unreachable node nothing is known. One that is left out counts as done, but not alone. While a check
     fails, no step is reached."""
     done, aside, reachable, unavailable, latest = 0, 0, 0, False, 0.0
-    seen, left_out, behind = rollout.world.ready_seen, rollout.left_out, rollout.world.server_behind
+    seen, left_out, behind = rollout.world.ready_seen, rollout.left_out, rollout.world.server_offset.behind
     for node in rollout.eligible:
         pod, alone = node.current, node.current_available and node.old is None and not node.unreachable
         done += alone

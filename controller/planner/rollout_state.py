@@ -113,7 +113,7 @@ class RolloutState(Value, dict=True, gc=True):
             current,
             nodes=sum([node.selected or node.had_current for node in self.eligible]),
             now=self.world.now,
-            ahead=self.world.server_ahead,
+            server_offset=self.world.server_offset,
             reached=self.world.step_reached,
             edited=status is None or status.observed_generation != daemonset.generation,
         )
@@ -146,7 +146,7 @@ class RolloutState(Value, dict=True, gc=True):
             rolling.on_failure,
             self.eligible_in_order,
             began=began,
-            made_from=self._by_server(began),
+            made_from=self.world.server_offset.earliest_date(began),
             now=self.world.now,
             desired=self.budget.desired,
             excused=self.unavailable_before,
@@ -154,10 +154,6 @@ class RolloutState(Value, dict=True, gc=True):
         )
         due = min(by_nodes.due, by_checks.due)
         return msgspec.structs.replace(by_nodes, why=by_nodes.why or by_checks.why, due=due)
-
-    def _by_server(self, moment: float) -> float:
-        """The earliest time by which a server, whose clock shows whole seconds, may have dated what it made then."""
-        return moment - self.world.server_behind - 2.0
 
     @cached_property
     def checks(self) -> tuple[CheckNow, ...]:
@@ -260,7 +256,7 @@ class RolloutState(Value, dict=True, gc=True):
         if rolling is None or (rolling.topology is None and rolling.on_failure is None):
             return frozenset()
         known = self.world.unavailable_before.union(record.unavailable_before or ())
-        stable, began = self._stable_hash, self._by_server(epoch(record.start_time) or inf)
+        stable, began = self._stable_hash, self.world.server_offset.earliest_date(epoch(record.start_time) or inf)
         return frozenset(
             node.name
             for node in self._lacking

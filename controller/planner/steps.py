@@ -15,6 +15,7 @@ from controller.api import formats
 from controller.api.daemonset import DaemonSet, Rollout, RolloutStep
 from controller.api.names import APPROVE_ANNOTATION, SKIP_STEPS_ANNOTATION
 from controller.api.objects import Value, epoch, rfc3339
+from controller.planner.world import ClockOffset
 
 
 class Walk(Value):
@@ -30,8 +31,7 @@ class Walk(Value):
     unapproved: bool
     """Whether the step needs an approval that is not given."""
     now: float
-    ahead: float = 0.0
-    """Seconds by which the clock of the server is ahead of `now`."""
+    server_offset: ClockOffset = ClockOffset()
     unchecked: bool = False
     """Whether a check has not passed yet by an answer from after the soak."""
     needed: int = 0
@@ -87,7 +87,7 @@ class Walk(Value):
             return replace(self, needed=needed, reached_time=None, since=None)
         if recorded is None or self.since is None or latest > self.since:
             begun = ceil(latest if recorded is not None else max(latest, self.now))
-            stamp = rfc3339(ceil(begun + self.ahead))
+            stamp = rfc3339(ceil(self.server_offset.later(begun)))
             return replace(self, needed=needed, reached_time=stamp, since=float(begun))
         return replace(self, needed=needed)
 
@@ -99,7 +99,7 @@ def walk_of(
     *,
     nodes: int,
     now: float,
-    ahead: float,
+    server_offset: ClockOffset,
     reached: float | None,
     edited: bool,
 ) -> Walk:
@@ -123,7 +123,7 @@ def walk_of(
         soak=step.soak_seconds,
         unapproved=step.approval == "Required" and not approved,
         now=now,
-        ahead=ahead,
+        server_offset=server_offset,
         finished=finished,
         reached_time=stamp,
         since=epoch(stamp) if stamp is None or reached is None else reached,

@@ -94,6 +94,29 @@ def unpulled(why: str) -> Unpulled:
     return Unpullable(why=why) if why else BeingPulled()
 
 
+class ClockOffset(Value):
+    """How the clock of the server differs from the controller's. Moments are by the latter, in seconds since 1970."""
+
+    ahead: float = 0.0
+    """Seconds, less than one too few, by which it is ahead; negative if it is behind."""
+
+    @property
+    def behind(self) -> float:
+        """Seconds by which it is behind, and with it those of the nodes; up to two seconds less."""
+        return max(-self.ahead - 1.0, 0.0)
+
+    def later(self, moment: float) -> float:
+        """What the later one of the two clocks shows then."""
+        return moment + max(self.ahead, 0.0)
+
+    def earlier(self, moment: float) -> float:
+        return moment + min(self.ahead, 0.0)
+
+    def earliest_date(self, moment: float) -> float:
+        """The earliest time with which the server, whose clock shows whole seconds, may have dated what it made."""
+        return moment - self.behind - 2.0
+
+
 class World(Value):
     """One DaemonSet and everything around it. Objects may come in any order, except `nodes`."""
 
@@ -147,10 +170,7 @@ class World(Value):
     """When pods were first seen ready (seconds since 1970), by uid, if their Ready condition names a later time."""
     step_reached: float | None = None
     """`Rollout.step_reached_time` by a clock that does not jump (seconds since 1970); None: as recorded."""
-    server_ahead: float = 0.0
-    """Seconds by which the clock of the server is ahead of `now`; 0 if it is behind."""
-    server_behind: float = 0.0
-    """Seconds by which it is behind instead, and with it those of the nodes; up to two seconds less."""
+    server_offset: ClockOffset = ClockOffset()
     unavailable_before: frozenset[str] = frozenset()
     """Those of `Rollout.unavailable_before` that the last pass found; the status may not have them yet."""
     unavailable_since: Mapping[str, float] | None = None

@@ -17,7 +17,7 @@ from controller.planner.actions import CreatePod, DeletePod, InDoubt, Unready, U
 from controller.planner.failure import effective_daemonset
 from controller.planner.plan import Plan, plan
 from controller.planner.revisions import of_template
-from controller.planner.world import FormerPod, Predecessor, Unpulled, World
+from controller.planner.world import ClockOffset, FormerPod, Predecessor, Unpulled, World
 from controller.reconcile.caches import Cached, Caches
 from controller.reconcile.checks import Checks
 from controller.reconcile.dependencies import Dependencies
@@ -123,17 +123,17 @@ class Reconciler:
         current = {one.hash for one in of_template(daemonset, cached.revisions)}
         state.ready_seen.observe(cached.pods, current, this.now, this.moment)
         state.restarts_seen.observe(cached.pods, this.moment)
-        ahead = self._dependencies.server_clock.ahead(this.now)
-        state.soak.observe(status, this.now + min(ahead, 0.0), this.moment)
+        server_offset = ClockOffset(ahead=self._dependencies.server_clock.ahead(this.now))
+        state.soak.observe(status, server_offset.earlier(this.now), this.moment)
         state.answers.observe(status, this.now, this.moment)
         world = world_of(
             daemonset, cached, state, this.now, this.moment, fresh=this.fresh, image_pulls=self._image_pulls
         )
-        decided = plan(replace(world, server_ahead=max(ahead, 0.0), server_behind=max(-ahead - 1.0, 0.0)))
+        decided = plan(replace(world, server_offset=server_offset))
         state.decided(daemonset, decided, this.now, this.moment)
         if decided.status is not None:
             self._checks.decided(daemonset, state.answers, decided.status.asking, this.now, this.moment)
-            later = this.now + max(ahead, 0.0)
+            later = server_offset.later(this.now)
             state.soak.decided(decided.status.revision_hash, decided.status.rollout, later, this.moment)
         return decided
 

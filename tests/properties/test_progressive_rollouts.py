@@ -23,7 +23,7 @@ from controller.api.objects import rfc3339
 from controller.planner import actions
 from controller.planner.revisions import current_revision
 from controller.planner.rollout_state import rollout_state
-from controller.planner.world import World
+from controller.planner.world import ClockOffset, World
 from controller.reconcile.checks import CheckAnswers
 from controller.reconcile.state import SoakClock
 from tests.beds.random_worlds import UNREACHABLE
@@ -130,7 +130,9 @@ class Walks(RuleBasedStateMachine):
         self.answers.observe(before.daemonset.status, before.now, self.moment)
         answers = self.answers.dated(before.now, self.moment)
         reached = self.soak.since(before.now, self.moment)
-        cluster.world = replace(before, step_reached=reached, answers=answers, server_ahead=max(ahead, 0.0))
+        cluster.world = replace(
+            before, step_reached=reached, answers=answers, server_offset=ClockOffset(ahead=max(ahead, 0.0))
+        )
         before = cluster.effective
         cluster.step()
         status = cluster.plan.status

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from controller.api.daemonset import DaemonSet, OnFailure, RolloutStep
 from controller.planner.rollout_state import rollout_state
+from controller.planner.world import ClockOffset
 from tests.beds.toy_cluster import ToyCluster
 from tests.beds.worlds import ds, everywhere, node, pod, revision, served, taint, world
 from tests.unit.controller.planner.test_steps import STABLE, at
@@ -173,7 +174,7 @@ def test_restarts_count_in_pods_updated_in_place_since_the_update_and_a_retry() 
 @pytest.mark.parametrize("behind", [0.02, 40.0])
 def test_restarts_count_in_pods_that_were_made_by_a_clock_that_is_behind(behind: float) -> None:
     cluster = begun(careful(OnFailure(restarts=3)))
-    cluster.world = replace(cluster.world, server_behind=max(behind - 1.0, 0.0))
+    cluster.world = replace(cluster.world, server_offset=ClockOffset(ahead=-behind))
     fail(cluster, "node-4", restarts=3, created=float(int(cluster.world.now - behind)))
     assert after(cluster, 1) == "Aborted"
 
@@ -182,7 +183,7 @@ def test_a_node_that_joins_by_a_clock_that_is_behind_aborts_nothing() -> None:
     cluster = begun(careful(OnFailure(unavailable_nodes=1), partition=3))
     cluster.ready()
     cluster.settle()
-    cluster.world = replace(cluster.world, server_behind=39.0)
+    cluster.world = replace(cluster.world, server_offset=ClockOffset(ahead=-40.0))
     cluster.set_nodes(replace(node("node-9"), created=cluster.world.now - 40))
     cluster.settle()
     fail(cluster, "node-9")
