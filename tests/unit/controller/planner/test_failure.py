@@ -53,6 +53,8 @@ def test_enough_updated_nodes_without_an_available_pod_for_long_enough_abort_the
     assert cluster.plan.wake_at is not None
     assert cluster.plan.wake_at <= cluster.world.now + 2
     assert after(cluster, 2) == "Aborted"
+    assert cluster.plan.wake_at is not None, "the next pass decides from the record"
+    assert cluster.plan.wake_at <= cluster.world.now + 1
     status = cluster.plan.status
     assert status is not None
     assert status.rollout.aborted_revision == "v2"

@@ -13,6 +13,7 @@ from controller.api.objects import rfc3339
 from controller.planner.blocker_texts import Blocker
 from controller.planner.explanation import Explainer
 from controller.planner.rollout_state import rollout_state
+from controller.planner.world import ClockOffset
 from tests.beds.toy_cluster import ToyCluster
 from tests.beds.worlds import LONG, ago, ds, everywhere, node, revision, served, taint, world
 from tests.unit.controller.planner.test_topology import said
@@ -132,6 +133,13 @@ def test_a_clock_that_jumps_makes_no_soak_shorter() -> None:
     cluster.world = replace(cluster.world, now=cluster.world.now + 3600, step_reached=cluster.world.now + 3560)
     cluster.expect("")
     assert at(cluster)[0] == "Soaking"
+
+
+def test_a_step_is_recorded_by_the_clock_of_the_server_if_that_is_ahead() -> None:
+    cluster = begun(server_offset=ClockOffset(ahead=40.0))
+    one_step_on(cluster, "-node-3 v1", "+node-3 v2")
+    assert cluster.plan.status is not None
+    assert cluster.plan.status.rollout.step_reached_time == rfc3339(cluster.world.now + 40)
 
 
 def test_without_its_status_the_walk_begins_again_and_moves_no_node_back() -> None:
