@@ -8,7 +8,6 @@ from kubectl_plugin.changes.edit import Draft
 from kubectl_plugin.cluster import previews, reads
 from kubectl_plugin.cluster.manifests import objects_in, text_of
 from kubectl_plugin.cluster.session import Invocation
-from kubectl_plugin.commands.history import need_revisions
 from kubectl_plugin.errors import ExitCode, UsageError
 from kubectl_plugin.options import DiffOptions as Asked
 from kubectl_plugin.render.listings import comparison_text
@@ -18,6 +17,7 @@ from kubectl_plugin.rollout.history import (
     called,
     file_side,
     live_side,
+    need_revisions,
     other_revisions,
     revision_side,
     target_of,

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from kubectl_plugin.cluster import reads
 from kubectl_plugin.cluster.session import Invocation
-from kubectl_plugin.errors import CommandError
 from kubectl_plugin.flags import Output
 from kubectl_plugin.options import HistoryOptions
 from kubectl_plugin.render.listings import history_table, revision_text
-from kubectl_plugin.rollout.history import RevisionRow, history_document, revision_document, target_of
+from kubectl_plugin.rollout.history import RevisionRow, history_document, need_revisions, revision_document, target_of
 from kubectl_plugin.rollout.history import history as rows_of
 from kubectl_plugin.rollout.snapshot import Snapshot
 
@@ -26,13 +25,6 @@ async def history(invocation: Invocation, asked: HistoryOptions) -> int:
         _print_one(invocation, snapshot, row, show_values)
     invocation.note_unread(snapshot.unread_words)
     return 0
-
-
-def need_revisions(snapshot: Snapshot) -> None:
-    if not snapshot.revisions_readable:
-        key = snapshot.key
-        needed = f'needed: list controllerrevisions.apps in "{key.namespace}"; ask for ClusterRole kruise-ds-operator'
-        raise CommandError(f"cannot read the revisions of {key.name}: forbidden", hints=(needed,))
 
 
 def _print_all(invocation: Invocation, snapshot: Snapshot, rows: tuple[RevisionRow, ...]) -> None:

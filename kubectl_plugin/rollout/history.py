@@ -387,6 +387,14 @@ def way_back(snapshot: Snapshot, to: str = "") -> tuple[str, ...]:
     return (command(verb, snapshot.key, to=to),) if verb else ()
 
 
+def need_revisions(snapshot: Snapshot) -> None:
+    """Raises CommandError without the right to list them."""
+    if not snapshot.revisions_readable:
+        key = snapshot.key
+        needed = f'needed: list controllerrevisions.apps in "{key.namespace}"; ask for ClusterRole kruise-ds-operator'
+        raise CommandError(f"cannot read the revisions of {key.name}: forbidden", hints=(needed,))
+
+
 def target_of(snapshot: Snapshot, to_revision: int | None) -> RevisionDetail:
     """Revision `to_revision`, else the last one the controller recorded as rolled out completely, or its predecessor
     if that is live. Raises CommandError if the revision is not kept; with exit code 6, listing the candidates, if the
