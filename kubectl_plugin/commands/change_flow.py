@@ -31,7 +31,7 @@ from kubectl_plugin.cluster.api_errors import explained_error
 from kubectl_plugin.cluster.documents import side_by_side
 from kubectl_plugin.cluster.session import Deadline, Invocation, TimedOut
 from kubectl_plugin.cluster.writes import Recheck
-from kubectl_plugin.commands.status import follow_up, print_results
+from kubectl_plugin.commands.rollout_watch import follow_up, print_results
 from kubectl_plugin.errors import CommandError, ExitCode, UsageError
 from kubectl_plugin.flags import Output
 from kubectl_plugin.options import ActingOptions, ChangeOptions, DryRun, StatusOptions, WaitingOptions

@@ -1,0 +1,187 @@
+"""The wait of `status -w` and --wait: reports each change until every object has a result."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
+
+from msgspec.structs import replace
+
+from controller.api.daemonset import Phase
+from controller.api.objects import Key
+from kubectl_plugin.cluster import installation
+from kubectl_plugin.cluster.follow import Following, LastLogLines, following
+from kubectl_plugin.cluster.session import Deadline, Invocation
+from kubectl_plugin.cluster.watches import MIN_INTERVAL
+from kubectl_plugin.commands.screens import Screen, status_screen
+from kubectl_plugin.errors import CommandError, ExitCode
+from kubectl_plugin.options import StatusOptions as Asked
+from kubectl_plugin.rollout.snapshot import Snapshot
+from kubectl_plugin.rollout.status import RolloutStatus, status_at
+from kubectl_plugin.rollout.wait import (
+    Awaited,
+    WaitResult,
+    changed_spec_result,
+    deleted_result,
+    has_image,
+    no_controller_result,
+    result_of,
+    unfinished_result,
+    with_namespaces,
+)
+from kubectl_plugin.wording import command
+
+TICK: Final = 1.0
+"""Seconds between screens without events, as ages and deadlines depend on the time."""
+REST: Final = 4.0
+"""The pause between reports, as a multiple of the time one takes: large clusters are read less often."""
+HINT: Final = 30.0
+"""Seconds of Pending before a hint asks whether the controller is running."""
+UNATTENDED: Final = 60.0
+"""Seconds of Pending before the wait ends if no controller is running."""
+ASK_EVERY: Final = 10.0
+
+
+def wanted_of(asked: Asked) -> Awaited:
+    return Awaited(**{name: getattr(asked, name) for name in Awaited.__struct_fields__})
+
+
+async def rollout_status(
+    invocation: Invocation,
+    asked: Asked,
+    snapshot: Snapshot,
+    *,
+    words: LastLogLines | None = None,
+    presence: Callable[[float], Awaitable[str | None]] | None = None,
+) -> RolloutStatus:
+    """`words` keeps log lines between calls. `presence` says why no controller is active; None: ask the server."""
+    status, logs = status_at(snapshot, asked.by), None
+    if runs := status.silent_runs:
+        logs = await (words or LastLogLines(invocation.session)).of(runs) if asked.logs else {}
+    ask = presence or partial(installation.why_no_controller, invocation.session)
+    absence = await ask(snapshot.now) if status.phase is Phase.PENDING else None
+    return replace(status, logs=logs, absence=absence or "")
+
+
+async def follow_up(
+    invocation: Invocation,
+    asked: Asked,
+    found: Sequence[Snapshot],
+    deadline: Deadline,
+    generations: Mapping[Key, int] | None = None,
+) -> int:
+    """Watches until each object has a result; returns the highest exit code. `generations`: specs to wait for."""
+    several = len({one.daemonset.namespace for one in found}) > 1
+    keys = [one.daemonset.key for one in found]
+    async with following(invocation, found) as follow:
+        with status_screen(invocation, plain=asked.plain, several=several) as screen:
+            presence, words = ControllerPresence(invocation, several=several), LastLogLines(invocation.session)
+            watch = _StatusWatch(invocation, asked, follow, screen, deadline, presence, words)
+            results = await watch.run(keys, generations or {})
+    return print_results(invocation, results, [key.namespace for key in keys])
+
+
+def print_results(invocation: Invocation, results: Sequence[WaitResult], namespaces: Sequence[str]) -> int:
+    """Returns the highest exit code; no object at all is a failure."""
+    for result in with_namespaces(results, namespaces):
+        if result.error is not None:
+            invocation.terminal.fail(result.error)
+        if result.warning:
+            invocation.terminal.warn(result.warning)
+    if not results:
+        invocation.terminal.fail(CommandError("no Advanced DaemonSet was found"))
+    return max((result.code for result in results), default=ExitCode.FAILED)
+
+
+@dataclass
+class _StatusWatch:
+    invocation: Invocation
+    asked: Asked
+    follow: Following
+    screen: Screen
+    deadline: Deadline
+    presence: ControllerPresence
+    words: LastLogLines
+    met: set[Key] = field(default_factory=set)
+    """Objects that have had the awaited image."""
+
+    async def run(self, keys: Sequence[Key], generations: Mapping[Key, int]) -> list[WaitResult]:
+        loop = asyncio.get_running_loop()
+        asked = wanted_of(self.asked)
+        wanted = [replace(asked, generation=generations.get(key, asked.generation)) for key in keys]
+        while True:
+            began = loop.time()
+            found = [None if one is None else await self._report(one) for one in self.follow.snapshots()]
+            seen = [one for one in found if one is not None]
+            if any(one.survey.counts_differ for one in seen):
+                self.follow.mark_nodes_stale()
+            results = [self._result(key.name, one, want) for key, one, want in zip(keys, found, wanted, strict=True)]
+            late = self.deadline.seconds_left <= 0
+            stuck = any(result is not None and result.code == ExitCode.STUCK for result in results)
+            decided = all(result is not None for result in results) or (self.asked.fail_fast and stuck)
+            over = late or decided
+            self.screen.show(seen, "" if over else self.follow.interruption, final=over)
+            if over:
+                return [result or self._unfinished(one, late) for result, one in zip(results, found, strict=True)]
+            took = loop.time() - began
+            pause = min(max(TICK, REST * took), self.deadline.seconds_left)
+            await self.follow.changed(pause, apart=max(MIN_INTERVAL, REST * took))
+
+    async def _report(self, snapshot: Snapshot) -> RolloutStatus:
+        return await rollout_status(
+            self.invocation, self.asked, snapshot, words=self.words, presence=self.presence.absence
+        )
+
+    def _unfinished(self, one: RolloutStatus | None, late: bool) -> WaitResult:
+        assert one is not None, "what is gone has a result"
+        return unfinished_result(one, self.asked.timeout if late else "")
+
+    def _result(self, name: str, one: RolloutStatus | None, wanted: Awaited) -> WaitResult | None:
+        if one is None:
+            return deleted_result(name)
+        pending = self.presence.pending_for(one.daemonset.key, one.phase)
+        if pending >= UNATTENDED and one.absence:
+            return no_controller_result(name, one.absence)
+        if has_image(one, wanted):
+            self.met.add(one.daemonset.key)
+        elif one.daemonset.key in self.met:
+            return changed_spec_result(one, Awaited())
+        return result_of(one, wanted)
+
+
+class ControllerPresence:
+    """Whether a controller handles a Pending object. Asks the server at most every `ASK_EVERY` seconds."""
+
+    def __init__(self, invocation: Invocation, *, several: bool) -> None:
+        self._invocation, self._several = invocation, several
+        self._since: dict[Key, float] = {}
+        self._hinted: set[Key] = set()
+        self._absence = ""
+        self._asked = -math.inf
+
+    async def absence(self, now: float) -> str:
+        """Returns why no controller seems active, or an empty text. `now`: seconds since 1970, server's clock."""
+        moment = asyncio.get_running_loop().time()
+        if moment - self._asked >= ASK_EVERY:
+            self._absence = await installation.why_no_controller(self._invocation.session, now) or ""
+            self._asked = moment
+        return self._absence
+
+    def pending_for(self, key: Key, phase: Phase) -> float:
+        """Returns the seconds of Pending, 0 in other phases. Prints the hint once, after `HINT` seconds."""
+        now = asyncio.get_running_loop().time()
+        if phase is not Phase.PENDING:
+            self._since.pop(key, None)
+            return 0.0
+        seconds = now - self._since.setdefault(key, now)
+        if seconds >= HINT and key not in self._hinted and not self._invocation.terminal.on_screen:
+            self._hinted.add(key)
+            name = f"{key.namespace}/{key.name}" if self._several else key.name
+            self._invocation.terminal.warn(
+                f"{name} is Pending for {HINT:.0f}s: is the controller running?", command("doctor")
+            )
+        return seconds
