@@ -19,14 +19,8 @@ from kubectl_plugin.cluster import previews
 from kubectl_plugin.cluster.manifests import Manifest, read_manifests
 from kubectl_plugin.cluster.previews import ForecastTarget, daemonset_in, targets_of, with_admission
 from kubectl_plugin.cluster.session import Invocation
-from kubectl_plugin.commands.change_flow import (
-    PlannedChange,
-    carry_out,
-    deadline_of,
-    guard_of_pauses,
-    will_ask,
-    with_question,
-)
+from kubectl_plugin.commands.change_flow import carry_out, deadline_of
+from kubectl_plugin.commands.consent import PlannedChange, guard_of_pauses, will_ask, with_question
 from kubectl_plugin.errors import CommandError, ExitCode, UsageError
 from kubectl_plugin.options import KEPT_MANAGER, MANAGER
 from kubectl_plugin.options import ApplyOptions as Asked

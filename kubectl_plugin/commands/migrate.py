@@ -22,7 +22,8 @@ from kubectl_plugin.cluster.installation import review_right
 from kubectl_plugin.cluster.reads import NATIVE, read_as
 from kubectl_plugin.cluster.session import Invocation, Session
 from kubectl_plugin.cluster.writes import warn_if_interrupted
-from kubectl_plugin.commands.change_flow import all_namespaces_error, ask_for_consent, print_failure
+from kubectl_plugin.commands.change_flow import print_failure
+from kubectl_plugin.commands.consent import all_namespaces_error, ask_for_consent
 from kubectl_plugin.errors import CommandError, ExitCode
 from kubectl_plugin.flags import Output
 from kubectl_plugin.migrate import preview, state

@@ -12,7 +12,8 @@ from kubectl_plugin.cluster.documents import side_by_side
 from kubectl_plugin.cluster.installation import who_am_i
 from kubectl_plugin.cluster.reads import DOCUMENT_ONLY, HURRY, Parts, completed
 from kubectl_plugin.cluster.session import Invocation
-from kubectl_plugin.commands.change_flow import PlannedChange, carry_out, choose, note_failed_reads, will_ask
+from kubectl_plugin.commands.change_flow import carry_out, choose, note_failed_reads
+from kubectl_plugin.commands.consent import PlannedChange, will_ask
 from kubectl_plugin.options import PauseOptions, ResumeOptions
 from kubectl_plugin.rollout.snapshot import Snapshot
 

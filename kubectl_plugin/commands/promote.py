@@ -6,7 +6,8 @@ from kubectl_plugin.changes.steps import approval, full_promotion
 from kubectl_plugin.cluster import reads
 from kubectl_plugin.cluster.reads import Parts
 from kubectl_plugin.cluster.session import Invocation
-from kubectl_plugin.commands.change_flow import PlannedChange, carry_out, note_failed_reads, will_ask, with_question
+from kubectl_plugin.commands.change_flow import carry_out, note_failed_reads
+from kubectl_plugin.commands.consent import PlannedChange, will_ask, with_question
 from kubectl_plugin.options import PromoteOptions as Asked
 from kubectl_plugin.rollout.snapshot import Snapshot
 

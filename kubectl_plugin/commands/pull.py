@@ -17,7 +17,7 @@ from kubectl_plugin.cluster import documents, installation, reads
 from kubectl_plugin.cluster.follow import PullFollowing, following_pull, nodes_with_images
 from kubectl_plugin.cluster.session import Deadline, Invocation
 from kubectl_plugin.cluster.writes import warn_if_interrupted
-from kubectl_plugin.commands.change_flow import DRY_RUN_SUFFIX
+from kubectl_plugin.commands.change_writer import DRY_RUN_SUFFIX
 from kubectl_plugin.commands.screens import Picture, TableScreen, table_screen
 from kubectl_plugin.errors import CommandError, ExitCode
 from kubectl_plugin.options import DryRun
@@ -77,12 +77,7 @@ async def _create_job(invocation: Invocation, asked: Asked, body: JSONObject) ->
     dry_run = asked.dry_run is DryRun.SERVER
     with nullcontext() if dry_run else warn_if_interrupted(invocation.terminal, words, way):
         return await documents.create(
-            invocation.session,
-            IMAGE_PULL_JOBS,
-            namespace,
-            body,
-            dry_run=dry_run,
-            field_manager=asked.field_manager,
+            invocation.session, IMAGE_PULL_JOBS, namespace, body, dry_run=dry_run, field_manager=asked.field_manager
         )
 
 

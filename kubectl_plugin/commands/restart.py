@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from kubectl_plugin.changes import pausing
 from kubectl_plugin.cluster.session import Invocation
-from kubectl_plugin.commands.change_flow import PlannedChange, carry_out, choose, will_ask, with_question
+from kubectl_plugin.commands.change_flow import carry_out, choose
+from kubectl_plugin.commands.consent import PlannedChange, will_ask, with_question
 from kubectl_plugin.options import RestartOptions
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from kubectl_plugin.changes.steps import another_try
 from kubectl_plugin.cluster import reads
 from kubectl_plugin.cluster.session import Invocation
-from kubectl_plugin.commands.change_flow import PlannedChange, carry_out
+from kubectl_plugin.commands.change_flow import carry_out
+from kubectl_plugin.commands.consent import PlannedChange
 from kubectl_plugin.options import RetryOptions as Asked
 
 

@@ -5,25 +5,11 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from kubectl_plugin.changes.edit import Edit
-from kubectl_plugin.changes.rollback import (
-    RollbackWish,
-    already_back,
-    headline,
-    kept_cautions,
-    preview,
-    roll_back,
-)
+from kubectl_plugin.changes.rollback import RollbackWish, already_back, headline, kept_cautions, preview, roll_back
 from kubectl_plugin.cluster.reads import HURRY, PREVIEW, Parts, revisions_of
 from kubectl_plugin.cluster.session import Invocation
-from kubectl_plugin.commands.change_flow import (
-    PlannedChange,
-    carry_out,
-    choose,
-    deadline_of,
-    guard_of_pauses,
-    question_text,
-    will_ask,
-)
+from kubectl_plugin.commands.change_flow import carry_out, choose, deadline_of
+from kubectl_plugin.commands.consent import PlannedChange, guard_of_pauses, question_text, will_ask
 from kubectl_plugin.errors import UsageError
 from kubectl_plugin.options import RollbackOptions as Asked
 from kubectl_plugin.rollout.diff import change_lines, differences
@@ -49,11 +35,7 @@ async def rollback(invocation: Invocation, asked: Asked) -> int:
         invocation, asked, found, by_flag=asked.lift_pause, what="a rollback", instead="--keep-paused"
     )
     return await carry_out(
-        invocation,
-        found,
-        lambda one: checked(_change_of(invocation, one, wish, asked)),
-        asked,
-        verb="rollback",
+        invocation, found, lambda one: checked(_change_of(invocation, one, wish, asked)), asked, verb="rollback"
     )
 
 

@@ -10,7 +10,8 @@ from msgspec.structs import replace
 from controller.api.formats import IntOrPercent
 from kubectl_plugin.changes import partition as edits
 from kubectl_plugin.cluster.session import Invocation
-from kubectl_plugin.commands.change_flow import PlannedChange, carry_out, choose
+from kubectl_plugin.commands.change_flow import carry_out, choose
+from kubectl_plugin.commands.consent import PlannedChange
 from kubectl_plugin.errors import UsageError
 from kubectl_plugin.options import SetPartitionOptions as Asked
 from kubectl_plugin.rollout.snapshot import Snapshot

@@ -1,0 +1,162 @@
+"""Which changes need consent, and the prompt for it: one before all writes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from dataclasses import replace as with_fields
+from typing import Final
+
+from msgspec.structs import replace
+
+from controller.api.formats import counted
+from controller.api.objects import value_at
+from kubectl_plugin.changes.edit import ROLLING, Edit, with_operations
+from kubectl_plugin.cluster import installation
+from kubectl_plugin.cluster.session import Invocation
+from kubectl_plugin.cluster.writes import Recheck
+from kubectl_plugin.errors import CommandError, ExitCode
+from kubectl_plugin.options import ActingOptions, DryRun
+from kubectl_plugin.rollout import gitops
+from kubectl_plugin.rollout.gitops import pause_of, paused_words
+from kubectl_plugin.rollout.snapshot import Snapshot
+from kubectl_plugin.terminal import Terminal, one_line
+
+HINT: Final = "add --yes if that is what you want"
+
+
+@dataclass(frozen=True)
+class PlannedChange:
+    """An edit of one object, and how it is confirmed."""
+
+    snapshot: Snapshot
+    edit: Edit
+    ask: str | None = None
+    """The question, with an optional preview on the lines before; None: no prompt."""
+    recheck: Recheck | None = None
+    """Called after consent and before each retry of the write; raises CommandError to stop the change."""
+
+
+def with_question(change: PlannedChange, headline: str) -> PlannedChange:
+    """Moves the details from under the result into the prompt."""
+    edit = change.edit
+    if not edit.operations:
+        return change
+    return with_fields(change, edit=replace(edit, details=()), ask=question_text(headline, edit.details))
+
+
+def question_text(headline: str, lines: Iterable[str]) -> str:
+    return "\n".join((headline, *(f"  {one_line(line)}" for line in lines), "Continue?"))
+
+
+def does_write(acting: ActingOptions) -> bool:
+    return acting.dry_run is DryRun.NONE and not acting.print_patch
+
+
+def ends_as_written(acting: ActingOptions) -> bool:
+    """Whether the server makes or dry-runs the change, so that the command ends as the write would."""
+    return acting.dry_run is not DryRun.CLIENT and not acting.print_patch
+
+
+def will_ask(invocation: Invocation, acting: ActingOptions) -> bool:
+    """Whether the user is prompted before the write; lines of the prompt need not be printed again."""
+    return invocation.terminal.may_ask and does_write(acting) and not acting.yes
+
+
+def printable(terminal: Terminal, text: str) -> str:
+    """The ellipsis is the only non-ASCII character of an edit."""
+    return text.replace("…", "...") if terminal.ascii else text
+
+
+def ask_for_consent(terminal: Terminal, what: str, question: str | None, *, yes: bool, hint: str = HINT) -> bool:
+    """Returns True after a yes, False if `yes` or KRUISE_DS_PROMPT=never skips the prompt. Without a `question`,
+    consent is assumed on a terminal. Raises CommandError (exit code 6) after a no, or without a terminal."""
+    if yes or terminal.never_asks:
+        return False
+    if not terminal.may_ask:
+        words = f"{what} would be changed, and there is no terminal to ask"
+        raise CommandError(words, hints=(hint,), exit_code=ExitCode.REFUSED)
+    if question is not None and not terminal.ask(question):
+        raise CommandError("nothing was changed", exit_code=ExitCode.REFUSED, prefix="")
+    return True
+
+
+def _has_consent(invocation: Invocation, what: str, question: str, acting: ActingOptions) -> bool:
+    """Like `ask_for_consent`, but does not prompt if nothing is written."""
+    terminal, writes = invocation.terminal, does_write(acting)
+    if not ends_as_written(acting):
+        return False
+    asked = ask_for_consent(terminal, what, printable(terminal, question) if writes else None, yes=acting.yes)
+    return asked and writes
+
+
+async def ask_once(
+    invocation: Invocation, changes: list[PlannedChange], acting: ActingOptions, *, several: bool
+) -> list[PlannedChange]:
+    """Asks for all `changes` together, and checks again after consent. Returns them without the details that the
+    prompt has shown. Raises CommandError (exit code 6) without consent."""
+    if not any(change.edit.operations for change in changes):
+        return changes
+    if not several:
+        (only,) = changes
+        name = only.snapshot.key.name
+        if only.ask is not None and _has_consent(invocation, name, only.ask, acting) and only.recheck is not None:
+            await only.recheck()
+        return changes
+    lines = (line for change in changes for line in _question_lines(change))
+    count = counted(len(changes), "DaemonSet")
+    if not _has_consent(invocation, count, question_text(f"{count}:", lines), acting):
+        return changes
+    return [with_fields(change, edit=replace(change.edit, details=())) for change in changes]
+
+
+def _question_lines(change: PlannedChange) -> Iterator[str]:
+    yield f"{change.snapshot.key}  {change.edit.result}"
+    if change.edit.operations:
+        *preview, _ = (change.ask or "").split("\n")
+        yield from (f"  {line}" for line in (*preview, *change.edit.details))
+
+
+def asking_beside_a_driver(change: PlannedChange) -> PlannedChange:
+    """Prompts, as the change bypasses the Rollout that drives the object; `pause` is urgent and does not."""
+    driver = gitops.driver_of(change.snapshot.document)
+    if driver is None or change.ask is not None or not change.edit.operations:
+        return change
+    return with_fields(change, ask=f"This bypasses {driver}.\nContinue?")
+
+
+def all_namespaces_error(count: int, hint: str = HINT) -> CommandError:
+    words = f"-A would change {counted(count, 'DaemonSet')} in all namespaces"
+    return CommandError(words, hints=(hint,), exit_code=ExitCode.REFUSED)
+
+
+async def guard_of_pauses(
+    invocation: Invocation,
+    acting: ActingOptions,
+    snapshots: Iterable[Snapshot],
+    *,
+    by_flag: bool,
+    what: str,
+    instead: str,
+) -> Callable[[PlannedChange], PlannedChange]:
+    """Returns a function that raises CommandError (exit code 6) for a change that may not lift a pause, else returns
+    it. `by_flag`: a flag allows it. `what` would lift the pause, `instead` keeps it."""
+    asks = invocation.terminal.may_ask and not acting.yes  # a dry run is not asked, but ends as after a yes
+    allowed = by_flag or asks or not ends_as_written(acting)
+    asks_who = not allowed and any(one.daemonset.paused for one in snapshots)
+    me = await installation.who_am_i(invocation.session) if asks_who else ""
+
+    def checked(change: PlannedChange) -> PlannedChange:
+        snapshot = change.snapshot
+        words, pause = paused_words(snapshot), pause_of(snapshot)
+        mine = pause is not None and me != "" and pause.by == me
+        stays = value_at(with_operations(snapshot.document, change.edit.operations), *ROLLING, "paused") is True
+        if allowed or mine or not words or stays:
+            return change
+        raise CommandError(
+            f"{snapshot.key.name} is {words}; {what} would lift that",
+            hints=(f"--lift-pause lifts it all the same; with {instead} nothing moves before resume",),
+            exit_code=ExitCode.REFUSED,
+        )
+
+    return checked
