@@ -74,13 +74,7 @@ class GlobalFlags:
     ] = None
     output: Annotated[
         Output | None,
-        Option(
-            "-o",
-            help="Output format.",
-            parser=_output,
-            metavar=f"<{'|'.join(Output)}>",
-            autocompletion=_formats,
-        ),
+        Option("-o", help="Output format.", parser=_output, metavar=f"<{'|'.join(Output)}>", autocompletion=_formats),
     ] = None
     no_color: Annotated[bool, Option(help="No colours; also NO_COLOR=1.")] = False
     ascii: Annotated[bool, Option(help="Only ASCII characters.")] = False
@@ -136,8 +130,7 @@ class SelectorOptions(Options):
 ShowValues = Annotated[bool, Option(help="Also show values that may be secrets.")]
 Name = Annotated[str, Argument(metavar="NAME", help="Of the DaemonSet.", autocompletion=candidates.names)]
 Names = Annotated[
-    tuple[str, ...],
-    Argument(metavar="[NAME]...", help="Of DaemonSets.", autocompletion=candidates.names),
+    tuple[str, ...], Argument(metavar="[NAME]...", help="Of DaemonSets.", autocompletion=candidates.names)
 ]
 
 

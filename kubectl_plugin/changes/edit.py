@@ -269,11 +269,7 @@ def _kept_lines(rollout: RolloutState, moves: Moves) -> Iterator[str]:
 
 
 def edit_of(
-    snapshot: Snapshot,
-    draft: Draft,
-    result: str,
-    *warnings: Caution | None,
-    details: Sequence[str] = (),
+    snapshot: Snapshot, draft: Draft, result: str, *warnings: Caution | None, details: Sequence[str] = ()
 ) -> Edit:
     rollout = rollout_after(snapshot, draft.operations)
     return Edit(

@@ -137,8 +137,7 @@ def outcome(
 def _raised_caution(snapshot: Snapshot, updated: int, revision: str) -> Caution:
     already, back = counted(updated, "node", "already runs"), "it" if updated == 1 else "them"
     return Caution(
-        text=f"{already} {revision}; raising the partition does not move {back} back",
-        hints=way_back(snapshot),
+        text=f"{already} {revision}; raising the partition does not move {back} back", hints=way_back(snapshot)
     )
 
 

@@ -56,10 +56,7 @@ def what_stops(snapshot: Snapshot, operations: tuple[JSONObject, ...] = ()) -> t
     on_it = f"{counted(updated, 'node', 'is', of=desired)} on {revision}"
     if updated == desired:
         return (f"{on_it}; a later one is not rolled out before resume",)
-    return (
-        f"{on_it}; no more will be updated",
-        f"not stopped: {', '.join(_nodes_going_on(snapshot, rollout))}",
-    )
+    return (f"{on_it}; no more will be updated", f"not stopped: {', '.join(_nodes_going_on(snapshot, rollout))}")
 
 
 def _nodes_going_on(snapshot: Snapshot, rollout: RolloutState) -> Iterator[str]:

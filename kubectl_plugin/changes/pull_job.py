@@ -29,13 +29,7 @@ _OPERATORS: Final = {"in": "In", "notin": "NotIn", "!=": "NotIn"}
 
 
 def pull_job(
-    image: str,
-    *,
-    namespace: str,
-    nodes: str | None,
-    parallelism: IntOrPercent,
-    secrets: tuple[str, ...],
-    now: float,
+    image: str, *, namespace: str, nodes: str | None, parallelism: IntOrPercent, secrets: tuple[str, ...], now: float
 ) -> JSONObject:
     """`nodes` is a node label selector in kubectl's syntax, None for all nodes; `now` is in seconds since 1970."""
     if not is_image(image):

@@ -53,9 +53,7 @@ class EventMessage(NamedTuple):
 
 
 EVENTS: Final[Resource[EventView, EventMessage]] = Resource(
-    plural="events",
-    wire=EventView,
-    project=lambda view: EventMessage(view.involved_object.uid, view.message),
+    plural="events", wire=EventView, project=lambda view: EventMessage(view.involved_object.uid, view.message)
 )
 
 

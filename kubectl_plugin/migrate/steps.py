@@ -269,11 +269,7 @@ def _free_pod(name: str, uid: str) -> ChangeObject:
     """Orphans a pod that the garbage collector missed, and would delete with its owner."""
     drop = patch.remove("metadata", "ownerReferences")
     return ChangeObject(
-        kind=Kind.POD,
-        name=name,
-        version="",
-        operations=patch.guarded_by_uid(uid, drop),
-        says="is released",
+        kind=Kind.POD, name=name, version="", operations=patch.guarded_by_uid(uid, drop), says="is released"
     )
 
 

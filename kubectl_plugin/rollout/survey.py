@@ -347,11 +347,7 @@ def survey(snapshot: Snapshot, by: str = "zone") -> Survey:
     if (refusal := refusal_of(daemonset)) and (standing.outdated or is_unusable(daemonset)):
         standing = replace(standing, refused=refusal)
     record = advance(
-        status,
-        standing,
-        revision_hash=rollout.revision.hash,
-        deadline=daemonset.progress_deadline,
-        now=snapshot.now,
+        status, standing, revision_hash=rollout.revision.hash, deadline=daemonset.progress_deadline, now=snapshot.now
     )
     if snapshot.nodes is None and status is not None and standing.observed:
         record = record_of(daemonset)
