@@ -38,16 +38,16 @@ _OTHER: Final = re.compile(r'conflict with "(?P<manager>[^"]*)"')
 async def apply(invocation: Invocation, asked: Asked) -> int:
     hold_at = None if asked.hold_at is None else int_or_percent(asked.hold_at, "--hold-at")
     manifests, others = await read_manifests(asked, invocation.host)
-    for one in manifests:
-        _refuse_contradictions(one, invocation.namespace, hold_at)
+    for manifest in manifests:
+        _refuse_contradictions(manifest, invocation.namespace, hold_at)
     if others:
         named = ", ".join(sorted({str(one.get("kind")) for one in others}))
         invocation.terminal.note(f"not applied, since only Advanced DaemonSets are: {named}; kubectl apply does")
     async with deadline_of(invocation, asked).enforced():
         targets = await targets_of(invocation, manifests)
-        changes = {one.snapshot.key: await _change_of(invocation, one, asked, hold_at) for one in targets}
+        changes = {target.snapshot.key: await _change_of(invocation, target, asked, hold_at) for target in targets}
     asks = will_ask(invocation, asked) and len(changes) == 1
-    live = [one.snapshot for one in changes.values()]
+    live = [change.snapshot for change in changes.values()]
     checked = await guard_of_pauses(
         invocation, asked, live, by_flag=asked.lift_pause, what="the manifest", instead="paused: true in it"
     )

@@ -71,7 +71,7 @@ async def carry_out(
         raise UsageError("give -o or --print-patch, not both")
     invocation.terminal.ignore_broken_pipe()
     code, changes = _plan_each(invocation, snapshots, plan)
-    changes = [one if verb == PAUSE else asking_beside_a_driver(one) for one in changes]
+    changes = [change if verb == PAUSE else asking_beside_a_driver(change) for change in changes]
     for change in changes:
         _print_cautions(invocation, change)
     refusal = None
@@ -116,7 +116,7 @@ def _plan_each(
 def _print_cautions(invocation: Invocation, change: PlannedChange) -> None:
     """Printed without a prompt too: the change may still be interrupted or undone. Annotations are not reverted."""
     snapshot, cautions = change.snapshot, change.edit.warnings
-    if any(path_segments(one)[:2] != ("metadata", "annotations") for one in change.edit.operations):
+    if any(path_segments(operation)[:2] != ("metadata", "annotations") for operation in change.edit.operations):
         foreign = gitops.caution_of(snapshot.key.name, snapshot.document, snapshot.owners)
         cautions = (*cautions, *([Caution(text=foreign)] if foreign else []))
     for caution in cautions:
@@ -142,10 +142,10 @@ async def wait_if_asked(invocation: Invocation, acting: ActingOptions, changed: 
         invocation.terminal.quiet = True
         invocation = with_fields(invocation, output=None)
     deadline = deadline_of(invocation, acting)
-    generations = {one.key: one.daemonset.generation for one in changed}
+    generations = {snapshot.key: snapshot.daemonset.generation for snapshot in changed}
     try:
         async with deadline.enforced():
             return await follow_up(invocation, StatusOptions(timeout=acting.timeout), changed, deadline, generations)
     except TimedOut:  # perhaps the write alone took that long
-        results = [unfinished_result(status_at(one, StatusOptions().by), acting.timeout) for one in changed]
-        return print_results(invocation, results, [one.key.namespace for one in changed])
+        results = [unfinished_result(status_at(snapshot, StatusOptions().by), acting.timeout) for snapshot in changed]
+        return print_results(invocation, results, [snapshot.key.namespace for snapshot in changed])

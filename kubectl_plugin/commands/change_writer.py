@@ -79,8 +79,8 @@ class ChangeWriter:
     def finish(self) -> int:
         """Prints what waits for all changes; must be called after errors too. Returns the exit code."""
         terminal = self.invocation.terminal
-        for one in self._pending:
-            self._print_result(*one)
+        for pending in self._pending:
+            self._print_result(*pending)
         if self.several and self.invocation.output is Output.JSON:
             whole: JSONObject = {"apiVersion": "v1", "kind": "List", "items": [*self._documents]}
             terminal.say_document(whole, Output.JSON)
@@ -168,11 +168,11 @@ class ChangeWriter:
 def _overruled(change: PlannedChange, document: JSONObject) -> tuple[str, bool]:
     """What the server stored otherwise than it would be after the edit, and whether the edit asked for any of it.
     A manifest is not compared: what is stored of it depends on who else manages the fields."""
-    if any(one.manifest for one in change.edit.applications):
+    if any(application.manifest for application in change.edit.applications):
         return "", False
     wanted, stored = (
-        reads.with_document(change.snapshot, one).daemonset
-        for one in (with_operations(change.snapshot.document, change.edit.operations), document)
+        reads.with_document(change.snapshot, whole).daemonset
+        for whole in (with_operations(change.snapshot.document, change.edit.operations), document)
     )
     rolling, other = wanted.rolling_update or RollingUpdate(), stored.rolling_update or RollingUpdate()
     found: dict[str, str] = {}
@@ -184,7 +184,7 @@ def _overruled(change: PlannedChange, document: JSONObject) -> tuple[str, bool]:
         found["template"] = "another template"
     if not found:
         return "", False
-    touched = {part for one in change.edit.operations for part in path_segments(one)}
+    touched = {part for operation in change.edit.operations for part in path_segments(operation)}
     driver = gitops.driver_of(document)
     by = f"{driver} drives it" if driver else "admission changed it"
     words = f"{change.snapshot.key.name}: the server stored {' and '.join(found.values())}; {by}"
@@ -201,8 +201,8 @@ def _kubectl_patch(change: PlannedChange, reason: str, flags: tuple[str, ...], *
     key, document = change.snapshot.key, change.snapshot.document
     words = ["kubectl", *flags, "patch", DAEMONSETS.name, key.name, "-n", key.namespace, "--type=json", "-p"]
     operations = (*change.edit.operations, *cause_operations(document, change.edit.operations, reason))
-    maps = [one for one in operations if isinstance(one.get("value"), dict)]
-    absent = [one["path"] for one in maps if value_at(document, *path_segments(one)) is None]
+    maps = [operation for operation in operations if isinstance(operation.get("value"), dict)]
+    absent = [operation["path"] for operation in maps if value_at(document, *path_segments(operation)) is None]
     tests: list[JSONObject] = [{"op": "test", "path": path, "value": None} for path in absent]
     tests += _tests_of_names(document, operations)
     return shlex.join([*words, as_line(patch.encode((*tests, *operations)), only_ascii=only_ascii)])

@@ -143,7 +143,7 @@ async def guard_of_pauses(
     it. `by_flag`: a flag allows it. `what` would lift the pause, `instead` keeps it."""
     asks = invocation.terminal.may_ask and not acting.yes  # a dry run is not asked, but ends as after a yes
     allowed = by_flag or asks or not ends_as_written(acting)
-    asks_who = not allowed and any(one.daemonset.paused for one in snapshots)
+    asks_who = not allowed and any(snapshot.daemonset.paused for snapshot in snapshots)
     me = await installation.who_am_i(invocation.session) if asks_who else ""
 
     def checked(change: PlannedChange) -> PlannedChange:

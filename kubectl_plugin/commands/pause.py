@@ -27,7 +27,7 @@ async def pause(invocation: Invocation, asked: PauseOptions) -> int:
         return found
 
     async def what_stops(paused: Sequence[JSONObject]) -> list[tuple[str, ...]]:
-        return [pausing.what_stops(one) for one in await whole(paused)]
+        return [pausing.what_stops(snapshot) for snapshot in await whole(paused)]
 
     def change_of(snapshot: Snapshot) -> PlannedChange:
         edit = pausing.pause(snapshot)
@@ -39,7 +39,7 @@ async def pause(invocation: Invocation, asked: PauseOptions) -> int:
     )
     shown = len(found) > 1 and will_ask(invocation, asked)
     if shown:
-        found = await whole([one.document for one in found])
+        found = await whole([snapshot.document for snapshot in found])
     later = None if shown else what_stops
     return await carry_out(invocation, found, change_of, asked, verb="pause", by=by, later=later)
 
@@ -47,5 +47,5 @@ async def pause(invocation: Invocation, asked: PauseOptions) -> int:
 async def resume(invocation: Invocation, asked: ResumeOptions) -> int:
     found = await choose(invocation, asked, asked.names, Parts(within=HURRY))
     return await carry_out(
-        invocation, found, lambda one: PlannedChange(one, pausing.resume(one)), asked, verb="resume"
+        invocation, found, lambda snapshot: PlannedChange(snapshot, pausing.resume(snapshot)), asked, verb="resume"
     )

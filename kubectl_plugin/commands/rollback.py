@@ -30,7 +30,7 @@ async def rollback(invocation: Invocation, asked: Asked) -> int:
         if wish.to_revision is not None and len(chosen) > 1:
             words = f"--to-revision is for one DaemonSet, not for {len(chosen)}: each counts its revisions by itself"
             raise UsageError(words)
-        found = [await _with_revisions(invocation, one) for one in chosen]
+        found = [await _with_revisions(invocation, snapshot) for snapshot in chosen]
     checked = await guard_of_pauses(
         invocation, asked, found, by_flag=asked.lift_pause, what="a rollback", instead="--keep-paused"
     )
@@ -43,7 +43,7 @@ async def _with_revisions(invocation: Invocation, snapshot: Snapshot) -> Snapsho
     """Raises ApiError if the revisions, optional for other verbs, cannot be read."""
     if snapshot.revisions_readable:
         return snapshot
-    others = tuple(one for one in snapshot.unread if one.what != "controllerrevisions")
+    others = tuple(unread for unread in snapshot.unread if unread.what != "controllerrevisions")
     return replace(snapshot, revisions=await revisions_of(invocation, snapshot.daemonset), unread=others)
 
 

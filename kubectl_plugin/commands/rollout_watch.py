@@ -75,8 +75,8 @@ async def follow_up(
     generations: Mapping[Key, int] | None = None,
 ) -> int:
     """Watches until each object has a result; returns the highest exit code. `generations`: specs to wait for."""
-    several = len({one.daemonset.namespace for one in found}) > 1
-    keys = [one.daemonset.key for one in found]
+    several = len({snapshot.daemonset.namespace for snapshot in found}) > 1
+    keys = [snapshot.daemonset.key for snapshot in found]
     async with following(invocation, found) as follow:
         with status_screen(invocation, plain=asked.plain, several=several) as screen:
             presence, words = ControllerPresence(invocation, several=several), LastLogLines(invocation.session)
@@ -116,8 +116,8 @@ class _StatusWatch:
         while True:
             began = loop.time()
             found = [None if one is None else await self._report(one) for one in self.follow.snapshots()]
-            seen = [one for one in found if one is not None]
-            if any(one.survey.counts_differ for one in seen):
+            seen = [status for status in found if status is not None]
+            if any(status.survey.counts_differ for status in seen):
                 self.follow.mark_nodes_stale()
             results = [self._result(key.name, one, want) for key, one, want in zip(keys, found, wanted, strict=True)]
             late = self.deadline.seconds_left <= 0
@@ -136,21 +136,21 @@ class _StatusWatch:
             self.invocation, self.asked, snapshot, words=self.words, presence=self.presence.absence
         )
 
-    def _unfinished(self, one: RolloutStatus | None, late: bool) -> WaitResult:
-        assert one is not None, "what is gone has a result"
-        return unfinished_result(one, self.asked.timeout if late else "")
+    def _unfinished(self, status: RolloutStatus | None, late: bool) -> WaitResult:
+        assert status is not None, "what is gone has a result"
+        return unfinished_result(status, self.asked.timeout if late else "")
 
-    def _result(self, name: str, one: RolloutStatus | None, wanted: Awaited) -> WaitResult | None:
-        if one is None:
+    def _result(self, name: str, status: RolloutStatus | None, wanted: Awaited) -> WaitResult | None:
+        if status is None:
             return deleted_result(name)
-        pending = self.presence.pending_for(one.daemonset.key, one.phase)
-        if pending >= UNATTENDED and one.absence:
-            return no_controller_result(name, one.absence)
-        if has_image(one, wanted):
-            self.met.add(one.daemonset.key)
-        elif one.daemonset.key in self.met:
-            return changed_spec_result(one, Awaited())
-        return result_of(one, wanted)
+        pending = self.presence.pending_for(status.daemonset.key, status.phase)
+        if pending >= UNATTENDED and status.absence:
+            return no_controller_result(name, status.absence)
+        if has_image(status, wanted):
+            self.met.add(status.daemonset.key)
+        elif status.daemonset.key in self.met:
+            return changed_spec_result(status, Awaited())
+        return result_of(status, wanted)
 
 
 class ControllerPresence:

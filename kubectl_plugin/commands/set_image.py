@@ -22,7 +22,7 @@ async def set_image(invocation: Invocation, asked: SetImageOptions) -> int:
         raise UsageError("which image? use set-image NAME CONTAINER=IMAGE, or *=IMAGE")
     hold_at = int_or_percent(asked.hold_at, "--hold-at") if asked.hold_at is not None else None
     chosen = await choose(invocation, asked, tuple(word for word in asked.words if "=" not in word))
-    found = [await _with_admission(invocation, one, images) for one in chosen]
+    found = [await _with_admission(invocation, snapshot, images) for snapshot in chosen]
     return await carry_out(
         invocation, found, lambda one: PlannedChange(one, set_images(one, images, hold_at)), asked, verb="set-image"
     )

@@ -29,7 +29,7 @@ async def set_partition(invocation: Invocation, asked: Asked) -> int:
     return await carry_out(
         invocation,
         found,
-        lambda one: _change_of(one, value(one), by_nodes=asked.update is not None),
+        lambda snapshot: _change_of(snapshot, value(snapshot), by_nodes=asked.update is not None),
         asked,
         verb="set-partition",
     )
