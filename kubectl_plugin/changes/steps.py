@@ -11,7 +11,6 @@ from kubectl_plugin.changes.partition import outcome
 from kubectl_plugin.errors import CommandError, ExitCode
 from kubectl_plugin.rollout.reasons import checks_words
 from kubectl_plugin.rollout.snapshot import Snapshot
-from kubectl_plugin.rollout.steps import FORMER_ANNOTATION
 from kubectl_plugin.rollout.survey import is_observed
 from kubectl_plugin.wording import command
 
@@ -116,10 +115,8 @@ def _live_revision(snapshot: Snapshot) -> str:
 
 
 def _without_steps(snapshot: Snapshot) -> CommandError:
-    words = f"; annotation {FORMER_ANNOTATION} is not read any more"
-    former = words if FORMER_ANNOTATION in snapshot.daemonset.annotations else ""
     return CommandError(
-        f"{snapshot.key.name} has no steps: updateStrategy.rollingUpdate.steps is not set{former}",
+        f"{snapshot.key.name} has no steps: updateStrategy.rollingUpdate.steps is not set",
         hints=(
             command("explain ads.spec.updateStrategy.rollingUpdate.steps", to="shows how", program="kubectl"),
             command("set-partition", snapshot.key, "--update", "N", to="to let N nodes update"),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from msgspec.structs import replace
 
 from controller.api.daemonset import DaemonSetStatus, Phase, rollout_of
@@ -14,9 +12,6 @@ from controller.planner.rollout_state import rollout_state
 from controller.planner.world import World
 from kubectl_plugin.rollout.survey import Survey, forecast_world
 from kubectl_plugin.units import short_duration
-
-FORMER_ANNOTATION: Final = "kruise-ds/steps"
-"""Had the steps before the spec had them."""
 
 
 class SpecStep(Value, rename="camel"):

@@ -101,8 +101,6 @@ def test_a_rollout_without_steps_has_nothing_to_approve() -> None:
             f"  hint: to let N nodes update: kubectl kruise-ds set-partition {WHERE} --update N\n"
             f"  hint: to update all nodes: kubectl kruise-ds promote {WHERE} --full\n"
         )
-        scene.do(scene.edit({"metadata": {"annotations": {"kruise-ds/steps": "16,8,0"}}}))
-        assert "annotation kruise-ds/steps is not read any more" in promote(scene).err
 
 
 def test_after_the_last_step_there_is_nothing_to_approve() -> None:
