@@ -21,8 +21,8 @@ from controller.planner.checks import CheckNow
 from controller.planner.nodes import NodeInfo
 from controller.planner.revisions import stored_current
 
-DEFAULT_AFTER = 300.0
-"""Seconds that an updated node may be without an available pod."""
+DEFAULT_AFTER = "300s"
+"""How long an updated node may be without an available pod."""
 _LONGEST_SUFFIX = 32
 
 
@@ -69,14 +69,15 @@ def failure_of(
                 return Failure(why=why, unavailable_since=since)
     if asked.unavailable_nodes is None:
         return Failure(unavailable_since=since)
-    after = formats.seconds(asked.after) if asked.after else DEFAULT_AFTER
+    text = asked.after or DEFAULT_AFTER
+    after = formats.seconds(text)
     failing = [one for one in suspects if one.name in since and not (one.current is not None and one.current.ready)]
     late = [_named(one) for one in failing if since[one.name] + after < now]
     most = max(formats.scaled(asked.unavailable_nodes, desired, round_up=True), 1)
     if len(late) < most:
         due = sorted(since[one.name] + after for one in failing)[most - 1 :]
         return Failure(due=due[0] if due else inf, unavailable_since=since)
-    has, text = counted(len(late), "updated node", "has"), asked.after or f"{DEFAULT_AFTER:.0f}s"
+    has = counted(len(late), "updated node", "has")
     why = f"{has} no available pod for longer than {text}: {listed(late, separator=', ')}"
     return Failure(why=why, unavailable_since=since)
 
@@ -95,11 +96,11 @@ def _unavailable_since(node: NodeInfo, known: Mapping[str, float] | None, now: f
 def failure_of_checks(asked: OnFailure, checks: Iterable[CheckNow], *, began: float, now: float) -> Failure:
     """What fails among `checks`: one that has returned series for longer than `after`, by a recent answer. Nothing
     counts from before the rollout `began`."""
-    after = formats.seconds(asked.after) if asked.after else DEFAULT_AFTER
+    text = asked.after or DEFAULT_AFTER
+    after = formats.seconds(text)
     due = {one: max(one.since, began) + after for one in checks if one.is_answered}
     late = [one for one, moment in due.items() if moment < now]
     if late:
-        text = asked.after or f"{DEFAULT_AFTER:.0f}s"
         return Failure(why=f"check {late[0].name} fails for longer than {text}: {late[0].message}")
     return Failure(due=min(due.values(), default=inf))
 
