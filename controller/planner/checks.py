@@ -148,8 +148,5 @@ def query_problem(query: str) -> str:
     unknown = next((one for one in _VARIABLE.findall(query) if one != "$$" and one[1:] not in VARIABLES), None)
     if unknown is None:
         return ""
-    return f"{unknown} is not one of {_listed(VARIABLES)}; write $$ for a dollar sign"
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(f"${one}" for one in names)
+    known = ", ".join(f"${one}" for one in VARIABLES)
+    return f"{unknown} is not one of {known}; write $$ for a dollar sign"
