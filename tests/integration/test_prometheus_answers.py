@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
+from msgspec.structs import replace
 
 from controller.kube import prometheus
 from controller.kube.prometheus import NoAnswer, Prometheus, connected
@@ -180,21 +181,17 @@ async def test_five_thousand_names_arrive(tmp_path: Path) -> None:
     assert seen == [query]
 
 
-@pytest.mark.parametrize("content", [None, "", " \n", "a\nb"])
-async def test_a_token_that_cannot_be_used_is_refused_at_the_start(content: str | None, tmp_path: Path) -> None:
-    if content is not None:
-        (tmp_path / "token").write_text(content)
-    settings = Settings(prometheus_url="https://a", prometheus_token_file=str(tmp_path / "token"))
-    with pytest.raises(UnusableOption, match="--prometheus-token-file"):
-        async with connected(settings):
-            pass
+FILES = {"prometheus_token_file": (None, "", " \n", "a\nb"), "prometheus_ca_file": (None, "", "no certificate")}
+UNUSABLE = [(field, content) for field, contents in FILES.items() for content in contents]
 
 
-@pytest.mark.parametrize("content", [None, "", "no certificate"])
-async def test_authorities_that_cannot_be_used_are_refused_at_the_start(content: str | None, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("field", "content"), UNUSABLE)
+async def test_a_file_that_cannot_be_used_is_refused_at_the_start(
+    field: str, content: str | None, tmp_path: Path
+) -> None:
     if content is not None:
-        (tmp_path / "ca").write_text(content)
-    settings = Settings(prometheus_url="https://a", prometheus_ca_file=str(tmp_path / "ca"))
-    with pytest.raises(UnusableOption, match="--prometheus-ca-file"):
+        (tmp_path / "file").write_text(content)
+    settings = replace(Settings(prometheus_url="https://a"), **{field: str(tmp_path / "file")})
+    with pytest.raises(UnusableOption, match=f"--{field.replace('_', '-')}"):
         async with connected(settings):
             pass
