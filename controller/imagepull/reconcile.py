@@ -78,7 +78,7 @@ class JobReconciler:
             await self._gather(key)
         except ApiError as error:
             return outcome([error])
-        # From here to the plan nothing is awaited: otherwise a late answer to a write of ours could come in between,
+        # From here to the plan nothing is awaited: the answer to a write of an earlier pass could come in between,
         # and a puller that was just created would count as lost.
         job = self._caches.jobs.get(key)
         state = self._state_of(key, job)

@@ -15,8 +15,7 @@ from controller.kube.sender import CEILING
 from controller.planner.world import BeingPulled, Unpulled, unpulled
 from controller.reconcile.backoff import WriteBackoff
 from controller.reconcile.events import ServerWarnings
-from controller.runtime.pacing import StatusPacer
-from controller.runtime.workqueue import Backoff
+from controller.runtime.pacing import Backoff, StatusPacer
 
 FAILED_BEFORE = "it failed before this controller began"
 RETRY_SECONDS = 600.0

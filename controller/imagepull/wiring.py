@@ -33,7 +33,7 @@ STARTUP_SECONDS = 10.0
 """Seconds that rollouts wait for these caches: a new leader does not know where images are."""
 BATCH_SECONDS = 0.2
 """Seconds from a DaemonSet change to the pass over its jobs, because changes come in groups."""
-DRAIN_SECONDS = 0.5
+PULLS_DRAIN_SECONDS = 0.5
 """Seconds for running passes at shutdown. Names and owners make unanswered writes safe."""
 
 
@@ -176,4 +176,4 @@ class ImagePullParts(ImagePulls):
 
 
 def _working(queue: WorkQueue[Key], handle: Handle[Key], passes: PassLog) -> AbstractAsyncContextManager[object]:
-    return workers(WORKERS, queue, handle, around=passes.about, drain=DRAIN_SECONDS, name="puller")
+    return workers(WORKERS, queue, handle, around=passes.about, drain=PULLS_DRAIN_SECONDS, name="puller")

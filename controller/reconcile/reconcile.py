@@ -68,8 +68,8 @@ class _Pass(msgspec.Struct, frozen=True):
 
 
 class Reconciler:
-    """Runs passes over DaemonSets. Several may run at once, even over one DaemonSet while the server is slow: each
-    decides in one step, and counts actions under way as done."""
+    """Runs passes over DaemonSets, with the contract of `runtime.workers`. A decision counts actions under way as
+    done."""
 
     def __init__(
         self,
@@ -88,8 +88,8 @@ class Reconciler:
 
     async def __call__(self, taken: WorkItem[Key], requeue: Requeue) -> Outcome:
         key = taken.key
-        # From here to the plan nothing is awaited: otherwise a late answer to an own write could come in between, and
-        # the plan would be made from caches that do not show that write.
+        # From here to the plan nothing is awaited: the answer to a write of an earlier pass could come in between,
+        # and the plan would be made from caches that do not show that write.
         daemonset = self._caches.daemonsets.get(key)
         if daemonset is None or daemonset.terminating:
             self._pacer.forget(key)

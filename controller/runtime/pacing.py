@@ -5,6 +5,7 @@ object that has been quiet is served at once."""
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Callable, Hashable
 from typing import Generic, Literal, TypeVar
 
@@ -133,3 +134,23 @@ class StatusPacer:
         is_quiet = now - self._last >= QUIET_INTERVALS * self._interval
         self._interval = FIRST_INTERVAL if is_quiet else min(self._interval * INTERVAL_GROWTH, LONGEST_INTERVAL)
         self._last = now
+
+
+class Backoff:
+    """Delays in seconds from `first`, doubling up to `cap`. `jitter=1.0` turns a delay of d into d to 2 d, so that
+    clients that failed together do not come back together."""
+
+    def __init__(
+        self, first: float, cap: float, *, jitter: float = 0.0, chance: Callable[[], float] = random.random
+    ) -> None:
+        self._first, self._cap = first, cap
+        self._jitter, self._chance = jitter, chance
+        self._next = first
+
+    def next(self) -> float:
+        delay = min(self._next, self._cap)
+        self._next = min(self._next * 2.0, self._cap)
+        return delay * (1.0 + self._jitter * self._chance())
+
+    def reset(self) -> None:
+        self._next = self._first

@@ -15,9 +15,9 @@ from controller.kube.errors import ApiError, Unreachable
 from controller.kube.requests import Query, Resource, W
 from controller.runtime import watch
 from controller.runtime.clock import elapsed
+from controller.runtime.pacing import Backoff
 from controller.runtime.store import Change, Record, StoreWriter
 from controller.runtime.watch import Connectivity, PauseLength, RestartReason
-from controller.runtime.workqueue import Backoff
 
 T = TypeVar("T", bound=Record)
 

@@ -1,6 +1,9 @@
-"""Runs passes over the keys of a queue; the outcome of a pass decides what happens to its key. Each pass is a task
-that holds its key, so that passes over one key do not overlap. After `ANSWER_SECONDS` of silence it returns the key
-but goes on waiting: a hanging request delays nothing else, and the next pass handles whatever is not under way."""
+"""Runs passes over the keys of a queue, each as a task; its outcome decides when its key is due again. The contract:
+
+- One decision per key at a time: a pass holds its key until it has decided, and then while the server answers.
+- After `SILENCE_SECONDS` without an answer it returns the key and waits on, so several passes over one key may wait.
+  A later one leaves alone what is under way; why: docs/design/decisions.md#writes.
+- No write outlives its pass, and no pass the block of `workers`."""
 
 from __future__ import annotations
 
@@ -17,14 +20,12 @@ from controller.runtime.workqueue import QueueShutDown, WorkItem, WorkQueue
 
 K = TypeVar("K", bound=Hashable)
 
-DRAIN_SECONDS = 20.0
-"""Default for the seconds that running passes may take after the block has ended."""
 AT_ONCE = 0.001
 """Seconds until the next pass over a key with more to do: almost none, but after the keys already queued."""
 STALE_RETRY_SECONDS = 1.0
 """Seconds after which a stale pass is repeated if the awaited event does not come."""
-ANSWER_SECONDS = 2.0
-"""Seconds for which a pass keeps its key while the server does not answer."""
+SILENCE_SECONDS = 2.0
+"""Seconds without an answer after which a pass returns its key."""
 
 
 class Done(msgspec.Struct, frozen=True):
@@ -50,7 +51,7 @@ class Retry(msgspec.Struct, frozen=True):
 Outcome: TypeAlias = Done | RequeueAfter | Retry
 
 Requeue: TypeAlias = Callable[[str], None]
-"""Makes the key of a pass due at once, for a reason. Another pass over it may then run concurrently."""
+"""Returns the key of a pass and makes it due at once, for a reason."""
 
 Handle: TypeAlias = Callable[[WorkItem[K], Requeue], Awaitable[Outcome]]
 
@@ -69,17 +70,17 @@ Around: TypeAlias = Callable[[WorkItem[K]], AbstractContextManager[Callable[[Pas
 
 @asynccontextmanager
 async def workers(
-    count: int,
+    takers: int,
     queue: WorkQueue[K],
     handle: Handle[K],
     *,
     around: Around[K],
-    drain: float = DRAIN_SECONDS,
+    drain: float,
     name: str = "worker",
 ) -> AsyncIterator[list[asyncio.Task[None]]]:
-    """Processes keys while the block runs, then closes the queue. Yields `count` tasks, named `name`-0 and so on,
-    which begin any number of passes: each decides in one step and then waits, and the throttle bounds what they send.
-    Running passes may take `drain` more seconds, but are cancelled at once after an exception or cancellation.
+    """Processes keys while the block runs, then closes the queue. Yields the tasks that take keys, named `name`-0 and
+    so on. They begin any number of passes, whose requests the throttle limits. At the end of the block, running
+    passes may take `drain` more seconds; after an exception or cancellation they are cancelled at once.
 
     An exception from `handle` makes its key retry. `LeadershipLost`, and any exception from `around`, which must not
     raise, leaves the block in an `ExceptionGroup`."""
@@ -93,7 +94,7 @@ async def workers(
                         group.create_task(_one_pass(queue, taken, handle, around), name="pass")
                         await asyncio.sleep(0)  # one decision, then whatever else is due
 
-            yield [group.create_task(begin_passes(), name=f"{name}-{number}") for number in range(count)]
+            yield [group.create_task(begin_passes(), name=f"{name}-{number}") for number in range(takers)]
             queue.shut_down()
             limit.reschedule(asyncio.get_running_loop().time() + drain)
     except TimeoutError:
@@ -141,7 +142,7 @@ def settle(queue: WorkQueue[K], key: K, outcome: Outcome) -> None:
 
 
 class AnswerTimer:
-    """Times the answers a pass waits for. After `ANSWER_SECONDS` without one, sets `is_late` and requeues the key,
+    """Times the answers a pass waits for. After `SILENCE_SECONDS` without one, sets `is_late` and requeues the key,
     then again for each answer."""
 
     def __init__(self, requeue: Requeue) -> None:
@@ -150,7 +151,7 @@ class AnswerTimer:
         self.is_late = False
 
     def __enter__(self) -> AnswerTimer:
-        self._timer = asyncio.get_running_loop().call_later(ANSWER_SECONDS, self._on_silence)
+        self._timer = asyncio.get_running_loop().call_later(SILENCE_SECONDS, self._on_silence)
         return self
 
     def __exit__(self, *raised: object) -> None:
@@ -162,7 +163,7 @@ class AnswerTimer:
             self._requeue("answered at last")
         elif self._timer is not None:
             self._timer.cancel()
-            self._timer = asyncio.get_running_loop().call_later(ANSWER_SECONDS, self._on_silence)
+            self._timer = asyncio.get_running_loop().call_later(SILENCE_SECONDS, self._on_silence)
 
     def _on_silence(self) -> None:
         self.is_late = True

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from collections import deque
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from typing import Generic, TypeVar
 
 import msgspec
@@ -29,7 +28,7 @@ class WorkItem(msgspec.Struct, Generic[K], frozen=True):
     reasons: tuple[str, ...]
     """The first distinct reasons since the key was last taken, at most `MAX_REASONS`."""
     queued_seconds: float
-    """Seconds for which the ready key waited for a free worker."""
+    """Seconds for which the ready key waited to be taken."""
 
 
 class _Dirty(msgspec.Struct):
@@ -38,7 +37,7 @@ class _Dirty(msgspec.Struct):
 
 
 class WorkQueue(Generic[K]):
-    """The keys to process, each by one worker at a time. Delays are seconds of the running event loop's time.
+    """The keys to process; each is given out once at a time. Delays are seconds of the running event loop's time.
     Invariants, between any two awaits:
 
     - a key is queued, once, if and only if it is dirty (needs work) and not being processed (from `get` to `done`);
@@ -146,23 +145,3 @@ class WorkQueue(Generic[K]):
     def _on_timer(self, key: K, reason: str) -> None:
         del self._timers[key]
         self.add(key, reason)
-
-
-class Backoff:
-    """Delays in seconds from `first`, doubling up to `cap`. `jitter=1.0` turns a delay of d into d to 2 d, so that
-    clients that failed together do not come back together."""
-
-    def __init__(
-        self, first: float, cap: float, *, jitter: float = 0.0, chance: Callable[[], float] = random.random
-    ) -> None:
-        self._first, self._cap = first, cap
-        self._jitter, self._chance = jitter, chance
-        self._next = first
-
-    def next(self) -> float:
-        delay = min(self._next, self._cap)
-        self._next = min(self._next * 2.0, self._cap)
-        return delay * (1.0 + self._jitter * self._chance())
-
-    def reset(self) -> None:
-        self._next = self._first

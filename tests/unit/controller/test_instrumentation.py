@@ -147,7 +147,7 @@ async def test_a_crashed_pass_is_logged_once_with_its_id(out: io.BytesIO) -> Non
         if len(tries) == 2:
             over.set()
 
-    async with workers(1, queue, handle, around=around):
+    async with workers(1, queue, handle, around=around, drain=0.0):
         queue.add(Key("shop", "agent"), "pod changed")
         queue.add(Key("shop", "agent"), "node changed")
         await asyncio.wait_for(over.wait(), 60)

@@ -20,7 +20,7 @@ from controller.observe.metrics import Metrics
 from controller.planner.validation import compiled
 from controller.reconcile.dependencies import Observer
 from controller.runtime.pacing import PacedQueue, Pacer
-from controller.runtime.workers import ANSWER_SECONDS, STALE_RETRY_SECONDS, Outcome, RequeueAfter
+from controller.runtime.workers import SILENCE_SECONDS, STALE_RETRY_SECONDS, Outcome, RequeueAfter
 from controller.runtime.workqueue import WorkItem
 from controller.settings import FeatureGates, Settings
 from controller.wiring import Parts
@@ -91,10 +91,10 @@ async def test_a_puller_created_while_pods_are_listed_is_not_lost() -> None:
         b'"spec":{"nodeName":"node-0"}}]}'
     )
     created = ok(b'{"kind":"Pod","metadata":{"uid":"u-new","resourceVersion":"20"}}', 201)
-    jobs.passes.acting.script.answers[:] = [pods, Slow(ANSWER_SECONDS + 3, created)]
+    jobs.passes.acting.script.answers[:] = [pods, Slow(SILENCE_SECONDS + 3, created)]
     async with asyncio.TaskGroup() as group:
         group.create_task(jobs.once())
-        await asyncio.sleep(ANSWER_SECONDS + 0.1)
+        await asyncio.sleep(SILENCE_SECONDS + 0.1)
         assert jobs.passes.woken == ["not answered yet"]
         await jobs(ok())
         assert jobs.passes.asked == [STATUS]

@@ -19,7 +19,7 @@ from controller.reconcile.state import DaemonSetStates
 from controller.runtime.clock import elapsed
 from controller.runtime.pacing import PacedQueue, Pacer
 from controller.runtime.watch import Init
-from controller.runtime.workers import ANSWER_SECONDS, Outcome
+from controller.runtime.workers import SILENCE_SECONDS, Outcome
 from controller.runtime.workqueue import WorkItem
 from tests.beds.dependencies import Acting, refusal
 from tests.beds.scripted import Answer, ok
@@ -108,7 +108,7 @@ class Passes:
         self.acting.script.requests.clear()
         async with asyncio.TaskGroup() as group:
             passing = group.create_task(self.once())
-            await asyncio.sleep(ANSWER_SECONDS + 0.1)
+            await asyncio.sleep(SILENCE_SECONDS + 0.1)
             assert self.woken == ["not answered yet"]
             yield passing
 

@@ -15,7 +15,7 @@ from controller.reconcile.caches import Cached
 from controller.reconcile.reconcile import RECHECK_SECONDS, ImagePulls, seconds_until_due
 from controller.runtime.expectations import OF_PODS, STALE_WARNING
 from controller.runtime.pacing import FIRST_INTERVAL
-from controller.runtime.workers import ANSWER_SECONDS, AT_ONCE, STALE_RETRY_SECONDS, Done, RequeueAfter, Retry
+from controller.runtime.workers import AT_ONCE, SILENCE_SECONDS, STALE_RETRY_SECONDS, Done, RequeueAfter, Retry
 from tests.beds.dependencies import refusal
 from tests.beds.scripted import Answer, Slow, ok
 from tests.beds.virtual_time import now, virtual_time
@@ -79,7 +79,7 @@ async def test_an_answer_that_comes_during_a_list_is_waited_for_in_the_cache() -
     passes = Passes(ds(rev="v2", max_unavailable=1), nodes=2, pods=there, revisions=history)
     passes.pods_are(there, version=10)
     terminating = ok(b'{"kind":"Pod","metadata":{"uid":"x","resourceVersion":"20"}}')
-    async with passes.slow(Slow(ANSWER_SECONDS + 3, terminating)):
+    async with passes.slow(Slow(SILENCE_SECONDS + 3, terminating)):
         assert [one.partition(" ")[0] for one in passes.asked] == ["DELETE"]
         await passes(ok())
         assert passes.asked == [STATUS], "of what is not under way"
@@ -130,7 +130,7 @@ async def test_a_bug_after_the_key_was_requeued_fails_its_own_pass() -> None:
     passes = Passes(nodes=1)
 
     async def mistaken(request: Request) -> Response:
-        await asyncio.sleep(ANSWER_SECONDS + 5)
+        await asyncio.sleep(SILENCE_SECONDS + 5)
         raise KeyError("pod-1")
 
     with pytest.RaisesGroup(KeyError):
@@ -144,7 +144,7 @@ async def test_a_bug_after_the_key_was_requeued_fails_its_own_pass() -> None:
 @virtual_time
 async def test_each_late_answer_requeues_its_key() -> None:
     passes = Passes(nodes=1)
-    async with passes.slow(Slow(ANSWER_SECONDS + 3, ok())) as passing:
+    async with passes.slow(Slow(SILENCE_SECONDS + 3, ok())) as passing:
         await passes(ok())
     assert passes.woken == ["not answered yet", "answered at last"]
     assert passing.result() == RequeueAfter(AT_ONCE, "time passed")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller.runtime.pacing import PacedQueue, Pacer, StatusPacer
-from controller.runtime.workqueue import Backoff
+from controller.runtime.pacing import Backoff, PacedQueue, Pacer, StatusPacer
 from tests.beds.stores import taken_from
 from tests.beds.virtual_time import now, virtual_time_from
 

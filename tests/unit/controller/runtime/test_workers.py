@@ -10,7 +10,7 @@ import pytest
 
 from controller.runtime.leader_election import LeadershipLost
 from controller.runtime.workers import (
-    ANSWER_SECONDS,
+    SILENCE_SECONDS,
     AnswerTimer,
     Done,
     Outcome,
@@ -130,7 +130,7 @@ def test_lost_leadership_and_cancellation_end_everything_at_once(
     async def main() -> None:
         queue: WorkQueue[str] = WorkQueue()
         queue.add("a")
-        async with workers(2, queue, diary.handle, around=diary.note):
+        async with workers(2, queue, diary.handle, around=diary.note, drain=20.0):
             await asyncio.sleep(5 if left_by else 1000)
             raise left_by or AssertionError
 
@@ -162,7 +162,7 @@ async def passes_over_a_key(*seconds: float) -> list[tuple[float, float]]:
         return Done()
 
     queue: WorkQueue[str] = WorkQueue()
-    async with workers(1, queue, handle, around=lambda taken: nullcontext(lambda done: None)):
+    async with workers(1, queue, handle, around=lambda taken: nullcontext(lambda done: None), drain=0.0):
         queue.add("key")
         await asyncio.sleep(60)
     return passes
@@ -177,7 +177,7 @@ async def test_a_pass_keeps_its_key_while_answers_come() -> None:
 async def test_a_pass_without_answers_is_joined_by_others() -> None:
     """At once, and then at each answer."""
     late = await passes_over_a_key(10.0, 0.5)
-    assert late == [(ANSWER_SECONDS, ANSWER_SECONDS), (10.0, 10.0), (0.0, 10.5), (10.5, 10.5)]
+    assert late == [(SILENCE_SECONDS, SILENCE_SECONDS), (10.0, 10.0), (0.0, 10.5), (10.5, 10.5)]
 
 
 async def test_a_key_that_is_done_late_stays_with_the_pass_that_took_it_since() -> None:
