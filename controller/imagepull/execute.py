@@ -26,6 +26,7 @@ from controller.kube.requests import IMAGE_PULL_JOBS, PULLERS
 from controller.observe.instrumentation import Instrumentation, PassLog
 from controller.planner.actions import Note
 from controller.planner.pod_template import aimed, child_name
+from controller.reconcile.write_outcomes import WRITE_OUTCOMES
 from controller.runtime.clock import elapsed
 from controller.runtime.expectations import Expectations
 from controller.runtime.workers import AnswerTimer, Requeue
@@ -104,7 +105,7 @@ class JobExecution:
             if verdict not in done_by:
                 self.errors.append(error)
                 PassLog.count_write(f"{name}_failed")
-                return error, state.write_backoff.record_error(key, verdict, elapsed())
+                return error, state.write_backoff.record_error(key, elapsed(), counts=WRITE_OUTCOMES[verdict].counts)
         else:
             PassLog.count_write(name)
         finally:

@@ -1,4 +1,5 @@
-"""The errors of requests, and the one table of what they mean for the request, for a write and for a watch
+"""The errors of requests. `RETRY_VERDICTS` is what each means for the request, for a write and for a watch; what a
+`WriteVerdict` leads to is `reconcile.write_outcomes.WRITE_OUTCOMES`
 (docs/design/life-of-an-event.md#when-a-write-fails)."""
 
 from __future__ import annotations
@@ -111,8 +112,10 @@ class Gone(ApiError):
 class MutatedByWebhook(ApiError):
     """A write was accepted, but a webhook changed what makes the object ours."""
 
-    stray = ""
-    """The uid of a created pod that the selector does not match, if there is one."""
+    def __init__(self, verb: str, what: str, message: str, *, stray: str = "") -> None:
+        super().__init__(verb, what, message)
+        self.stray = stray
+        """The uid of the pod that the selector does not match; empty if it matches, or no pod was stored."""
 
 
 class Invalid(ApiError):
@@ -170,36 +173,30 @@ class Resend(Enum):
 
 
 class WriteVerdict(Enum):
-    """The result of a failed write. In back-off, a write is retried at growing intervals, and delays only its own key
-    (node, pod or revision)."""
+    """The result of a failed write."""
 
     NOT_FOUND = auto()
-    """No such object: a delete is done; otherwise the next pass decides again."""
+    """No such object: a delete is done already."""
     ALREADY_EXISTS = auto()
-    """The name is taken: if the object is ours, the create is done. The next pass decides again."""
+    """The name is taken: if the object is ours, the create is done already."""
     CONFLICT = auto()
-    """The object was changed by another writer. The next pass decides again."""
+    """The object was changed by another writer, or replaced."""
     INVALID = auto()
-    """The server will refuse the request again. Reported, in back-off."""
+    """The server will refuse the request again."""
     FORBIDDEN = auto()
     """As `INVALID`, but a policy may allow it on another node."""
     MUTATED = auto()
-    """Done, but made useless by a webhook. Reported, in back-off."""
+    """Done, but made useless by a webhook."""
     NAMESPACE_TERMINATING = auto()
-    """The DaemonSet will be deleted with its namespace. Not reported, in back-off."""
+    """The DaemonSet will be deleted with its namespace."""
     QUOTA_EXCEEDED = auto()
-    """Refused until something is deleted. Reported, in back-off, which a pod's create shares with all creates."""
+    """Refused until something is deleted."""
     FAILED = auto()
-    """Not done, for a reason outside of the request. Reported, in back-off."""
+    """Not done, for a reason outside of the request."""
     UNAVAILABLE = auto()
-    """Not done: the server is busy or away, so that any other write fails too. Reported, and retried soon."""
+    """Not done: the server is busy or away, so that any other write fails too."""
     UNKNOWN_OUTCOME = auto()
-    """It may have been done, or may yet be; until that is known, plans allow for both."""
-
-    @property
-    def is_specific(self) -> bool:
-        """Whether this node or object is the cause. If not, writes fail everywhere, or the next attempt succeeds."""
-        return self.refused or self is WriteVerdict.FAILED
+    """It may have been done, or may yet be."""
 
     @property
     def refused(self) -> bool:

@@ -11,7 +11,6 @@ import msgspec
 
 from controller.api.objects import Value
 from controller.api.pod import Pod
-from controller.kube.errors import WriteVerdict
 
 K = TypeVar("K", bound=Hashable)
 
@@ -50,18 +49,14 @@ class WriteBackoff(msgspec.Struct, Generic[K]):
             delay = min(max(known.delay * 2, FIRST_DELAY), at_most)
             self.failing[key] = Delay(until=moment + delay, delay=delay)
 
-    def record_error(self, key: K, means: WriteVerdict, moment: float) -> bool:
-        """Records an error; returns whether it counts."""
-        counts = self.counts(key, means)
-        if not means.is_specific:
+    def record_error(self, key: K, moment: float, *, counts: bool) -> bool:
+        """Records an error, which alone `counts` or not (`WriteOutcome.counts`); returns whether it does so here."""
+        is_failure = counts or self.is_suspect(key)
+        if not counts:
             self.record_inconclusive(key)
-        if counts:
+        if is_failure:
             self.record_failure(key, moment)
-        return counts
-
-    def counts(self, key: K, means: WriteVerdict) -> bool:
-        """Whether the error counts as a failure of the key: it is specific, or the third in a row."""
-        return means.is_specific or self.is_suspect(key)
+        return is_failure
 
     def record_inconclusive(self, key: K) -> None:
         self.inconclusive[key] = self.inconclusive.get(key, 0) + 1

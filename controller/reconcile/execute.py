@@ -34,7 +34,7 @@ from controller.reconcile.dependencies import Dependencies
 from controller.reconcile.events import event_of
 from controller.reconcile.in_place import InPlaceWrites, labels_mutated
 from controller.reconcile.state import DaemonSetState
-from controller.reconcile.write_outcomes import Answer, RetryDecision, may_be_done, retry_decision
+from controller.reconcile.write_outcomes import WRITE_OUTCOMES, Answer, RetryDecision, may_be_done, retry_decision
 from controller.runtime.clock import elapsed
 
 W = TypeVar("W", bound=Wire)
@@ -143,13 +143,13 @@ class PlanExecution:
         verdict = classify(error).write
         self._dependencies.observer.action_done(self._daemonset, action, error)
         counts = await self._counts_as_failure(action, error, verdict)
-        taken, left = False, error
+        is_taken, left = False, error
         try:
-            taken = verdict is WriteVerdict.ALREADY_EXISTS and await self._requests.is_taken(action)
+            is_taken = verdict is WriteVerdict.ALREADY_EXISTS and await self._requests.is_name_taken(action)
             is_left = await self._is_left(action, error, verdict)
         except ApiError as second:  # the read failed too
             is_left, left = True, second
-        return Answer(action=action, error=error, left=left if is_left else None, counts=counts, taken=taken)
+        return Answer(action=action, error=error, left=left if is_left else None, counts=counts, name_taken=is_taken)
 
     def _after_success(self, action: actions.Action) -> Answer:
         state = self._state
@@ -164,7 +164,7 @@ class PlanExecution:
     async def _counts_as_failure(self, action: actions.Action, error: ApiError, verdict: WriteVerdict) -> bool:
         if isinstance(error, UnknownFields):
             return False  # no node is at fault
-        if not self._state.write_backoff.counts(action.backoff_key, verdict):
+        if not (WRITE_OUTCOMES[verdict].counts or self._state.write_backoff.is_suspect(action.backoff_key)):
             return False
         return not (may_be_done(action, verdict) and await self._requests.may_be_done(action))
 
@@ -256,7 +256,7 @@ class Requests:
             words = "it was deleted or replaced meanwhile; nothing is adopted"
             raise Conflict("get", DAEMONSETS.describe(daemonset.key), words)
 
-    async def is_taken(self, action: actions.Action) -> bool:
+    async def is_name_taken(self, action: actions.Action) -> bool:
         """Whether the name of a new object belongs to one that the action would not have made, so that it needs
         another. A revision differs by content or owner, or is terminating or without the required labels."""
         uid, rules = self._daemonset.uid, self._compiled.rules

@@ -206,9 +206,7 @@ class UndoesAdmission(PodChanged):
 
 def labels_mutated(verb: str, stray: Ref) -> MutatedByWebhook:
     words = "a webhook changes its labels, so that spec.selector does not match them"
-    error = MutatedByWebhook(verb, PODS.describe(stray), words)
-    error.stray = stray.uid
-    return error
+    return MutatedByWebhook(verb, PODS.describe(stray), words, stray=stray.uid)
 
 
 def _changed(ref: Ref, words: str) -> PodChanged:

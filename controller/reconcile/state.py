@@ -24,18 +24,19 @@ from controller.reconcile.checks import CheckAnswers
 from controller.reconcile.events import ServerWarnings
 from controller.reconcile.in_place import UndoesAdmission
 from controller.reconcile.status_writer import FIRST_YIELD, OtherController, StatusWriter
-from controller.reconcile.write_outcomes import Answer, RevertedWrites, TemplateVerdicts, WriteFailure, failure_after
+from controller.reconcile.write_outcomes import (
+    LONGEST_QUOTA_DELAY,
+    Answer,
+    RevertedWrites,
+    TemplateVerdicts,
+    WriteFailure,
+    failure_after,
+)
 from controller.runtime.expectations import CacheProgress
 from controller.settings import DEFAULT_GATES, FeatureGates
 
-LONGEST_QUOTA_DELAY = 30.0
-"""The most seconds until creates are retried after a full quota; no event reports that it was raised."""
-TERMINATING_SECONDS = 30.0
-"""Seconds of node back-off while the namespace is terminating: the DaemonSet will be deleted too."""
 SLOW_START_CREATES = 2
 """Accepted creates of a revision after which its other pods are created all at once."""
-UNKNOWN_SECONDS = 30.0
-"""Seconds for which a write with a lost answer may still be done: no server or proxy holds a request for longer."""
 SHORT_LIVED_REASONS = (
     actions.DeleteReason.FAILED,
     actions.DeleteReason.SUCCEEDED,
@@ -290,7 +291,7 @@ class DaemonSetState(msgspec.Struct):
         """Learns the answer to an action. After an edit of the spec failures are dropped, because it may have cured
         them; what was done, or may have been, counts. `known_full`: the same pass has found the quota full."""
         action = answer.action
-        if self.generation > daemonset.generation and answer.verdict not in (None, WriteVerdict.UNKNOWN_OUTCOME):
+        if self.generation > daemonset.generation and answer.error is not None and not answer.outcome.pending:
             return
         failing = self.write_backoff.failing
         if isinstance(action, actions.CreatePod) and answer.error is None and answer.backoff_key not in failing:
@@ -375,9 +376,7 @@ class DaemonSetState(msgspec.Struct):
     def _learn_action(self, answer: Answer, moment: float) -> None:
         error = answer.error
         match answer.action:
-            case actions.CreatePod(node=node, name=name) if (
-                error is None or answer.verdict is WriteVerdict.UNKNOWN_OUTCOME
-            ):
+            case actions.CreatePod(node=node, name=name) if error is None or answer.outcome.pending:
                 self.node_backoff.created(node, name, moment)
             case actions.DeletePod(node=node, why=why) if error is None and why not in SHORT_LIVED_REASONS:
                 self.node_backoff.deleted(node, answer.action.name)
@@ -395,19 +394,19 @@ class DaemonSetState(msgspec.Struct):
             self.strays.add(error.stray)
 
     def _learn_backoff(self, answer: Answer, moment: float) -> None:
-        key, verdict = answer.backoff_key, answer.verdict
+        key, outcome = answer.backoff_key, answer.outcome
         self.pending_writes.pop(key, None)
-        if verdict is WriteVerdict.UNKNOWN_OUTCOME and isinstance(answer.action, actions.InDoubt):
-            self.pending_writes[key] = PendingWrite(action=answer.action, until=moment + UNKNOWN_SECONDS)
-        if verdict is None:
+        if outcome.pending and isinstance(answer.action, actions.InDoubt):
+            self.pending_writes[key] = PendingWrite(action=answer.action, until=moment + outcome.pending)
+        if answer.error is None:
             self.write_backoff.record_success(key)
             if isinstance(answer.action, actions.CreatePod):
                 self.write_backoff.record_success(POD_QUOTA)
             return
-        if not verdict.is_specific:
+        if not outcome.counts:
             self.write_backoff.record_inconclusive(key)
-        if answer.counts and verdict is WriteVerdict.NAMESPACE_TERMINATING:
-            self.write_backoff.hold(key, TERMINATING_SECONDS, moment)
+        if answer.counts and outcome.hold:
+            self.write_backoff.hold(key, outcome.hold, moment)
         elif answer.counts:
             self.write_backoff.record_failure(key, moment)
 
@@ -415,14 +414,14 @@ class DaemonSetState(msgspec.Struct):
         """Avoids the name of a foreign object, and reuses that of a create that may still be carried out."""
         match answer.action:
             case actions.CreatePod(node=node, name=name):
-                if answer.verdict is WriteVerdict.UNKNOWN_OUTCOME:
+                if answer.outcome.reuse_name:
                     self.unanswered_names[node] = name
-                elif answer.verdict in (None, WriteVerdict.ALREADY_EXISTS, WriteVerdict.MUTATED):
+                elif answer.outcome.reuse_name is not None:
                     self.unanswered_names.pop(node, None)
-                if answer.taken:
+                if answer.name_taken:
                     before = self.predecessors.get(node, Predecessor(uid=""))
                     self.predecessors[node] = msgspec.structs.replace(before, uid=f"not {name}")
-            case actions.CreateRevision() if answer.taken:
+            case actions.CreateRevision() if answer.name_taken:
                 known = (daemonset.status.collision_count or 0) if daemonset.status is not None else 0
                 self.collisions = max(self.collisions, known) + 1
             case _:

@@ -1,12 +1,12 @@
-"""What an error means for a write and for the status, and what is remembered of dry runs. A retried action is decided
-anew by the next pass, after the queue key's growing delay. From its second counted failure on, a backoff key (node or
-object) is in back-off for 1 s, doubling to five minutes. Errors such as Conflict count from the third in a row on."""
+"""What follows from the answer to a write (`WRITE_OUTCOMES`): whether and when it is tried again, and what the status
+and later passes know of it. A retried action is decided anew by the next pass, after the queue key's growing delay.
+From its second counted failure on, its backoff key is in back-off (`reconcile.backoff`)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
 from enum import Enum, auto
-from typing import Final, TypeAlias, TypeGuard, assert_never
+from typing import Final, TypeAlias, TypeGuard, assert_never, get_args
 
 import msgspec
 
@@ -33,34 +33,59 @@ class RetryDecision(Enum):
     """Look up the outcome on the server, and retry."""
 
 
+LONGEST_QUOTA_DELAY = 30.0
+"""The most seconds until creates are retried after a full quota; no event reports that it was raised."""
+TERMINATING_SECONDS = 30.0
+"""Seconds of back-off while the namespace is terminating: the DaemonSet will be deleted too."""
+UNKNOWN_SECONDS = 30.0
+"""Seconds for which a write with a lost answer may still be done: no server or proxy holds a request for longer."""
+
+
 class WriteOutcome(Value):
     retry: RetryDecision
     """For an action that may make a node unavailable or give it a pod (`actions.InDoubt`)."""
     template: Accepted | Unasked | None
-    """What the error, as the answer to a dry run, says about the template; None if it is refused."""
-    never_done: bool = False
-    """Whether no earlier attempt can have succeeded."""
+    """What the answer to a dry run says about the template; None if it is refused."""
+    counts: bool = False
+    """Whether a single error counts as a failure of the backoff key, because its node or object is the cause. Other
+    errors count from the third in a row on."""
+    hold: float = 0.0
+    """Seconds of back-off instead of the growing delay; 0 for the growing delay."""
+    never_done: tuple[type[actions.InDoubt], ...] = ()
+    """The actions of which no earlier attempt with a lost answer can have succeeded."""
+    pending: float = 0.0
+    """Seconds for which the write may still be done; 0 if that is decided."""
+    reuse_name: bool | None = None
+    """Whether the next pod on the node gets the name of this create; None: as before."""
 
 
 _REPORT, _RETRY = RetryDecision.REPORT, RetryDecision.RETRY
-WRITE_OUTCOMES: Final[Mapping[WriteVerdict, WriteOutcome]] = {
+_ALL = get_args(actions.InDoubt)
+WRITE_OUTCOMES: Final[Mapping[WriteVerdict | None, WriteOutcome]] = {
+    None: WriteOutcome(retry=RetryDecision.NONE, template=Accepted(), reuse_name=False),
     WriteVerdict.NOT_FOUND: WriteOutcome(retry=_REPORT, template=Unasked()),
     # our own pod that the cache does not show yet, or another object: then the next name is tried. To a dry run it
     # says that all else was accepted, because the name is checked last
-    WriteVerdict.ALREADY_EXISTS: WriteOutcome(retry=_RETRY, template=Accepted()),
+    WriteVerdict.ALREADY_EXISTS: WriteOutcome(retry=_RETRY, template=Accepted(), reuse_name=False),
     # the object has changed, or another one has its name: the next pass decides from what is there
     WriteVerdict.CONFLICT: WriteOutcome(retry=_RETRY, template=Unasked()),
-    WriteVerdict.INVALID: WriteOutcome(retry=_REPORT, template=None),
-    WriteVerdict.FORBIDDEN: WriteOutcome(retry=_REPORT, template=None),
-    WriteVerdict.MUTATED: WriteOutcome(retry=_REPORT, template=None, never_done=True),
-    WriteVerdict.NAMESPACE_TERMINATING: WriteOutcome(retry=RetryDecision.NONE, template=Unasked(), never_done=True),
+    WriteVerdict.INVALID: WriteOutcome(retry=_REPORT, template=None, counts=True),
+    WriteVerdict.FORBIDDEN: WriteOutcome(retry=_REPORT, template=None, counts=True),
+    WriteVerdict.MUTATED: WriteOutcome(retry=_REPORT, template=None, counts=True, never_done=_ALL, reuse_name=False),
+    WriteVerdict.NAMESPACE_TERMINATING: WriteOutcome(
+        retry=RetryDecision.NONE, template=Unasked(), counts=True, hold=TERMINATING_SECONDS, never_done=_ALL
+    ),
     # to a dry run it says that the template is accepted, because deleting the old pod makes room
-    WriteVerdict.QUOTA_EXCEEDED: WriteOutcome(retry=_REPORT, template=Accepted()),
-    WriteVerdict.FAILED: WriteOutcome(retry=_REPORT, template=Unasked()),
+    WriteVerdict.QUOTA_EXCEEDED: WriteOutcome(
+        retry=_REPORT, template=Accepted(), counts=True, never_done=(actions.CreatePod,)
+    ),
+    WriteVerdict.FAILED: WriteOutcome(retry=_REPORT, template=Unasked(), counts=True),
     WriteVerdict.UNAVAILABLE: WriteOutcome(retry=_REPORT, template=Unasked()),
-    WriteVerdict.UNKNOWN_OUTCOME: WriteOutcome(retry=RetryDecision.CHECK, template=Unasked()),
+    WriteVerdict.UNKNOWN_OUTCOME: WriteOutcome(
+        retry=RetryDecision.CHECK, template=Unasked(), pending=UNKNOWN_SECONDS, reuse_name=True
+    ),
 }
-"""What an error leads to, except for the cases in `retry_decision` and `may_be_done`."""
+"""By verdict; None for a write that was done. `retry_decision` and `Answer.is_full_quota` have the exceptions."""
 
 
 def retry_decision(action: actions.Action, verdict: WriteVerdict, *, owner_gone: bool) -> RetryDecision:
@@ -69,25 +94,26 @@ def retry_decision(action: actions.Action, verdict: WriteVerdict, *, owner_gone:
         return RetryDecision.RETRY
     if verdict is WriteVerdict.NOT_FOUND and isinstance(action, actions.OnPod | actions.OnRevision):
         return RetryDecision.IF_PRESENT
-    if isinstance(action, actions.ProbeTemplate) and (verdict.refused or verdict is WriteVerdict.ALREADY_EXISTS):
-        return RetryDecision.NONE  # the refusal is the result of the dry run
-    decision = WRITE_OUTCOMES[verdict].retry
-    return decision if isinstance(action, actions.InDoubt) or decision is RetryDecision.NONE else RetryDecision.RETRY
+    outcome = WRITE_OUTCOMES[verdict]
+    if isinstance(action, actions.ProbeTemplate) and not isinstance(outcome.template, Unasked):
+        return RetryDecision.NONE  # the dry run has its result
+    is_final = isinstance(action, actions.InDoubt) or outcome.retry is RetryDecision.NONE
+    return outcome.retry if is_final else RetryDecision.RETRY
 
 
 def may_be_done(action: actions.Action, verdict: WriteVerdict) -> TypeGuard[actions.InDoubt]:
     """Whether an earlier attempt with a lost answer may have succeeded, in spite of this error."""
-    quota = verdict is WriteVerdict.QUOTA_EXCEEDED and isinstance(action, actions.CreatePod)
-    return isinstance(action, actions.InDoubt) and not (WRITE_OUTCOMES[verdict].never_done or quota)
+    return isinstance(action, actions.InDoubt) and not isinstance(action, WRITE_OUTCOMES[verdict].never_done)
 
 
 def verdict_on_template(error: ApiError | None) -> TemplateVerdict:
-    if error is None:
-        return Accepted()
     if isinstance(error, UnknownFields):
         return TemplateRefused(message=unknown_field_words(error.message), unknown_fields=True)
-    verdict = WRITE_OUTCOMES[classify(error).write].template
-    return TemplateRefused(message=error.message) if verdict is None else verdict
+    verdict = WRITE_OUTCOMES[None if error is None else classify(error).write].template
+    if verdict is not None:
+        return verdict
+    assert error is not None
+    return TemplateRefused(message=error.message)
 
 
 class Answer(Value, gc=True):
@@ -97,12 +123,17 @@ class Answer(Value, gc=True):
     left: ApiError | None = None
     """The error because of which the action is retried, if it is."""
     counts: bool = False
-    taken: bool = False
+    """Whether the error counts as a failure of the backoff key."""
+    name_taken: bool = False
     """Whether the derived name belongs to a foreign object."""
 
     @property
     def verdict(self) -> WriteVerdict | None:
         return None if self.error is None else classify(self.error).write
+
+    @property
+    def outcome(self) -> WriteOutcome:
+        return WRITE_OUTCOMES[self.verdict]
 
     @property
     def backoff_key(self) -> BackoffKey:

@@ -170,18 +170,18 @@ def test_an_unknown_object_is_told_from_an_unknown_kind() -> None:
 
 
 JUDGED = {
-    # what it is: of the place, refused, settles itself, undecided
-    WriteVerdict.NOT_FOUND: (False, False, False, False),
-    WriteVerdict.ALREADY_EXISTS: (False, False, True, False),
-    WriteVerdict.CONFLICT: (False, False, True, False),
-    WriteVerdict.INVALID: (True, True, False, False),
-    WriteVerdict.FORBIDDEN: (True, True, False, False),
-    WriteVerdict.MUTATED: (True, True, False, False),
-    WriteVerdict.NAMESPACE_TERMINATING: (True, True, False, False),
-    WriteVerdict.QUOTA_EXCEEDED: (True, True, False, False),
-    WriteVerdict.FAILED: (True, False, False, False),
-    WriteVerdict.UNAVAILABLE: (False, False, False, True),
-    WriteVerdict.UNKNOWN_OUTCOME: (False, False, True, True),
+    # what it is: refused, settles itself, undecided
+    WriteVerdict.NOT_FOUND: (False, False, False),
+    WriteVerdict.ALREADY_EXISTS: (False, True, False),
+    WriteVerdict.CONFLICT: (False, True, False),
+    WriteVerdict.INVALID: (True, False, False),
+    WriteVerdict.FORBIDDEN: (True, False, False),
+    WriteVerdict.MUTATED: (True, False, False),
+    WriteVerdict.NAMESPACE_TERMINATING: (True, False, False),
+    WriteVerdict.QUOTA_EXCEEDED: (True, False, False),
+    WriteVerdict.FAILED: (False, False, False),
+    WriteVerdict.UNAVAILABLE: (False, False, True),
+    WriteVerdict.UNKNOWN_OUTCOME: (False, True, True),
 }
 
 DESIGN = Path(__file__).parents[4] / "docs/design/life-of-an-event.md"
@@ -240,7 +240,7 @@ def test_the_design_tells_the_same() -> None:
 
 @pytest.mark.parametrize("write", WriteVerdict, ids=lambda write: write.name)
 def test_how_a_write_that_ended_so_is_judged(write: WriteVerdict) -> None:
-    assert (write.is_specific, write.refused, write.is_transient, write.undecided) == JUDGED[write]
+    assert (write.refused, write.is_transient, write.undecided) == JUDGED[write]
 
 
 def test_a_kind_of_conflict_means_what_a_conflict_does() -> None:

@@ -33,7 +33,8 @@ from controller.planner.actions import (
 )
 from controller.planner.world import POD_QUOTA, Accepted, BackoffKey, TemplateRefused, TemplateVerdict
 from controller.reconcile.backoff import FIRST_DELAY
-from controller.reconcile.state import SLOW_START_CREATES, TERMINATING_SECONDS
+from controller.reconcile.state import SLOW_START_CREATES
+from controller.reconcile.write_outcomes import TERMINATING_SECONDS
 from controller.runtime.expectations import OF_PODS, CacheProgress
 from tests.beds.dependencies import Acting, refusal, stored
 from tests.beds.scripted import Answer, Script, ok
