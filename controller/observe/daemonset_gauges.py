@@ -17,7 +17,6 @@ from prometheus_client.registry import Collector
 from controller.api.daemonset import CheckState, DaemonSet, DaemonSetStatus, Phase, Rollout, RolloutStep
 from controller.api.formats import seconds
 from controller.api.objects import Value, epoch
-from controller.planner.blocker_texts import METRIC_LABELS, WaitReason
 from controller.planner.summary import Summary
 from controller.reconcile.caches import Caches
 from controller.reconcile.state import DaemonSetState, DaemonSetStates
@@ -28,9 +27,6 @@ WITHOUT_ZONE = "none"
 
 OF_STEPS = (Phase.SOAKING, Phase.AWAITING_APPROVAL)
 """Phases that only a rollout with steps has."""
-
-SHOWN_BY_INFO = (METRIC_LABELS[WaitReason.ON_DELETE],)
-"""Block reasons not shown, because `info` has the type of the strategy."""
 
 Samples: TypeAlias = Iterable[tuple[tuple[str, ...], float]]
 """Values of the labels after `OF_DAEMONSET`, and the number."""
@@ -253,9 +249,7 @@ STATE: tuple[Family, ...] = (
     _series_of_pass(
         "rollout_blocked",
         "1 while this keeps nodes from the update revision",
-        lambda summary: [
-            ((reason,), float(there)) for reason, there in summary.blocks.items() if reason not in SHOWN_BY_INFO
-        ],
+        lambda summary: [((reason,), float(holds)) for reason, holds in summary.blocked.items()],
         ("reason",),
     ),
     _of_pass(

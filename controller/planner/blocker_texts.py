@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Final
 
 from controller.api.names import (
     AWAITING_APPROVAL,
@@ -18,7 +17,7 @@ from controller.api.objects import Value
 
 
 class WaitReason(StrEnum):
-    """Why nodes wait, as the reason of conditions and of `kubectl kruise-ds status`."""
+    """Why nodes wait: the reason in conditions, `kubectl kruise-ds status` and the metric `rollout_blocked`."""
 
     PAUSED = "Paused"
     PARTITION = "PartitionReached"
@@ -48,21 +47,6 @@ class WaitReason(StrEnum):
     """None of the others: pods are starting or terminating."""
 
 
-METRIC_LABELS: Final = {
-    WaitReason.PAUSED: "Paused",
-    WaitReason.ON_DELETE: "OnDelete",
-    WaitReason.PARTITION: "Partition",
-    WaitReason.SELECTOR: "Selector",
-    WaitReason.MAX_UNAVAILABLE: "Budget",
-    WaitReason.MAX_SURGE: "Budget",
-    WaitReason.TOPOLOGY: "Budget",
-    WaitReason.HOOK: "PreDeleteHook",
-    WaitReason.SERVER_SILENT: "Expectations",
-    WaitReason.TEMPLATE_REFUSED: "TemplateRefused",
-}
-"""The label `reason` of the metric `rollout_blocked`, which has no other reasons."""
-
-
 class BlockerText(Value):
     """The texts of a blocker, with `{partition}`, the `{older}` revision that a node would get, and `{limit}`."""
 
@@ -70,7 +54,7 @@ class BlockerText(Value):
     why: str
     ends: str
     reason: WaitReason | None = None
-    """The reason in conditions and metrics; None: not reported there."""
+    """None: not reported."""
     all_wait: str = ""
     """The condition's message while only such nodes are left; their names are appended."""
     planned: str = ""
@@ -237,8 +221,8 @@ class Blocker(StrEnum):
         why="a webhook changed the labels of its pod, which does not match spec.selector and has to go first",
         ends="its deletion",
     )
-    IN_BACKOFF = BlockerText(
-        name="in_backoff", why="a write failed there, and is tried again later", ends="the next attempt"
+    WRITE_FAILED = BlockerText(
+        name="write_failed", why="a write failed there, and is tried again later", ends="the next attempt"
     )
     UNANSWERED = BlockerText(
         name="unanswered",
@@ -249,8 +233,10 @@ class Blocker(StrEnum):
     )
     RESOURCE_QUOTA = BlockerText(name="quota", why="a ResourceQuota is used up", ends="room in the quota")
     UNSTORED = BlockerText(name="unstored", why="the new revision is not stored yet", ends="storing it")
-    BACK_OFF = BlockerText(
-        name="back_off", why="its pods do not last, so it waits for its back-off", ends="the end of the back-off"
+    PODS_DO_NOT_LAST = BlockerText(
+        name="pods_do_not_last",
+        why="its pods do not last, so it waits for its back-off",
+        ends="the end of the back-off",
     )
     TERMINATING = BlockerText(name="terminating", why="old pod is terminating", ends="the end of that pod")
     STARTING = BlockerText(

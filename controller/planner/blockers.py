@@ -45,8 +45,8 @@ def update_blocker(rollout: RolloutState, node: NodeInfo) -> Blocker | None:
             return Blocker.HOOK
         if node.name in rollout.taken:
             return rollout.taken[node.name]  # a new pod would be a second one
-        if waits_for_back_off(rollout.world, node.name):
-            return Blocker.BACK_OFF
+        if pods_do_not_last(rollout.world, node.name):
+            return Blocker.PODS_DO_NOT_LAST
     found = write_blocker(rollout.world, BackoffKey("node", node.name), first_write_of_update(rollout, node))
     found = found or image_blocker(rollout, node)
     if found is None and drained_until(rollout, node) is not None:
@@ -87,8 +87,8 @@ def creation_blocker(rollout: RolloutState, node: NodeInfo) -> Blocker | None:
         return Blocker.UNANSWERED if asked else Blocker.TERMINATING
     if node.name in rollout.taken:
         return rollout.taken[node.name]
-    if waits_for_back_off(world, node.name):
-        return Blocker.BACK_OFF
+    if pods_do_not_last(world, node.name):
+        return Blocker.PODS_DO_NOT_LAST
     if not world.in_backoff:
         return None
     found = write_blocker(world, BackoffKey("node", node.name))
@@ -97,26 +97,26 @@ def creation_blocker(rollout: RolloutState, node: NodeInfo) -> Blocker | None:
 
 def removal_blocker(rollout: RolloutState, pod: Pod) -> Blocker | None:
     """The blocker of replacing a pod. One that has ended stays during the back-off, so that its log can be read."""
-    waits = pod.ended and waits_for_back_off(rollout.world, pod.node)
-    return Blocker.BACK_OFF if waits else deletion_blocker(rollout, pod)
+    waits = pod.ended and pods_do_not_last(rollout.world, pod.node)
+    return Blocker.PODS_DO_NOT_LAST if waits else deletion_blocker(rollout, pod)
 
 
 def deletion_blocker(rollout: RolloutState, pod: Pod) -> Blocker | None:
     """The blocker of deleting the pod for any reason."""
     if waits_for_hook(rollout, pod):
         return Blocker.HOOK
-    if pod.node in rollout.world.restored and waits_for_back_off(rollout.world, pod.node):
-        return Blocker.BACK_OFF
+    if pod.node in rollout.world.restored and pods_do_not_last(rollout.world, pod.node):
+        return Blocker.PODS_DO_NOT_LAST
     return write_blocker(rollout.world, BackoffKey("object", pod.uid))
 
 
 def write_blocker(world: World, *keys: BackoffKey) -> Blocker | None:
     if not world.in_backoff or all(key not in world.in_backoff for key in keys):
         return None
-    return Blocker.UNANSWERED if is_unanswered(world, *keys) else Blocker.IN_BACKOFF
+    return Blocker.UNANSWERED if is_unanswered(world, *keys) else Blocker.WRITE_FAILED
 
 
-def waits_for_back_off(world: World, node: str) -> bool:
+def pods_do_not_last(world: World, node: str) -> bool:
     """Whether pods do not last on the node, and the next one is not due yet."""
     return world.now < world.not_before.get(node, 0.0)
 

@@ -81,7 +81,7 @@ class _Needs:
 
 def _delete_ended(node: NodeInfo, needs: _Needs) -> None:
     for pod in node.ended:
-        if blockers.removal_blocker(needs.rollout, pod) is Blocker.BACK_OFF:
+        if blockers.removal_blocker(needs.rollout, pod) is Blocker.PODS_DO_NOT_LAST:
             continue
         failed = pod.phase != "Succeeded"
         if needs.delete(pod, DeleteReason.FAILED if failed else DeleteReason.SUCCEEDED):

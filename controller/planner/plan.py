@@ -111,7 +111,9 @@ def plan(world: World) -> Plan:
         status=status,
         rollout_events=rollout_events(daemonset, status),
         unavailable_since=rollout.failure.unavailable_since,
-        summary=summarize(explainer, settled=status.settled, misscheduled=status.misscheduled),
+        summary=summarize(
+            explainer, settled=status.settled, misscheduled=status.misscheduled, phase=status.rollout.phase
+        ),
     )
 
 

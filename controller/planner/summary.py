@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from math import inf
+from typing import Final
 
 from msgspec.structs import replace
 
 from controller.api.containers import PodProblem
+from controller.api.daemonset import Phase
 from controller.api.objects import Value
 from controller.api.pod import Pod
-from controller.planner.blocker_texts import METRIC_LABELS, Blocker, WaitReason
+from controller.planner.blocker_texts import Blocker, WaitReason
 from controller.planner.conditions import keeper_of
 from controller.planner.explanation import Explainer
 from controller.planner.limits import Budget
 from controller.planner.node_fit import Fit
+from controller.planner.rollout_state import RolloutState
 
 
 class ZoneState(StrEnum):
@@ -32,6 +35,35 @@ class ZoneState(StrEnum):
     """It has a pod of an older revision, waits for one, or for its turn."""
 
 
+PHASE_REASONS: Final[Mapping[str, WaitReason]] = {
+    Phase.SOAKING: WaitReason.SOAKING,
+    Phase.AWAITING_APPROVAL: WaitReason.APPROVAL,
+    Phase.ABORTED: WaitReason.ABORTED,
+}
+
+
+def possible_reasons(rollout: RolloutState) -> Iterator[WaitReason]:
+    """The reasons of the metric `rollout_blocked` that the spec makes possible. OnDelete is in `info`."""
+    yield from (WaitReason.PAUSED, WaitReason.PARTITION, WaitReason.SELECTOR)
+    yield from (WaitReason.SERVER_SILENT, WaitReason.TEMPLATE_REFUSED)
+    yield WaitReason.MAX_SURGE if rollout.surging else WaitReason.MAX_UNAVAILABLE
+    rolling = rollout.rolling_update
+    if rollout.world.daemonset.pre_delete is not None:
+        yield WaitReason.HOOK
+    if rollout.record.aborted_revision is not None or (rolling is not None and rolling.on_failure is not None):
+        yield WaitReason.ABORTED
+    if rolling is None:
+        return
+    if rolling.topology is not None:
+        yield WaitReason.TOPOLOGY
+    if rolling.unreachable_nodes is not None:
+        yield WaitReason.TOO_MANY_UNREACHABLE
+    if rolling.steps:
+        yield from (WaitReason.STEP, WaitReason.SOAKING, WaitReason.APPROVAL)
+    if rolling.checks:
+        yield from (WaitReason.CHECK_FAILING, WaitReason.CHECK_UNANSWERED)
+
+
 class StartingPod(Value):
     zone: str
     until: float
@@ -44,7 +76,8 @@ class Summary(Value):
     """The number of nodes by zone and `ZoneState`."""
     failed: Mapping[str, int]
     """The number of nodes with each `PodProblem`, including 0."""
-    blocks: Mapping[str, bool]
+    blocked: Mapping[WaitReason, bool]
+    """Whether each of the `possible_reasons` keeps nodes from the current revision."""
     unplanned: int
     """Updated nodes beyond what partition, selector and step allow, as after a change of one."""
     starting: tuple[StartingPod, ...] = ()
@@ -80,9 +113,9 @@ class Summary(Value):
         return replace(self, zones=zones, failed=failed, starting=starting)
 
 
-def summarize(explainer: Explainer, *, settled: bool, misscheduled: int) -> Summary:
+def summarize(explainer: Explainer, *, settled: bool, misscheduled: int, phase: str) -> Summary:
     """If `settled`, every node has an available pod of the current revision, and none is looked at."""
-    counts = _NodeCounts(explainer)
+    counts = _NodeCounts(explainer, PHASE_REASONS.get(phase))
     if not settled:
         counts.count()
     deadlines = _deadlines(explainer)
@@ -91,7 +124,7 @@ def summarize(explainer: Explainer, *, settled: bool, misscheduled: int) -> Summ
         budget=explainer.rollout.budget,
         zones=counts.zones(),
         failed={problem.value: counts.problems.count(problem) for problem in PodProblem},
-        blocks={label: label in counts.blocks for label in METRIC_LABELS.values()},
+        blocked={reason: reason in counts.reasons for reason in possible_reasons(explainer.rollout)},
         unplanned=counts.unplanned(settled=settled),
         leaving=misscheduled and sum(node.fit is Fit.LEAVE for node in explainer.rollout.nodes if node.pods),
         starting=tuple(counts.starting),
@@ -110,13 +143,13 @@ def _deadlines(explainer: Explainer) -> tuple[float, ...]:
 class _NodeCounts:
     """Counts all nodes that are not updated, in a plain loop for speed."""
 
-    def __init__(self, explainer: Explainer) -> None:
+    def __init__(self, explainer: Explainer, of_phase: WaitReason | None) -> None:
         self._explainer, self._rollout = explainer, explainer.rollout
         self._judged = self._rollout.world.rules.judged(self._rollout.world.nodes)
         self._zones: dict[ZoneState, list[str]] = {state: [] for state in ZoneState}
         self.problems: list[PodProblem] = []
         self.starting: list[StartingPod] = []
-        self.blocks = set[str]() if self._rollout.world.fresh else {METRIC_LABELS[WaitReason.SERVER_SILENT]}
+        self.reasons = {of_phase, None if self._rollout.world.fresh else WaitReason.SERVER_SILENT}
 
     def count(self) -> None:
         explainer, rollout = self._explainer, self._rollout
@@ -152,8 +185,9 @@ class _NodeCounts:
         named = keepers - unseen
         if named - {explainer.stop}:
             blockers.add(keeper_of(rollout))
-        reasons = {one.text.reason for one in named | blockers if one is not None}
-        self.blocks |= {label for reason, label in METRIC_LABELS.items() if reason in reasons}
+        self.reasons |= {blocker.text.reason for blocker in named | blockers if blocker is not None}
+        if rollout.surging and WaitReason.MAX_UNAVAILABLE in self.reasons:
+            self.reasons.add(WaitReason.MAX_SURGE)
 
     def unplanned(self, *, settled: bool) -> int:
         """The number of nodes in `NodeState.UNPLANNED`, derived from the other numbers."""

@@ -177,7 +177,7 @@ _FAR = 365 * 86_400.0
 """Forecast horizon in seconds."""
 _LOOK_EVERY = 8
 """Waves between two checks for repetition."""
-_PASSING = (Blocker.TERMINATING, Blocker.BACK_OFF, Blocker.STALE)
+_PASSING = (Blocker.TERMINATING, Blocker.PODS_DO_NOT_LAST, Blocker.STALE)
 """Blockers that resolve by themselves and are not reported."""
 
 
@@ -371,7 +371,7 @@ def _kept_on(rollout: RolloutState) -> Mapping[Blocker, tuple[str, ...]]:
         blocker = explainer.blocker(node)
         if blocker is None and node.old is not None:
             blocker = Blocker.BUDGET  # the nodes before it use up the budget
-        elif blocker is Blocker.IN_BACKOFF:
+        elif blocker is Blocker.WRITE_FAILED:
             blocker = Blocker.REFUSED  # the only failure that a forecast knows
         if blocker is not None and blocker not in _PASSING:
             found.setdefault(blocker, []).append(node.name)

@@ -33,9 +33,10 @@ dashboards: [monitoring](monitoring.md).
   when the object is deleted. Every replica has the rest.
 - **An enumeration has a series for each of its values**, 0 or 1, and reasons have one where there is none too: no
   graph has gaps. What another series says has none of its own: of one DaemonSet there are 60 series at most, twelve
-  more where updates in place are asked for, two more where it has a preDelete hook, four more for each zone after the
-  first, five more with `steps`, two more with `onFailure` or for each of its checks, and one more with
-  `unreachableNodes`. Conditions show in the phase and the reasons; the strategy OnDelete, in `info`.
+  more where updates in place are asked for, three more where it has a preDelete hook, four more for each zone after
+  the first, eight more with `steps`, three more with `onFailure`, two more with checks and for each of them, two more
+  with `unreachableNodes`, and one more with `topology`. Conditions show in the phase and the reasons; the strategy
+  OnDelete, in `info`.
 - What the status says is there from the first scrape of a leader. What only a pass over the object knows comes with
   the first pass of this process, usually within a second, and is gone while the spec has no meaning or the object is
   being deleted, so that no old number is shown. These are the limits as numbers, and `rollout_updating_nodes`,
@@ -46,8 +47,9 @@ dashboards: [monitoring](monitoring.md).
   (CrashLoopBackOff), an image cannot be had (ImagePull), a container cannot be made or started (Config), there is no
   place (Unschedulable), it is not ready though it is older than the progress deadline and minReadySeconds (NotReady),
   or the pod has ended (Evicted, Other). A node whose old pod fails is old.
-- Several reasons of `rollout_blocked` may hold at once. Budget: maxUnavailable or maxSurge is used up. Expectations:
-  the caches have not shown the controller's own writes for a second.
+- The reasons of `rollout_blocked` are those of the condition Progressing. Several may hold at once, and only those
+  are there that the spec makes possible. ServerSilent: the server has not answered a write, or the caches have not
+  shown the controller's own writes for a second.
 - **An update in place** counts as operation `update`, and ends when its new container has been available for
   minReadySeconds. The reasons of `in_place_fallbacks`: a field differs that no running pod takes (Template),
   resources are not to be changed in place (Resources) or the change was refused (ResizeRefused), a restart was asked

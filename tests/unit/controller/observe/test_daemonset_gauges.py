@@ -155,7 +155,7 @@ def test_what_only_a_pass_knows() -> None:
         "rollout_unplanned_updated_nodes": 0,
     }
     assert {name: value(found, name) for name in numbers} == numbers
-    assert nonzero(found, "rollout_blocked", "reason") == {"Partition": 1, "Budget": 1}
+    assert nonzero(found, "rollout_blocked", "reason") == {"PartitionReached": 1, "MaxUnavailableInUse": 1}
     assert nonzero(found, "rollout_failed_nodes", "reason") == {}
     assert nonzero(found, "rollout_zone_nodes", "state") == {"updating": 1, "old": 4}
     assert value(found, "rollout_zone_nodes", zone="east", state="old") == 4

@@ -14,7 +14,7 @@ from controller.planner.failure import failure_of_checks
 from tests.beds.toy_cluster import ToyCluster
 from tests.beds.worlds import NOW
 from tests.unit.controller.planner.test_steps import at, begun, stepped
-from tests.unit.controller.planner.test_topology import said
+from tests.unit.controller.planner.test_topology import blocked, said
 
 CHECKS = (Check(name="errors", query="errors > 0"),)
 FAILING, UNANSWERED = CheckState.FAILING, CheckState.UNANSWERED
@@ -190,6 +190,7 @@ def test_a_check_without_an_answer_is_never_stalled_alone() -> None:
     for _ in range(3):
         cluster.expect("")
         assert said(cluster.plan, "Progressing")[:2] == ("True", "CheckUnanswered")
+        assert blocked(cluster.plan) == {"CheckUnanswered"}
         cluster.pass_time(900)
     assert at(cluster) == ("Progressing", 2, 2)
     answers(cluster)

@@ -13,7 +13,7 @@ from controller.planner.world import ClockOffset
 from tests.beds.toy_cluster import ToyCluster
 from tests.beds.worlds import ds, everywhere, node, pod, revision, served, taint, world
 from tests.unit.controller.planner.test_steps import STABLE, at
-from tests.unit.controller.planner.test_topology import said
+from tests.unit.controller.planner.test_topology import blocked, said
 
 TWO = OnFailure(unavailable_nodes=2, after="5m")
 UNREACHABLE = taint("node.kubernetes.io/unreachable", "NoExecute")
@@ -220,6 +220,7 @@ def test_no_node_newly_gets_an_aborted_revision_and_lost_pods_come_back_as_they_
     cluster = aborted()
     cluster.ready()
     assert after(cluster, 1) == "Aborted", "also when the pods get available after all"
+    assert "RolloutAborted" in blocked(cluster.plan)
     cluster.lose("node-0-v1")
     cluster.set_nodes(node("node-5"))
     cluster.expect("+node-0 v1, +node-5 v1", "")

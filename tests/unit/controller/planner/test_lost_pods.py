@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from controller.api.daemonset import Phase
+from controller.planner.blocker_texts import WaitReason
 from controller.planner.conditions import Condition
 from controller.planner.node_fit import Rules
 from controller.planner.plan import plan
@@ -229,7 +230,7 @@ def test_paused_with_only_empty_nodes_left_it_is_paused() -> None:
     assert decided.status is not None
     assert decided.status.rollout.phase == Phase.PAUSED
     assert decided.summary is not None
-    assert (decided.summary.blocks["Paused"], decided.summary.updating) == (True, 0)
+    assert (decided.summary.blocked[WaitReason.PAUSED], decided.summary.updating) == (True, 0)
 
 
 def test_a_pass_in_which_no_node_is_empty_asks_no_placement() -> None:

@@ -16,7 +16,7 @@ from controller.planner.rollout_state import rollout_state
 from controller.planner.world import ClockOffset
 from tests.beds.toy_cluster import ToyCluster
 from tests.beds.worlds import LONG, ago, ds, everywhere, node, revision, served, taint, world
-from tests.unit.controller.planner.test_topology import said
+from tests.unit.controller.planner.test_topology import blocked, said
 
 ONE_HALF_ALL = (
     RolloutStep(nodes=1, soak="1m"),
@@ -55,6 +55,7 @@ def test_a_rollout_walks_through_its_steps() -> None:
     cluster = begun()
     one_step_on(cluster, "-node-3 v1", "+node-3 v2")
     assert at(cluster) == ("Soaking", 1, 3)
+    assert blocked(cluster.plan) == {"StepReached", "Soaking"}
     cluster.pass_time(59)
     cluster.expect("")
     cluster.pass_time(2)
@@ -64,6 +65,7 @@ def test_a_rollout_walks_through_its_steps() -> None:
     cluster.pass_time(31)
     cluster.expect("")
     assert at(cluster) == ("AwaitingApproval", 2, 3)
+    assert blocked(cluster.plan) == {"StepReached", "AwaitingApproval"}
     cluster.edit(stepped(said={"kruise-ds/approve": "v2/2"}))
     cluster.expect("", "-node-1 v1, -node-0 v1", "+node-0 v2, +node-1 v2", "")
     cluster.ready()
@@ -71,6 +73,7 @@ def test_a_rollout_walks_through_its_steps() -> None:
     status = cluster.plan.status
     assert status is not None
     assert at(cluster) == ("Healthy", 3, 3)
+    assert blocked(cluster.plan) == set()
     assert status.columns.step == "3/3"
     assert status.rollout.stable_revision == "v1"
     cluster.pass_time(31)

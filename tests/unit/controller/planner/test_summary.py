@@ -64,7 +64,7 @@ DEADLINE = {"kruise-ds/progress-deadline-seconds": "60"}
 def told(seen: Summary) -> str:
     """The states, the failures and the blocks of a fleet without zones, in one line."""
     failures = ", ".join(f"{number} {problem}" for problem, number in seen.failed.items() if number)
-    blocks = ", ".join(block for block, there in seen.blocks.items() if there)
+    blocks = ", ".join(sorted(reason for reason, holds in seen.blocked.items() if holds))
     return " | ".join((states(seen).removeprefix(": "), failures, blocks))
 
 
@@ -98,20 +98,26 @@ TABLE: dict[str, tuple[World, str]] = {
         "1 updated |  | ",
     ),
     "a vanished node does not count": (at("v1 v1", "v1", nodes=1), "1 updated |  | "),
-    "a wave has begun": (at("v1 v1 v1 v1 -", pods=[*everywhere(4), STARTING]), "1 updating, 4 old |  | Budget"),
+    "a wave has begun": (
+        at("v1 v1 v1 v1 -", pods=[*everywhere(4), STARTING]),
+        "1 updating, 4 old |  | MaxUnavailableInUse",
+    ),
     "there is room in the budget, so nothing is in the way": (
         at("v1 v1 v1 v1 -", pods=[*everywhere(4), STARTING], max_unavailable=2),
         "1 updating, 4 old |  | ",
     ),
     "old pods that serve nobody wait for no budget": (at("v1! v1!"), "2 old |  | "),
-    "the old pod goes, and its node may get the new one": (at("v1 v1†"), "1 updating, 1 old |  | Budget"),
+    "the old pod goes, and its node may get the new one": (
+        at("v1 v1†"),
+        "1 updating, 1 old |  | MaxUnavailableInUse",
+    ),
     "of minReadySeconds, while it is ready: no reason for worry however long": (
         at("v2", min_ready=3600, pods=[pod("node-0", "v2", ready=ago(10))]),
         "1 updating |  | ",
     ),
     "surging: a new pod beside the old one, and no room for more": (
         at("v1 v1 v1 v1 v1", max_surge=1, pods=[*everywhere(5), STARTING]),
-        "1 updating, 4 old |  | Budget",
+        "1 updating, 4 old |  | MaxSurgeInUse",
     ),
     "surging: the new pod is available, the old one goes now": (
         at("v1 v1+v2", max_surge=2),
@@ -123,33 +129,42 @@ TABLE: dict[str, tuple[World, str]] = {
         at("v1 -", paused=True, predecessors=before("node-1")),
         "1 updating, 1 old |  | Paused",
     ),
-    "OnDelete": (at("v1 v1", on_delete=True), "2 old |  | OnDelete"),
-    "the partition holds what is left": (at("v1 v1 v1 v2 v2", partition=3), "2 updated, 3 old |  | Partition"),
-    "the partition will hold some while others are updated": (at("v1 v1 v1", partition=2), "3 old |  | Partition"),
+    "OnDelete, which another metric says": (at("v1 v1", on_delete=True), "2 old |  | "),
+    "the partition holds what is left": (at("v1 v1 v1 v2 v2", partition=3), "2 updated, 3 old |  | PartitionReached"),
+    "the partition will hold some while others are updated": (
+        at("v1 v1 v1", partition=2),
+        "3 old |  | PartitionReached",
+    ),
     "a node that the partition keeps gets its old pod back": (
         at("v1 v1 v1 - v2", partition=4, predecessors=before("node-3")),
-        "1 updated, 4 old |  | Partition",
+        "1 updated, 4 old |  | PartitionReached",
     ),
-    "the selector holds": (at("v1 v2 v1 v1 v1", **TURNED), "1 updated, 4 old |  | Selector"),
+    "the selector holds": (at("v1 v2 v1 v1 v1", **TURNED), "1 updated, 4 old |  | SelectorReached"),
     "the selector has turned to others while old pods are left": (
         at("v1 v1 v2 v2 v2", **TURNED),
-        "3 updated, 2 old |  | Selector",
+        "3 updated, 2 old |  | SelectorReached",
     ),
-    "selector and partition": (at("v1 v1 v1 v1 v1", partition=4, **TURNED), "5 old |  | Partition, Selector"),
+    "selector and partition": (
+        at("v1 v1 v1 v1 v1", partition=4, **TURNED),
+        "5 old |  | PartitionReached, SelectorReached",
+    ),
     "a first deployment is kept from nobody": (
         at("v1 v1 v1 v1 -", "v1", partition=2, **TURNED),
         "4 updated, 1 updating |  | ",
     ),
     "partitionedScaling keeps new nodes waiting": (
         at("v1 v1 - - -", "v1", partition=3, partitioned_scaling=True),
-        "2 updated, 3 old |  | Partition",
+        "2 updated, 3 old |  | PartitionReached",
     ),
     "the server refuses the template": (
         at("v1 v1", verdicts=refusing("v2"), ask_at=NOW + 9),
         "2 old |  | TemplateRefused",
     ),
-    "a hook holds the pod whose turn it is": (at("v1", hook=HOOK, pods=HELD_BY_HOOK), "1 old |  | PreDeleteHook"),
-    "own writes are not seen yet": (at("v1 v1", "v1", fresh=False), "2 updated |  | Expectations"),
+    "a hook holds the pod whose turn it is": (
+        at("v1", hook=HOOK, pods=HELD_BY_HOOK),
+        "1 old |  | HeldByLifecycleHook",
+    ),
+    "own writes are not seen yet": (at("v1 v1", "v1", fresh=False), "2 updated |  | ServerSilent"),
     "each new pod that ails by its reason": (
         at("- - - - -", max_unavailable=5, pods=[ailing(f"node-{n}", why) for n, why in enumerate(AILING)]),
         "5 failed | 2 CrashLoopBackOff, 1 ImagePull, 1 Config, 1 Unschedulable | ",
@@ -172,15 +187,15 @@ TABLE: dict[str, tuple[World, str]] = {
     ),
     "a deletion and a creation that the server has not answered": (
         at("v1 v1 -", in_backoff=dict.fromkeys(PLACES, inf), awaited=frozenset(PLACES)),
-        "1 updating, 2 old |  | Budget, Expectations",
+        "1 updating, 2 old |  | MaxUnavailableInUse, ServerSilent",
     ),
     "an empty node gets an older pod while the current revision cannot be stored": (
         unstored(),
-        "2 old |  | Budget",
+        "2 old |  | MaxUnavailableInUse",
     ),
     "writes that failed are the server's answer": (
         at("v1 v1 -", in_backoff=dict.fromkeys(PLACES, NOW + 9)),
-        "1 updating, 2 old |  | Budget",
+        "1 updating, 2 old |  | MaxUnavailableInUse",
     ),
 }
 

@@ -13,7 +13,7 @@ from controller.planner.rollout_state import rollout_state
 from controller.planner.world import World
 from tests.beds.toy_cluster import ToyCluster
 from tests.beds.worlds import LONG, ago, check, ds, node, pod, taint, world
-from tests.unit.controller.planner.test_topology import said
+from tests.unit.controller.planner.test_topology import blocked, said
 
 UNREACHABLE = taint("node.kubernetes.io/unreachable", "NoExecute")
 
@@ -89,6 +89,7 @@ def test_too_many_are_waited_for_and_the_rollout_does_not_stall() -> None:
     assert decided.status.rollout.nodes_unreachable_since
     status, reason, message = said(decided, "Progressing")
     assert (status, reason) == ("True", "TooManyUnreachableNodes")
+    assert blocked(decided) == {"TooManyUnreachableNodes"}
     assert "2 nodes are unreachable, and unreachableNodes.leaveOut is 1" in message
     assert said(decided, "Stalled")[0] == "False"
 
