@@ -7,9 +7,10 @@ import asyncio
 import gc
 import signal
 import ssl
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from pathlib import Path
+from typing import TypeAlias
 
 import structlog
 
@@ -28,19 +29,22 @@ from controller.runtime.workers import workers
 from controller.settings import Settings, UnusableOption
 from controller.wiring import Parts
 
+Loading: TypeAlias = Coroutine[object, object, Connection]
+
 DRAIN_SECONDS = 14.0
 """Seconds for passes in progress when the process stops. Events and the Lease get 5 s more; the pod has 30 s."""
 
 
-async def main_loop(settings: Settings) -> int:
-    """Runs until SIGTERM or SIGINT; returns the exit code. 2: the server or an address cannot be used."""
+async def main_loop(settings: Settings, *, connection_of: Callable[[str | None, str | None], Loading] = load) -> int:
+    """Runs until SIGTERM or SIGINT; returns the exit code. 2: the server or an address cannot be used.
+    `connection_of` gets a kubeconfig and a context."""
     log.configure(settings.log_level, settings.log_format)
     logger = structlog.get_logger()
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     try:  # except*, because scopes wrap errors in groups
-        connection = await _unless(stop, load(settings.kubeconfig, settings.context))
+        connection = await _unless(stop, connection_of(settings.kubeconfig, settings.context))
         if connection is None:
             logger.info("stopped")
             return 0
@@ -119,7 +123,7 @@ async def _act(
             await stop.wait()
 
 
-async def _unless(stop: asyncio.Event, loading: Coroutine[object, object, Connection]) -> Connection | None:
+async def _unless(stop: asyncio.Event, loading: Loading) -> Connection | None:
     """The connection; None if `stop` comes first, because an exec plugin may hang or wait for input."""
     async with asyncio.TaskGroup() as group:
         found = group.create_task(loading, name="connection")

@@ -81,7 +81,7 @@ class Parts:
         self._states = DaemonSetStates(settings.gates)
         self.pulls = self._image_pulls() if settings.gates.pre_download else None
         """None if ImagePullJobs are not enabled."""
-        self.checks = Checks(prometheus, self.informers.caches, self.queue)
+        self.checks = Checks(prometheus, self.informers.caches, self.queue, self.instrumentation)
         dependencies = Dependencies(self.client, Expectations(), clock, self.instrumentation, self.server_clock)
         self.reconciler = self._reconciler(dependencies)
         self.triggers = Triggers(self.informers.caches, self._states, self.queue, dependencies)

@@ -17,7 +17,7 @@ from controller.api.formats import LONGEST_ITEM, truncated
 from controller.api.objects import View, as_bytes
 from controller.kube.connection import Connection, Credentials, ReloadedTLS, TokenFile, tls_context
 from controller.kube.errors import ConfigError
-from controller.kube.requests import Request, Stream, Transport
+from controller.kube.requests import NotConnected, Request, Stream, Transport
 from controller.kube.transport import open_transport
 from controller.settings import Settings, UnusableOption
 
@@ -32,6 +32,12 @@ _FORM: Final = "application/x-www-form-urlencoded"
 
 class NoAnswer(Exception):
     """The query has no answer that can be used. The text says why, in one line, without the token."""
+
+    def __init__(self, words: str, *, quoting: str = "") -> None:
+        """`quoting` is what the line quotes from an answer or an error."""
+        super().__init__(f"{words}: {_line(quoting)}" if quoting else words)
+        self.words = words
+        """The line without the quotation, for the log."""
 
 
 class _Data(View, rename="camel"):
@@ -52,26 +58,29 @@ class _Series(View):
 
 
 class Prometheus:
-    def __init__(self, transport: Transport) -> None:
-        self._transport = transport
+    def __init__(self, transport: Transport, *, query_seconds: float = QUERY_SECONDS) -> None:
+        self._transport, self._query_seconds = transport, query_seconds
 
     async def series(self, expression: str) -> str:
         """The first series that the expression returns now, and how many more; empty: none. Raises NoAnswer."""
-        asked = {"query": expression, "timeout": f"{QUERY_SECONDS:g}s", "limit": str(MOST_SERIES)}
+        asked = {"query": expression, "timeout": f"{self._query_seconds:g}s", "limit": str(MOST_SERIES)}
         request = Request(
             method="POST",
             path="/api/v1/query",  # by POST, because the names of thousands of pods do not fit into a URL
             body=urlencode(asked).encode(),
             content_type=_FORM,
-            timeout=QUERY_SECONDS,
+            timeout=self._query_seconds,
         )
         try:
-            async with asyncio.timeout(QUERY_SECONDS), self._transport.stream(request) as stream:
+            async with asyncio.timeout(self._query_seconds), self._transport.stream(request) as stream:
                 return _read(stream.status, await _body(stream))
         except TimeoutError as error:
-            raise NoAnswer(f"Prometheus does not answer within {QUERY_SECONDS:g} s") from error
+            raise NoAnswer(f"Prometheus does not answer within {self._query_seconds:g} s") from error
         except (OSError, ValueError) as error:
-            raise NoAnswer(f"Prometheus cannot be asked: {_line(str(error) or type(error).__name__)}") from error
+            words, why = "Prometheus cannot be asked", str(error) or type(error).__name__
+            if isinstance(error, NotConnected):  # its text is always our own
+                raise NoAnswer(f"{words}: {_line(why)}") from error
+            raise NoAnswer(words, quoting=why) from error
 
 
 async def _body(stream: Stream) -> bytes:
@@ -94,9 +103,9 @@ def _read(status: int, body: bytes) -> str:
     except (msgspec.MsgspecError, ValueError, RecursionError):
         answer = None
     if status != 200 or (answer is not None and answer.status != "success"):
-        why = f": {_line(answer.error)}" if answer is not None and answer.error else ""
-        why = ": redirects are not followed" if 300 <= status < 400 else why
-        raise NoAnswer(f"Prometheus answers {status}{why}")
+        if 300 <= status < 400:
+            raise NoAnswer(f"Prometheus answers {status}: redirects are not followed")
+        raise NoAnswer(f"Prometheus answers {status}", quoting=answer.error if answer is not None else "")
     if answer is None or answer.data is None:
         raise NoAnswer("Prometheus answers something else than the result of a query")
     kind = answer.data.result_type
@@ -107,7 +116,7 @@ def _read(status: int, body: bytes) -> str:
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise NoAnswer("Prometheus answers something else than series") from error
     if not found and answer.warnings:
-        raise NoAnswer(f"Prometheus found nothing, but warns: {_line(answer.warnings[0])}")
+        raise NoAnswer("Prometheus found nothing, but warns", quoting=answer.warnings[0])
     return _brief(found)
 
 
@@ -130,14 +139,14 @@ def _line(text: str) -> str:
 
 
 @asynccontextmanager
-async def connected(settings: Settings) -> AsyncIterator[Prometheus | None]:
+async def connected(settings: Settings, *, query_seconds: float = QUERY_SECONDS) -> AsyncIterator[Prometheus | None]:
     """The Prometheus of `--prometheus-url`; None without one. Nothing is sent before the first query. Raises
     UnusableOption."""
     if not settings.prometheus_url:
         yield None
         return
     async with open_transport(_connection(settings)) as transport:
-        yield Prometheus(transport)
+        yield Prometheus(transport, query_seconds=query_seconds)
 
 
 def _connection(settings: Settings) -> Connection:

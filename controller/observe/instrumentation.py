@@ -199,6 +199,12 @@ class Instrumentation(Observer):
             self._log.warning("Event occurred", image_pull_job=str(job.key), event_reason=note.reason)
         self._recorder(job, note, kind=JOB_KIND)
 
+    def check_answered(self, key: Key, check: str, problem: str) -> None:
+        if problem:
+            self._log.warning("check has no answer", daemonset=str(key), check=check, why=problem)
+        else:
+            self._log.info("check is answered again", daemonset=str(key), check=check)
+
     def foreign_status(self, daemonset: DaemonSet, manager: str) -> None:
         if self._leadership.is_valid():
             self._metrics.foreign_status_writes.inc()

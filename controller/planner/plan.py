@@ -35,11 +35,9 @@ from controller.planner.rolling_update import roll_out, settle_running_pods
 from controller.planner.rollout_state import RolloutState, rollout_state
 from controller.planner.status import Status, refused_status, rollout_events, status_of
 from controller.planner.summary import Summary, summarize
-from controller.planner.world import World, hashes_of_pods
+from controller.planner.world import CLOCK_GRAIN, World, hashes_of_pods
 
 Stage: TypeAlias = Callable[[RolloutState], Step]
-_CLOCK_GRAIN = 0.05
-"""Seconds added to wake-up times, because a pod is available only *after* its minReadySeconds."""
 
 
 class Plan(Value):
@@ -86,20 +84,20 @@ def plan(world: World) -> Plan:
     if (moment := next_retry(world)) is not None:
         wakes.append(moment)
     if rollout.next_available is not None:
-        wakes.append(rollout.next_available + _CLOCK_GRAIN)
+        wakes.append(rollout.next_available + CLOCK_GRAIN)
     explainer = Explainer(rollout)
     status = status_of(explainer, observed=observed)
     if status.stable_at is not None:
-        wakes.append(status.stable_at + _CLOCK_GRAIN)
+        wakes.append(status.stable_at + CLOCK_GRAIN)
     if status.soaks_until is not None:
-        wakes.append(max(status.soaks_until, world.now) + _CLOCK_GRAIN)
+        wakes.append(max(status.soaks_until, world.now) + CLOCK_GRAIN)
     if status.fails_at < inf:
-        wakes.append(max(status.fails_at, world.now) + _CLOCK_GRAIN)
+        wakes.append(max(status.fails_at, world.now) + CLOCK_GRAIN)
     if rollout.retries or _decides_otherwise(rollout, status.rollout):
-        wakes.append(world.now + _CLOCK_GRAIN)
+        wakes.append(world.now + CLOCK_GRAIN)
     due = due_at(status.rollout, daemonset.progress_deadline)
     if status.rollout.phase == Phase.PROGRESSING and due > world.now:  # else it waits for unreachable nodes
-        wakes.append(due + _CLOCK_GRAIN)
+        wakes.append(due + CLOCK_GRAIN)
     return Plan(
         actions=actions,
         notes=tuple(note for step in steps for note in step.notes),

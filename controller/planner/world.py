@@ -37,6 +37,8 @@ class BackoffKey(Value, kw_only=False):
                 assert_never(self.kind)
 
 
+CLOCK_GRAIN = 0.05
+"""Seconds added to wake-up times, because a pod is available only *after* its minReadySeconds."""
 POD_QUOTA = BackoffKey("quota")
 """While a ResourceQuota is full, all creates of pods are refused."""
 

@@ -15,14 +15,15 @@ from controller.api.daemonset import Check, CheckState, DaemonSet, DaemonSetStat
 from controller.api.objects import Key, epoch
 from controller.kube.prometheus import NoAnswer, Prometheus
 from controller.planner.checks import INTERVAL, Asking, CheckAnswer, fresh_seconds
+from controller.planner.world import CLOCK_GRAIN
 from controller.reconcile.caches import Caches
+from controller.reconcile.dependencies import Observer
 from controller.runtime.clock import elapsed
 from controller.runtime.pacing import PacedQueue
 
 MOST_QUERIES: Final = 10
 """Queries under way at once; those of one DaemonSet follow each other, so that it does not take all."""
 NO_SERVER: Final = "the controller has no --prometheus-url"
-_CLOCK_GRAIN: Final = 0.05
 
 
 class _Known(msgspec.Struct):
@@ -122,12 +123,14 @@ class _Open(msgspec.Struct):
         if self.answers.is_under_way:
             return inf
         due = self.answers.tried + INTERVAL
-        return min(due, self.checked_from + _CLOCK_GRAIN) if self.answers.tried < self.checked_from else due
+        return min(due, self.checked_from + CLOCK_GRAIN) if self.answers.tried < self.checked_from else due
 
 
 class Checks:
-    def __init__(self, prometheus: Prometheus | None, caches: Caches, queue: PacedQueue[Key]) -> None:
-        self._prometheus, self._caches, self._queue = prometheus, caches, queue
+    def __init__(
+        self, prometheus: Prometheus | None, caches: Caches, queue: PacedQueue[Key], observer: Observer
+    ) -> None:
+        self._prometheus, self._caches, self._queue, self._observer = prometheus, caches, queue, observer
         self._open: dict[Key, _Open] = {}
         self._changed = asyncio.Event()
         self._slots = asyncio.Semaphore(MOST_QUERIES)
@@ -196,17 +199,19 @@ class Checks:
             self._changed.set()
 
     async def _ask(self, key: Key, one: _Open, check: Check) -> None:
-        asked, series, problem = elapsed(), "", NO_SERVER
+        sent, series, problem, words = elapsed(), "", NO_SERVER, NO_SERVER
         if self._prometheus is not None:
             try:
                 query = one.asking.query(check, key.namespace, key.name)
-                series, problem = await self._prometheus.series(query), ""
+                series, problem, words = await self._prometheus.series(query), "", ""
             except NoAnswer as error:
-                problem = str(error)
+                problem, words = str(error), error.words
         known, revision = one.answers.known.get(check.name), one.answers.revision
         if known is None or known.query != check.query or revision != one.asking.revision:
-            return  # it was asked of what is not wanted any more
+            return  # the check or its revision has changed meanwhile
+        if problem != known.problem:
+            self._observer.check_answered(key, check.name, words)
         if problem:
             known.problem = problem
         else:
-            known.answered(series, asked, one.fresh)
+            known.answered(series, sent, one.fresh)

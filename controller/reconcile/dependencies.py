@@ -38,6 +38,9 @@ class Observer:
     def stale(self, key: Key, stale: Stale) -> None:
         """A pass waits until the caches show earlier writes. If that is overdue, the resource is listed again."""
 
+    def check_answered(self, key: Key, check: str, problem: str) -> None:
+        """The answers to a check have begun to fail for another reason, or without `problem` come again."""
+
     def pod_seen(self, daemonset: DaemonSet, pod: Pod) -> None:
         """A pod of a DaemonSet was added or changed."""
 

@@ -104,7 +104,7 @@ class StatusWriter:
     def __init__(self) -> None:
         self.own = OwnStatus()
         self._pacer = StatusPacer()
-        self._is_underway = False
+        self._is_under_way = False
         self._backoff = StatusBackoff()
 
     async def settle(
@@ -112,7 +112,7 @@ class StatusWriter:
     ) -> float | None:
         """Writes what differs; returns the seconds until the rest may be written, or None. Raises ApiError."""
         now = elapsed()
-        if decided.status is None or self._is_underway:
+        if decided.status is None or self._is_under_way:
             return None
         latest = self.own.latest(daemonset)
         due = due_status(daemonset, decided.status, latest, dependencies.clock())
@@ -121,7 +121,7 @@ class StatusWriter:
         delay = max(self._pacer.delay(now, urgent=due.urgent), self._backoff.delay(decided.status, now))
         if delay > 0:
             return delay
-        self._is_underway = True
+        self._is_under_way = True
         try:
             with AnswerTimer(requeue) as answers:
                 await self._write(daemonset, due, latest[1], decided, dependencies)
@@ -130,7 +130,7 @@ class StatusWriter:
                 self._backoff.refused(elapsed())
             raise
         finally:
-            self._is_underway = False
+            self._is_under_way = False
         return None
 
     async def _write(

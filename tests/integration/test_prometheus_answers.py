@@ -13,20 +13,19 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from msgspec.structs import replace
 
-from controller.kube import prometheus
-from controller.kube.prometheus import NoAnswer, Prometheus, connected
+from controller.kube.prometheus import QUERY_SECONDS, NoAnswer, Prometheus, connected
 from controller.settings import Settings, UnusableOption
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 @asynccontextmanager
-async def asking(handler: Handler, **settings: Any) -> AsyncIterator[Prometheus]:
+async def asking(handler: Handler, *, seconds: float = QUERY_SECONDS, **settings: Any) -> AsyncIterator[Prometheus]:
     app = web.Application(client_max_size=1 << 24)
     app.router.add_post("/prom/api/v1/query", handler)
     async with TestServer(app) as server:
         url = str(server.make_url("/prom"))
-        async with connected(Settings(prometheus_url=url, **settings)) as client:
+        async with connected(Settings(prometheus_url=url, **settings), query_seconds=seconds) as client:
             assert client is not None
             yield client
 
@@ -130,14 +129,20 @@ async def test_series(answer: Any, brief: str) -> None:
     ],
     ids=[str(number) for number in range(21)],
 )
-async def test_no_answer(handler: Handler, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prometheus, "QUERY_SECONDS", 0.5 if handler is slow else 20.0)
-    async with asking(handler) as client:
+async def test_no_answer(handler: Handler, why: str) -> None:
+    async with asking(handler, seconds=0.5 if handler is slow else 20.0) as client:
         with pytest.raises(NoAnswer) as caught:
             await client.series("up == 0")
     assert why in str(caught.value)
     assert len(str(caught.value)) < 300
     assert "\n" not in str(caught.value)
+
+
+async def test_the_log_gets_no_text_of_the_server() -> None:
+    async with asking(sends('{"status":"error","error":"MARKER"}', 400)) as client:
+        with pytest.raises(NoAnswer) as caught:
+            await client.series("up")
+    assert (str(caught.value), caught.value.words) == ("Prometheus answers 400: MARKER", "Prometheus answers 400")
 
 
 async def test_no_server_listens() -> None:

@@ -80,13 +80,12 @@ def test_an_error_is_logged_by_its_kind_and_frames_alone(out: io.BytesIO, format
 
 
 async def test_a_bug_ends_the_process_with_its_frames_and_no_text(
-    out: io.BytesIO, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+    out: io.BytesIO, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     async def broken(*_: object) -> Connection:
         raise KeyError("MARKER")
 
-    monkeypatch.setattr(app, "load", broken)
-    assert await app.main_loop(Settings()) == 1
+    assert await app.main_loop(Settings(), connection_of=broken) == 1
     logged = capfdbinary.readouterr().err
     assert b"broken" in logged
     assert b"MARKER" not in logged

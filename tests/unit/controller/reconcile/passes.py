@@ -14,6 +14,7 @@ from controller.api.pod import Pod
 from controller.api.revision import Revision
 from controller.kube.decode import Bookmark, Seen
 from controller.reconcile.checks import Checks
+from controller.reconcile.dependencies import Observer
 from controller.reconcile.reconcile import ImagePulls, Reconciler
 from controller.reconcile.state import DaemonSetStates
 from controller.runtime.clock import elapsed
@@ -62,7 +63,7 @@ class Passes:
             states=self.states,
             pacer=self.pacer,
             image_pulls=image_pulls or ImagePulls(),
-            checks=Checks(None, self.caches, PacedQueue[Key]()),
+            checks=Checks(None, self.caches, PacedQueue[Key](), Observer()),
         )
 
     def is_gone(self) -> None:

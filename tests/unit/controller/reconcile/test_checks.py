@@ -16,6 +16,7 @@ from controller.kube.decode import Seen
 from controller.kube.prometheus import QUERY_SECONDS
 from controller.planner.checks import ANSWER_SECONDS, Asking, CheckAnswer, checks_now
 from controller.reconcile.checks import MOST_QUERIES, CheckAnswers, Checks
+from controller.reconcile.dependencies import Observer
 from controller.runtime.pacing import PacedQueue
 from tests.beds.prometheus.played import Played
 from tests.beds.stores import caches_of
@@ -29,13 +30,22 @@ def asking(*checks: Check, revision: str = "v2", checked_from: float | None = No
     return Asking(checks=checks or (ERRORS,), revision=revision, pods=("a",), checked_from=checked_from)
 
 
+class Reported(Observer):
+    def __init__(self) -> None:
+        self.problems: list[tuple[str, str, str]] = []
+
+    def check_answered(self, key: Key, check: str, problem: str) -> None:
+        self.problems.append((key.name, check, problem))
+
+
 class Scene:
     """Checks beside a queue that has no worker. A pass decides at once."""
 
     def __init__(self, *daemonsets: DaemonSet) -> None:
         self.played, self.caches = Played(), caches_of(daemonsets)
         self.queue = PacedQueue[Key]()
-        self.checks = Checks(self.played.prometheus, self.caches, self.queue)
+        self.reported = Reported()
+        self.checks = Checks(self.played.prometheus, self.caches, self.queue, self.reported)
 
     def decided(self, daemonset: DaemonSet, answers: CheckAnswers, wanted: Asking | None) -> None:
         self.checks.decided(daemonset, answers, wanted, NOW + now(), now())
@@ -100,6 +110,23 @@ async def test_a_soak_ends_with_an_evaluation_that_wakes_its_rollout() -> None:
         await asyncio.sleep(31)
         assert one.times == [0.0, 30.0, 40.0, 70.0]
         assert one.woken() == []
+
+
+@virtual_time
+async def test_a_check_without_an_answer_is_reported_once_and_once_more_when_it_is_answered() -> None:
+    daemonset = named(0)
+    async with scene(daemonset) as one:
+        one.decided(daemonset, CheckAnswers(), asking())
+        await asyncio.sleep(1)
+        assert one.reported.problems == []
+        one.played.is_dead = True
+        await asyncio.sleep(600)
+        assert one.reported.problems == [
+            ("ds-0", "errors", "Prometheus cannot be asked: prometheus:9090: Connection refused")
+        ]
+        one.played.is_dead = False
+        await asyncio.sleep(31)
+        assert one.reported.problems[1:] == [("ds-0", "errors", "")]
 
 
 @virtual_time
