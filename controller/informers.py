@@ -47,7 +47,7 @@ class Informers:
 
     def relist(self, resource: str) -> None:
         """Lists `resource` (a `Resource.name`) again in every namespace, because its cache may be wrong."""
-        _relist([one for one in self._needed if one.resource.name == resource])
+        _relist([reflector for reflector in self._needed if reflector.resource.name == resource])
 
     def relist_image_pulls(self) -> None:
         _relist(self._of_image_pulls)
@@ -55,7 +55,7 @@ class Informers:
     async def catch_up(self) -> None:
         """Lists again what a controller writes, and waits without limit until these lists are complete: a new
         leader's first plan must know its predecessor's last writes."""
-        written = [one for one in self._needed if one.resource.name != NODES.name]
+        written = [reflector for reflector in self._needed if reflector.resource.name != NODES.name]
         _relist(written)
         await _all_synced(written)
 
@@ -82,7 +82,9 @@ class Informers:
             if elapsed() - self._restored_at >= RESTORED_SECONDS:
                 self._restored_at = elapsed()
                 triggers.on_server_restored(noticed_by.resource.name)
-                _relist([one for one in (*self._needed, *self._of_image_pulls) if one is not noticed_by])
+                _relist(
+                    [reflector for reflector in (*self._needed, *self._of_image_pulls) if reflector is not noticed_by]
+                )
 
         async with asyncio.TaskGroup() as group:
 

@@ -92,9 +92,9 @@ class Parts:
         self.lease = LeaseLock(transport, settings.lease_namespace, LEASE_NAME, refresh=refresh)
         self._measure(zones=settings.zone_metrics)
 
-    def _answered(self, one: Exchange) -> None:
-        self.server_clock.learn(one.date)
-        self.metrics.request_answered(one)
+    def _answered(self, exchange: Exchange) -> None:
+        self.server_clock.learn(exchange.date)
+        self.metrics.request_answered(exchange)
 
     def _reconciler(self, dependencies: Dependencies) -> Reconciler:
         return Reconciler(

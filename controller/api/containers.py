@@ -112,8 +112,8 @@ def canonical(reference: str) -> str:
     return intern(f"{host}/{rest}@{digest}" if at else f"{host}/{rest}:{tag or 'latest'}")
 
 
-def same_image(one: str, other: str) -> bool:
-    return one == other or canonical(one) == canonical(other)
+def same_image(image: str, other: str) -> bool:
+    return image == other or canonical(image) == canonical(other)
 
 
 def digest_of(reference: str) -> str:
@@ -170,9 +170,9 @@ def problem_of_container(status: ContainerStatusView, replaced: Collection[str] 
 
 def failure_message_of(statuses: Iterable[ContainerStatusView], replaced: Collection[str] = ()) -> str:
     """Why the first container that cannot start or has failed did so, or "". Skips back-offs that hide the cause."""
-    for one in statuses:
-        if message := _failure_message(one, replaced):
-            return truncated(f"container {one.name}: {message}", LONGEST_ITEM)
+    for status in statuses:
+        if message := _failure_message(status, replaced):
+            return truncated(f"container {status.name}: {message}", LONGEST_ITEM)
     return ""
 
 

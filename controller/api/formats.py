@@ -126,7 +126,7 @@ def listed(items: Iterable[str], *, separator: str = "; ") -> str:
 
 def joined(*parts: str) -> str:
     """The non-empty parts, each once, also where several are in one; see `parts_of`."""
-    return _SEPARATOR.join(dict.fromkeys(part for one in filter(None, parts) for part in parts_of(one)))
+    return _SEPARATOR.join(dict.fromkeys(part for text in filter(None, parts) for part in parts_of(text)))
 
 
 def parts_of(message: str) -> list[str]:

@@ -144,9 +144,9 @@ def project(view: ImagePullJobView) -> ImagePullJob:
 
 
 def job_of(meta: ObjectMeta) -> OwnerReference | None:
-    for one in meta.owner_references or ():
-        if one.controller and one.kind == JOB_KIND and one.group == GROUP:
-            return one
+    for reference in meta.owner_references or ():
+        if reference.controller and reference.kind == JOB_KIND and reference.group == GROUP:
+            return reference
     return None
 
 
@@ -183,7 +183,7 @@ def targets(
     image = canonical(job.spec.image)
     first = parse(updated or LabelSelector())
     return Targets(
-        nodes=[node.name for node in sorted(chosen, key=lambda one: (first(one.labels), one.name), reverse=True)],
+        nodes=[node.name for node in sorted(chosen, key=lambda node: (first(node.labels), node.name), reverse=True)],
         not_ready=frozenset(node.name for node in chosen if node.not_ready),
         with_image=frozenset(node.name for node in chosen if not job.spec.always_pulls and image in node.images),
     )
@@ -244,7 +244,7 @@ def project_puller(view: PodView) -> Puller | None:
     owner = job_of(meta)
     if owner is None:
         if not (meta.labels or {}).items() >= MANAGED.items() or any(
-            one.controller for one in meta.owner_references or ()
+            reference.controller for reference in meta.owner_references or ()
         ):
             return None
         owner = OwnerReference()
@@ -257,7 +257,9 @@ def project_puller(view: PodView) -> Puller | None:
         job=owner.name,
         job_uid=intern(owner.uid),
         node=intern(target_node(view.spec)),
-        image=intern(next((one.image for one in view.spec.containers or () if one.name == CONTAINER), "")),
+        image=intern(
+            next((container.image for container in view.spec.containers or () if container.name == CONTAINER), "")
+        ),
         terminating=meta.deletion_timestamp is not None,
         state=state,
         why=truncated(why, _MOST_WHY),
@@ -265,16 +267,21 @@ def project_puller(view: PodView) -> Puller | None:
 
 
 def _progress(status: PodStatusView) -> tuple[PullState, str]:
-    one = next((one for one in status.container_statuses or () if one.name == CONTAINER), ContainerStatusView())
-    waiting, ended = one.waiting, one.ended
+    container = next(
+        (container for container in status.container_statuses or () if container.name == CONTAINER),
+        ContainerStatusView(),
+    )
+    waiting, ended = container.waiting, container.ended
     lost = ended is not None and ended.reason == "ContainerStatusUnknown"  # the kubelet did not see its end
-    if one.image_id or waiting.reason in _PULLED or (ended is not None and not lost):
+    if container.image_id or waiting.reason in _PULLED or (ended is not None and not lost):
         return PullState.SUCCEEDED, ""
     if waiting.reason in _NOT_PULLED:
         return PullState.FAILED, _message(waiting.reason, waiting.message)
     if status.phase in ("Failed", "Succeeded"):
         return PullState.FAILED, _message(status.reason or "the pod ended", status.message)
-    unscheduled = any(one.type == "PodScheduled" and one.status == "False" for one in status.conditions or ())
+    unscheduled = any(
+        condition.type == "PodScheduled" and condition.status == "False" for condition in status.conditions or ()
+    )
     return PullState.ACTIVE, "the scheduler has not bound the pod" if unscheduled else ""
 
 

@@ -67,7 +67,7 @@ class InPlaceState(View):
     @property
     def replaced(self) -> frozenset[str]:
         before = (self.last_container_statuses or {}).values()
-        return frozenset(filter(None, (one.container_id for one in before)))
+        return frozenset(filter(None, (status.container_id for status in before)))
 
 
 def state_of(annotations: Mapping[str, str] | None) -> InPlaceState | None:
@@ -158,8 +158,8 @@ def unfinished_update(
 ) -> UpdateInProgress | None:
     """Returns None if the update is done. `of` is the revision label of the pod, `generation` its
     metadata.generation, and `observed` whether the kubelet has seen that generation (None if not known)."""
-    shown = {one.name: one for one in statuses}
-    wanted = {one.name: one for one in containers}
+    shown = {status.name: status for status in statuses}
+    wanted = {container.name: container for container in containers}
     former = state.superseded
     is_reverted = any(name in wanted and wanted[name].image == image for name, image in former.images.items())
     if of == state.revision and former.revision and is_reverted:
@@ -170,12 +170,12 @@ def unfinished_update(
         for name in state.last_container_statuses or {}
         if name in wanted
     }
-    restarting = tuple(name for name, one in found.items() if one is not _Confidence.CONFIRMED)
+    restarting = tuple(name for name, confidence in found.items() if confidence is not _Confidence.CONFIRMED)
     resize, problem = _resize(state, wanted, shown, conditions, generation, observed=observed)
     waits = state.next_container_images or state.next_container_resources or state.next_container_ref_metadata
     if not (restarting or resize or waits):
         return None
-    settling = max((one.value for one in found.values()), default=0.0)
+    settling = max((confidence.value for confidence in found.values()), default=0.0)
     required = (state.pre_check_before_next or PreCheck()).containers_required_ready or ()
     ready = all(name in shown and shown[name].ready for name in required if name in wanted)
     return UpdateInProgress(
@@ -224,9 +224,9 @@ def _confidence(
     if not overlapped:
         return _Confidence.LIKELY
     again = status.restart_count >= before.restart_count + 2
-    if runs and any(digest_of(one) == runs for one in overlapped) and (digest or not again):
+    if runs and any(digest_of(image) == runs for image in overlapped) and (digest or not again):
         return _Confidence.NOT_STARTED  # it has the digest of an earlier update, done late
-    if any(same_image(status.image, one) for one in overlapped) and not again:
+    if any(same_image(status.image, image) for image in overlapped) and not again:
         return _Confidence.NOT_STARTED  # it has the image name of an earlier update, done late
     return _Confidence.LIKELY if again else _Confidence.UNCERTAIN
 
@@ -242,21 +242,28 @@ def _resize(
 ) -> tuple[Resize | None, str]:
     if state.container_resources is None and not state.update_resources:
         return None, ""
-    spec = {name: one.resources for name, one in wanted.items()}
+    spec = {name: container.resources for name, container in wanted.items()}
     asked = spec if state.container_resources is None else state.container_resources
-    asked = {name: one for name, one in asked.items() if name in spec and one is not None}
-    if not all(_covers(spec[name], one) for name, one in asked.items()):
+    asked = {name: requirements for name, requirements in asked.items() if name in spec and requirements is not None}
+    if not all(_covers(spec[name], requirements) for name, requirements in asked.items()):
         # a single write since then was not ours, or the spec would be as asked for; of two, one may have been ours
         return (None if 0 < state.generation < generation - 1 else Resize.PROPOSED), ""
-    if all(name in shown and _is_actuated(shown[name], one, observed=observed) for name, one in asked.items()):
+    if all(
+        name in shown and _is_actuated(shown[name], requirements, observed=observed)
+        for name, requirements in asked.items()
+    ):
         return None, ""
     pending = ("PodResizePending", "PodResizeInProgress")
     # while `observed` is False, the report is about an earlier generation
-    for one in (one for one in conditions if observed is not False and one.status == "True" and one.type in pending):
-        message = truncated(one.message or one.reason, LONGEST_ITEM)
-        if one.reason == "Deferred":
+    for condition in (
+        condition
+        for condition in conditions
+        if observed is not False and condition.status == "True" and condition.type in pending
+    ):
+        message = truncated(condition.message or condition.reason, LONGEST_ITEM)
+        if condition.reason == "Deferred":
             return Resize.DEFERRED, message
-        if one.reason in ("Infeasible", "Error"):
+        if condition.reason in ("Infeasible", "Error"):
             return Resize.INFEASIBLE, message
     return Resize.IN_PROGRESS, ""
 

@@ -45,9 +45,9 @@ def as_bytes(value: JSON | Sequence[JSON], *, ordered: bool = False) -> bytes:
     return msgspec.json.encode(value, order="sorted" if ordered else None)
 
 
-def is_same(one: JSON, other: JSON) -> bool:
+def is_same(value: JSON, other: JSON) -> bool:
     """Whether two values are equal as JSON; unlike in Python, 1 is not true."""
-    return as_bytes(one, ordered=True) == as_bytes(other, ordered=True)
+    return as_bytes(value, ordered=True) == as_bytes(other, ordered=True)
 
 
 def value_at(document: JSON, *path: str) -> JSON:
@@ -68,7 +68,7 @@ def fields_of(value: JSON) -> JSONObject:
 
 
 def items_of(value: JSON) -> list[JSONObject]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 class Key(NamedTuple):
@@ -214,14 +214,14 @@ class StatusWriters(Value):
 def status_writers(entries: Iterable[ManagedFields]) -> StatusWriters:
     """The last writers of a status by `metadata.managedFields`. kubectl is not a controller."""
     ours, theirs, other = 0.0, 0.0, ""
-    for one in entries:
-        if one.subresource != "status":
+    for entry in entries:
+        if entry.subresource != "status":
             continue
-        time = epoch(one.time) or 0.0
-        if one.manager == OURS:
+        time = epoch(entry.time) or 0.0
+        if entry.manager == OURS:
             ours = max(ours, time)
-        elif not one.manager.startswith("kubectl") and _has_counts(one.fields_v1) and time > theirs:
-            theirs, other = time, one.manager
+        elif not entry.manager.startswith("kubectl") and _has_counts(entry.fields_v1) and time > theirs:
+            theirs, other = time, entry.manager
     return StatusWriters(ours=ours, theirs=theirs, other=other)
 
 

@@ -187,12 +187,12 @@ def project(view: PodView) -> Pod | None:
     replaced = () if state is None else state.replaced
     not_started = in_progress is not None and in_progress.not_started
     ready, containers_ready, since, lost = False, False, None, meta.creation_timestamp
-    for one in conditions:
-        if one.status == "True" and one.type == "Ready":
-            ready, since = True, one.last_transition_time
-        elif one.type == "Ready":
-            lost = one.last_transition_time or lost
-        elif one.status == "True" and one.type == "ContainersReady":
+    for condition in conditions:
+        if condition.status == "True" and condition.type == "Ready":
+            ready, since = True, condition.last_transition_time
+        elif condition.type == "Ready":
+            lost = condition.last_transition_time or lost
+        elif condition.status == "True" and condition.type == "ContainersReady":
             containers_ready = True
     closed = [gate for gate in gates if not gate.open]
     ready = ready and not not_started and not closed
@@ -218,7 +218,7 @@ def project(view: PodView) -> Pod | None:
         ready=ready,
         ready_since=_latest(since, statuses) if ready else None,
         unready_since=None if ready else epoch(lost),
-        restarts=max((one.restart_count - _before(one, state) for one in statuses), default=0),
+        restarts=max((status.restart_count - _before(status, state) for status in statuses), default=0),
         problem=_problem(status, replaced, ready=ready),
         failure_message=failure_message_of(statuses, replaced) if in_progress is not None else "",
         gates=gates,
@@ -270,8 +270,8 @@ def _shared(labels: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
 
 def _latest(since: str | None, statuses: Sequence[ContainerStatusView]) -> float | None:
     latest = epoch(since)
-    for one in statuses:
-        started = epoch(one.running.started_at) if one.running is not None else None
+    for status in statuses:
+        started = epoch(status.running.started_at) if status.running is not None else None
         if started is not None and latest is not None and started > latest:
             latest = started
     return latest
@@ -285,11 +285,15 @@ def _before(status: ContainerStatusView, state: InPlaceState | None) -> int:
 
 
 def _restarted_at(view: PodView) -> float | None:
-    restarted = [one for one in view.status.container_statuses or () if one.restart_count]
+    restarted = [status for status in view.status.container_statuses or () if status.restart_count]
     if not restarted:
         return None
-    unprobed = {one.name for one in view.spec.containers or () if one.readiness_probe is None}
-    starts = (epoch(one.running.started_at) for one in restarted if one.name in unprobed and one.running is not None)
+    unprobed = {container.name for container in view.spec.containers or () if container.readiness_probe is None}
+    starts = (
+        epoch(status.running.started_at)
+        for status in restarted
+        if status.name in unprobed and status.running is not None
+    )
     return max((start for start in starts if start is not None), default=None)
 
 
@@ -299,8 +303,8 @@ def _problem(status: PodStatusView, replaced: Collection[str], *, ready: bool) -
         return PodProblem.EVICTED if status.reason == "Evicted" else PodProblem.OTHER
     if ready:
         return None
-    if any(one.type == "PodScheduled" and one.status == "False" for one in status.conditions or ()):
+    if any(condition.type == "PodScheduled" and condition.status == "False" for condition in status.conditions or ()):
         return PodProblem.UNSCHEDULABLE
     statuses = (*(status.init_container_statuses or ()), *(status.container_statuses or ()))
     # the first in the order of the pod: containers wait for the init containers before them
-    return next(filter(None, (problem_of_container(one, replaced) for one in statuses)), None)
+    return next(filter(None, (problem_of_container(container, replaced) for container in statuses)), None)

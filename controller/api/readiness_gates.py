@@ -58,16 +58,16 @@ def _gate(type_: str, conditions: Sequence[PodCondition]) -> ReadinessGate:
     index = _index(conditions, type_)
     if index is None:
         return ReadinessGate(type=type_, open=False, present=False, index=len(conditions))
-    one = conditions[index]
-    is_open = one.status == "True"
-    entries = writers(one.message) if type_ == KRUISE_POD_READY and not is_open else ()
+    condition = conditions[index]
+    is_open = condition.status == "True"
+    entries = writers(condition.message) if type_ == KRUISE_POD_READY and not is_open else ()
     return ReadinessGate(
         type=type_,
         open=is_open,
         present=True,
         index=index,
-        since=epoch(one.last_transition_time),
-        draining=not is_open and one.reason == START_IN_PLACE_UPDATE,
+        since=epoch(condition.last_transition_time),
+        draining=not is_open and condition.reason == START_IN_PLACE_UPDATE,
         marked_not_ready=any(map(is_ours, entries or ())),
         held_by_others=entries is None or not all(map(is_ours, entries)),
         unlisted=entries is None,
@@ -121,13 +121,13 @@ def is_ours(entry: JSONObject) -> bool:
 
 def message_of(entries: Iterable[JSONObject], *, ours: bool) -> str:
     """The message with these entries, with or without ours, sorted as by all writers; "" if there are none."""
-    found = [*(one for one in entries if not is_ours(one)), *([PRE_DELETE] if ours else [])]
-    found.sort(key=lambda one: (str(one.get("userAgent", "")), str(one.get("key", ""))))
+    found = [*(entry for entry in entries if not is_ours(entry)), *([PRE_DELETE] if ours else [])]
+    found.sort(key=lambda entry: (str(entry.get("userAgent", "")), str(entry.get("key", ""))))
     return as_bytes(found).decode() if found else ""
 
 
 def _index(conditions: Sequence[PodCondition], type_: str) -> int | None:
-    return next((index for index, one in enumerate(conditions) if one.type == type_), None)
+    return next((index for index, condition in enumerate(conditions) if condition.type == type_), None)
 
 
 def _entries(conditions: Sequence[PodCondition]) -> tuple[int | None, tuple[JSONObject, ...] | None]:
@@ -154,11 +154,15 @@ def _condition(type_: str, status: str, stamp: str, *, reason: str = "", message
 
 def _written(conditions: Iterable[tuple[int | None, JSONObject]], total: int) -> tuple[JSONObject, ...]:
     wanted = list(conditions)
-    missing: list[JSONObject] = [one for index, one in wanted if index is None]
-    replaced = [patch.replace(one, "status", "conditions", str(index)) for index, one in wanted if index is not None]
+    missing: list[JSONObject] = [condition for index, condition in wanted if index is None]
+    replaced = [
+        patch.replace(condition, "status", "conditions", str(index))
+        for index, condition in wanted
+        if index is not None
+    ]
     if missing and not total:
         return (patch.add(list(missing), "status", "conditions"),)
-    return (*replaced, *(patch.add(one, "status", "conditions", "-") for one in missing))
+    return (*replaced, *(patch.add(condition, "status", "conditions", "-") for condition in missing))
 
 
 def _unready(conditions: Sequence[PodCondition], type_: str, stamp: str) -> tuple[JSONObject, ...]:

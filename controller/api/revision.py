@@ -25,7 +25,7 @@ HIGHEST_NUMBER = 2**62
 SHORT_HASH_CHARACTERS = "bcdfghjklmnpqrstvwxz2456789"
 """The alphabet of generated names in Kubernetes (apimachinery `SafeEncodeString`)."""
 
-_GO_ESCAPES = tuple((one.encode(), f"\\u{ord(one):04x}".encode()) for one in "<>&\u2028\u2029")
+_GO_ESCAPES = tuple((character.encode(), f"\\u{ord(character):04x}".encode()) for character in "<>&\u2028\u2029")
 """Characters that Go escapes. In JSON they occur only inside strings, so bytes can simply be replaced."""
 
 

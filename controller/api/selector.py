@@ -52,37 +52,37 @@ def is_subdomain(name: str) -> bool:
     return len(name) <= 253 and _SUBDOMAIN.fullmatch(name) is not None
 
 
-def requirement(one: Requirement) -> Matcher:
+def requirement(expression: Requirement) -> Matcher:
     """A matcher of one requirement, including Gt and Lt of node affinity. Raises ValueError, naming key and operator,
     for a requirement that the API server refuses."""
-    key, values = one.key, frozenset(one.values or ())
+    key, values = expression.key, frozenset(expression.values or ())
     if not is_label_key(key):
         raise ValueError(f"{key!r} is not a label key")
-    match one.operator:
+    match expression.operator:
         case "In" | "NotIn" if not values:
-            raise ValueError(f"operator {one.operator} on {key!r} needs at least one value")
+            raise ValueError(f"operator {expression.operator} on {key!r} needs at least one value")
         case "In":
             return lambda labels: labels.get(key) in values
         case "NotIn":
             return lambda labels: labels.get(key) not in values
         case "Exists" | "DoesNotExist" if values:
-            raise ValueError(f"operator {one.operator} on {key!r} takes no values")
+            raise ValueError(f"operator {expression.operator} on {key!r} takes no values")
         case "Exists":
             return lambda labels: key in labels
         case "DoesNotExist":
             return lambda labels: key not in labels
         case "Gt" | "Lt":
-            return _comparison(one)
+            return _comparison(expression)
         case unknown:
             known = "In, NotIn, Exists, DoesNotExist, Gt, Lt"
             raise ValueError(f"operator {unknown!r} on {key!r} is not one of {known}")
 
 
-def _comparison(one: Requirement) -> Matcher:
-    key, greater = one.key, one.operator == "Gt"
-    values = one.values or ()
+def _comparison(expression: Requirement) -> Matcher:
+    key, greater = expression.key, expression.operator == "Gt"
+    values = expression.values or ()
     if len(values) != 1 or not _WHOLE.fullmatch(values[0]):
-        raise ValueError(f"operator {one.operator} on {key!r} needs exactly one whole number")
+        raise ValueError(f"operator {expression.operator} on {key!r} needs exactly one whole number")
     bound = int(values[0])
 
     def compare(labels: Labels) -> bool:
@@ -117,14 +117,14 @@ def parse(selector: LabelSelector) -> Matcher:
 def as_text(selector: LabelSelector) -> str:
     """The selector as kubectl prints it: `app=demo,tier in (a,b)`, or `<none>`."""
     parts = [f"{key}={value}" for key, value in sorted((selector.match_labels or {}).items())]
-    for one in selector.match_expressions or ():
-        values = ",".join(sorted(one.values or ()))
+    for expression in selector.match_expressions or ():
+        values = ",".join(sorted(expression.values or ()))
         parts.append(
             {
-                "In": f"{one.key} in ({values})",
-                "NotIn": f"{one.key} notin ({values})",
-                "Exists": one.key,
-                "DoesNotExist": f"!{one.key}",
-            }.get(one.operator, f"{one.key} {one.operator} {values}")
+                "In": f"{expression.key} in ({values})",
+                "NotIn": f"{expression.key} notin ({values})",
+                "Exists": expression.key,
+                "DoesNotExist": f"!{expression.key}",
+            }.get(expression.operator, f"{expression.key} {expression.operator} {values}")
         )
     return ",".join(parts) or "<none>"

@@ -111,7 +111,7 @@ def _counts_beyond(template: JSON, most: int) -> bool:
     while waiting and seen <= most:
         value = waiting.pop()
         if isinstance(value, dict):
-            inner = [one for key, one in value.items() if key not in _FREE_TEXT or isinstance(one, list)]
+            inner = [item for key, item in value.items() if key not in _FREE_TEXT or isinstance(item, list)]
         else:
             inner = value if isinstance(value, list) else []
         seen += len(inner)
@@ -147,7 +147,7 @@ def _object(fields: JSONObject, name: str) -> JSONObject:
         if raw is None or key == "$patch":
             continue
         if name == "spec" and key in ("containers", "initContainers") and fields.get("hostNetwork") is True:
-            raw = [_on_host_network(one) for one in raw] if isinstance(raw, list) else raw
+            raw = [_on_host_network(container) for container in raw] if isinstance(raw, list) else raw
         value = _value(raw, key)
         if _is_default(key, value, fields, name):
             continue
@@ -161,7 +161,7 @@ def _on_host_network(container: JSON) -> JSON:
     """`container` without host ports equal to the container port, which every pod on the host network has."""
     if not isinstance(container, dict) or not isinstance(ports := container.get("ports"), list):
         return container
-    return {**container, "ports": [_own_port(one) for one in ports]}
+    return {**container, "ports": [_own_port(port) for port in ports]}
 
 
 def _own_port(port: JSON) -> JSON:

@@ -51,12 +51,12 @@ def by_admission(pod: ManagedPodView, change: InPlaceChange, moved: frozenset[st
             and (change.images[name] in moved or (has[name] != image and name not in waiting))
         },
         amounts=frozenset(
-            one
-            for one, amount in asked.items()
-            if one[0] in has
-            and one[0] not in unsized
-            and sized.get(one, "") not in (amount, before.get(one, ""))
-            and not _is_resized_by_others(pod, one)
+            where
+            for where, amount in asked.items()
+            if where[0] in has
+            and where[0] not in unsized
+            and sized.get(where, "") not in (amount, before.get(where, ""))
+            and not _is_resized_by_others(pod, where)
         ),
         missing=frozenset({*change.images, *change.resources} - has.keys()),
     )
@@ -80,7 +80,7 @@ def image_undone(found: ByAdmission, change: InPlaceChange, shown: PodView) -> s
 def amount_undone(found: ByAdmission, change: InPlaceChange, shown: PodView) -> str:
     """Like `image_undone` for the resize. Admission may keep an amount, as it need not depend on the template."""
     after, asked = _canonical(pod_amounts(shown)), _canonical(amounts_in(change.resources))
-    return RESOURCES_UNDONE if any(after.get(one, "") == asked[one] for one in found.amounts) else ""
+    return RESOURCES_UNDONE if any(after.get(where, "") == asked[where] for where in found.amounts) else ""
 
 
 def as_admitted(change: InPlaceChange, shown: PodView) -> InPlaceChange:
@@ -91,7 +91,7 @@ def as_admitted(change: InPlaceChange, shown: PodView) -> InPlaceChange:
 
 
 def _images(pod: PodView) -> dict[str, str]:
-    return {one.name: one.image for one in pod.spec.containers or ()}
+    return {container.name: container.image for container in pod.spec.containers or ()}
 
 
 def _canonical(amounts: Mapping[Amount, JSON]) -> dict[Amount, str]:
@@ -113,5 +113,5 @@ def _is_resized_by_others(pod: ManagedPodView, amount: Amount) -> bool:
     name, kind, key = amount
     path = ("f:spec", "f:containers", f'k:{{"name":"{name}"}}', "f:resources", f"f:{kind}", f"f:{key}")
     entries = pod.metadata.managed_fields or ()
-    theirs = [one.fields_v1 for one in entries if one.subresource == "resize" and one.manager != OURS]
+    theirs = [entry.fields_v1 for entry in entries if entry.subresource == "resize" and entry.manager != OURS]
     return any(value_at(fields, *path) is not None for fields in theirs)

@@ -66,9 +66,9 @@ def changes_to(
         return {}
     template = daemonset.spec.template
     return {
-        one.hash: known.get(one.hash) or change_between(one.template, template, resizable=resizable)
-        for one in revisions
-        if one.identity != daemonset.identity
+        revision.hash: known.get(revision.hash) or change_between(revision.template, template, resizable=resizable)
+        for revision in revisions
+        if revision.identity != daemonset.identity
     }
 
 
@@ -103,46 +103,56 @@ def _change(old: JSONObject, new: JSONObject, *, resizable: bool) -> InPlaceChan
     meta, new_meta = fields_of(before.get("metadata")), fields_of(after.get("metadata"))
     labels, annotations = _metadata(meta, new_meta)
     held, holds = _strings(meta.get("finalizers")), _strings(new_meta.get("finalizers"))
-    differ = [(one, other) for one, other in zip(olds, news, strict=True) if one.get("image") != other.get("image")]
+    differ = [
+        (container, other)
+        for container, other in zip(olds, news, strict=True)
+        if container.get("image") != other.get("image")
+    ]
     images = {_name(other): str(other.get("image", "")) for _, other in differ}
-    for one in items_of(will.get("initContainers")):
-        if one.get("restartPolicy") == "Always" and _reads(one, labels, annotations):
-            why = f"spec.initContainers[{_name(one)}] reads a changed label or annotation from its environment, "
+    for container in items_of(will.get("initContainers")):
+        if container.get("restartPolicy") == "Always" and _reads(container, labels, annotations):
+            why = (
+                f"spec.initContainers[{_name(container)}] reads a changed label or annotation from its environment, "
+            )
             raise _RefusedError(why + "and no sidecar is restarted in place", InPlaceRefusal.NODE_AGENT)
     return InPlaceChange(
         images=images,
-        old_images={_name(one): str(one.get("image", "")) for one, _ in differ},
+        old_images={_name(container): str(container.get("image", "")) for container, _ in differ},
         resources=by_container(resources),
         old_resources=resizing.before,
         labels=labels,
         annotations=annotations,
-        added_finalizers=tuple(one for one in holds if one not in held),
-        removed_finalizers=tuple(one for one in held if one not in holds),
+        added_finalizers=tuple(finalizer for finalizer in holds if finalizer not in held),
+        removed_finalizers=tuple(finalizer for finalizer in held if finalizer not in holds),
         resized_by_restart=resizing.by_restart,
-        rereads=tuple(_name(one) for one in news if _name(one) not in images and _reads(one, labels, annotations)),
+        rereads=tuple(
+            _name(container)
+            for container in news
+            if _name(container) not in images and _reads(container, labels, annotations)
+        ),
     )
 
 
-def _compare(one: JSONObject, other: JSONObject, path: str, but: Collection[str]) -> None:
+def _compare(old: JSONObject, new: JSONObject, path: str, but: Collection[str]) -> None:
     """Raises _RefusedError for the first difference between fields below `path`, except `but`."""
-    for field in sorted((one.keys() | other.keys()) - set(but)):
-        before, after = one.get(field), other.get(field)
+    for field in sorted((old.keys() | new.keys()) - set(but)):
+        before, after = old.get(field), new.get(field)
         if before != after:
             change = "added" if before is None else "removed" if after is None else "changed"
             raise _RefusedError(f"{path}{field} {change}")
 
 
 def _compare_containers(olds: Sequence[JSONObject], news: Sequence[JSONObject]) -> None:
-    before, after = [_name(one) for one in olds], [_name(one) for one in news]
+    before, after = [_name(container) for container in olds], [_name(container) for container in news]
     added = [f"spec.containers[{name}] added" for name in after if name not in before]
     removed = [f"spec.containers[{name}] removed" for name in before if name not in after]
     if before != after:
         raise _RefusedError(next(iter((*added, *removed)), "spec.containers in another order"))
-    for one, other in zip(olds, news, strict=True):
-        path = f"spec.containers[{_name(one)}]."
-        _compare(one, other, path, {"name", "image", "resources", "imagePullPolicy"})
-        if _pull_policy(one) != _pull_policy(other):
-            _compare(one, other, path, (one.keys() | other.keys()) - {"imagePullPolicy"})
+    for container, other in zip(olds, news, strict=True):
+        path = f"spec.containers[{_name(container)}]."
+        _compare(container, other, path, {"name", "image", "resources", "imagePullPolicy"})
+        if _pull_policy(container) != _pull_policy(other):
+            _compare(container, other, path, (container.keys() | other.keys()) - {"imagePullPolicy"})
             raise _RefusedError(f"{path}imagePullPolicy changed, which the image implies")
 
 
@@ -168,7 +178,7 @@ def _reads(container: JSONObject, labels: Collection[str], annotations: Collecti
     paths = {f"metadata.labels['{key}']" for key in labels} | {
         f"metadata.annotations['{key}']" for key in annotations
     }
-    sources = (fields_of(one.get("valueFrom")) for one in items_of(container.get("env")))
+    sources = (fields_of(variable.get("valueFrom")) for variable in items_of(container.get("env")))
     return any(str(fields_of(source.get("fieldRef")).get("fieldPath")) in paths for source in sources)
 
 
@@ -183,11 +193,11 @@ def _name(container: JSONObject) -> str:
 
 
 def _texts(value: JSON) -> dict[str, str]:
-    return {key: str(one) for key, one in fields_of(value).items()}
+    return {key: str(text) for key, text in fields_of(value).items()}
 
 
 def _strings(value: JSON) -> list[str]:
-    return [str(one) for one in value] if isinstance(value, list) else []
+    return [str(item) for item in value] if isinstance(value, list) else []
 
 
 class _Resizing(Value):
@@ -199,8 +209,8 @@ class _Resizing(Value):
 def _resizing(was: JSONObject, will: JSONObject) -> _Resizing:
     """The resize between two pod specs with the same containers. Raises _RefusedError."""
     olds, news = items_of(was.get("containers")), items_of(will.get("containers"))
-    for one, other in zip(olds, news, strict=True):
-        if problem := _problem(fields_of(one.get("resources")), fields_of(other.get("resources"))):
+    for container, other in zip(olds, news, strict=True):
+        if problem := _problem(fields_of(container.get("resources")), fields_of(other.get("resources"))):
             raise _RefusedError(f"spec.containers[{_name(other)}].resources{problem}", InPlaceRefusal.RESOURCES)
     old, new = _effective(olds), _effective(news)
     changed = [
@@ -212,7 +222,11 @@ def _resizing(was: JSONObject, will: JSONObject) -> _Resizing:
     if changed and earlier != later:
         why = f"spec.containers[].resources: the QoS class would change from {earlier} to {later}"
         raise _RefusedError(why, InPlaceRefusal.RESOURCES)
-    restarting = {(_name(one), str(policy.get("resourceName"))) for one in news for policy in _restart_policies(one)}
+    restarting = {
+        (_name(container), str(policy.get("resourceName")))
+        for container in news
+        for policy in _restart_policies(container)
+    }
     return _Resizing(
         resources=by_container({where: new[where] for where in changed}),
         before=by_container({where: old[where] for where in changed if where in old}),
@@ -225,7 +239,7 @@ def quality_of_service(spec: JSONObject) -> str:
     given = {where: canonical_amount(amount) for where, amount in _effective(containers).items()}
     if not any(amount for (_, _, key), amount in given.items() if key in MUTABLE):
         return "BestEffort"
-    sized = [(_name(one), key) for one in containers for key in MUTABLE]
+    sized = [(_name(container), key) for container in containers for key in MUTABLE]
     limits, requests = ([given.get((name, kind, key)) for name, key in sized] for kind in ("limits", "requests"))
     return "Guaranteed" if all(limits) and limits == requests else "Burstable"
 
@@ -246,16 +260,16 @@ def _problem(before: JSONObject, after: JSONObject) -> str:
 
 def _restart_policies(container: JSONObject) -> list[JSONObject]:
     policies = items_of(container.get("resizePolicy"))
-    return [one for one in policies if one.get("restartPolicy") == "RestartContainer"]
+    return [policy for policy in policies if policy.get("restartPolicy") == "RestartContainer"]
 
 
 def _effective(containers: Iterable[JSONObject]) -> dict[Amount, JSON]:
     """Limits and requests; a missing request equals the limit, like the server's default."""
     found: dict[str, JSONObject] = {}
-    for one in containers:
-        resources = fields_of(one.get("resources"))
+    for container in containers:
+        resources = fields_of(container.get("resources"))
         limits = fields_of(resources.get("limits"))
-        found[_name(one)] = {"limits": limits, "requests": {**limits, **fields_of(resources.get("requests"))}}
+        found[_name(container)] = {"limits": limits, "requests": {**limits, **fields_of(resources.get("requests"))}}
     return amounts_in(found)
 
 

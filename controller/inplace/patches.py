@@ -37,7 +37,9 @@ def updating(pod: PodView, revision: Revision, change: InPlaceChange, now: float
     before = state_of(pod.metadata.annotations) or InPlaceState()
     unwritten = before.next_container_images or {}
     left = {
-        str(one["name"]): str(one.get("image", "")) for one in _containers(revision) if one.get("name") in unwritten
+        str(container["name"]): str(container.get("image", ""))
+        for container in _containers(revision)
+        if container.get("name") in unwritten
     }
     images = {**left, **change.images}
     late, unsized = _unfinished_parts(pod, before, now)
@@ -112,9 +114,9 @@ def is_resized_by_restart(pod: PodView) -> bool:
     state = state_of(pod.metadata.annotations)
     asked, have = amounts_of(state.container_resources if state is not None else None), pod_amounts(pod)
     restarting = {
-        (one.name, policy.resource_name)
-        for one in pod.spec.containers or ()
-        for policy in one.resize_policy or ()
+        (container.name, policy.resource_name)
+        for container in pod.spec.containers or ()
+        for policy in container.resize_policy or ()
         if policy.restart_policy == "RestartContainer"
     }
     return any((where[0], where[2]) in restarting and have.get(where) != amount for where, amount in asked.items())
@@ -160,7 +162,7 @@ def cancelling(pod: PodView, labels: Mapping[str, str]) -> tuple[JSONObject, ...
 
 def batches_of(containers: Sequence[JSONObject], changed: Collection[str]) -> tuple[tuple[str, ...], ...]:
     """`changed` in batches, highest priority first. The first includes names without a priority and unknown names."""
-    priorities = {str(one.get("name", "")): _priority(one) for one in containers}
+    priorities = {str(container.get("name", "")): _priority(container) for container in containers}
     batches: dict[int, list[str]] = {}
     for name in changed:
         if (priority := priorities.get(name)) is not None:
@@ -216,7 +218,7 @@ def _metadata(
 ) -> tuple[JSONObject, ...]:
     """Operations to write labels, annotations and the state, without empty fields, as in OpenKruise."""
     always = ("revision", "updateTimestamp", "lastContainerStatuses")
-    text = as_bytes({key: one for key, one in state.items() if one or key in always}).decode()
+    text = as_bytes({key: value for key, value in state.items() if value or key in always}).decode()
     return (
         *patch.merged("labels", labels, pod.metadata.labels),
         *patch.merged(
@@ -231,9 +233,9 @@ def _recorded(pod: PodView) -> JSONObject:
 
 
 def _unwritten_metadata(before: InPlaceState) -> tuple[dict[str, str], dict[str, str]]:
-    parts = [fields_of(one) for one in fields_of(before.next_container_ref_metadata).values()]
-    labels = {key: str(one) for part in parts for key, one in fields_of(part.get("labels")).items()}
-    annotations = {key: str(one) for part in parts for key, one in fields_of(part.get("annotations")).items()}
+    parts = [fields_of(part) for part in fields_of(before.next_container_ref_metadata).values()]
+    labels = {key: str(value) for part in parts for key, value in fields_of(part.get("labels")).items()}
+    annotations = {key: str(value) for part in parts for key, value in fields_of(part.get("annotations")).items()}
     return labels, annotations
 
 
@@ -254,7 +256,9 @@ def _is_to_be_resized(pod: PodView, state: InPlaceState) -> bool:
 def _generation_with(pod: PodView, images: Mapping[str, str]) -> int:
     """The pod's generation after these images are written; 0 if the server does not count generations."""
     before = pod.metadata.generation
-    changes = any(images.get(one.name, one.image) != one.image for one in pod.spec.containers or ())
+    changes = any(
+        images.get(container.name, container.image) != container.image for container in pod.spec.containers or ()
+    )
     return before + changes if before else 0
 
 
@@ -262,17 +266,19 @@ def _unfinished_images(pod: PodView, before: InPlaceState, late: Collection[str]
     """Images of earlier updates, by container, that no container runs yet. The kubelet may still start any."""
     earlier = before.unfinished_images or {}
     return {
-        one.name: list[JSON](dict.fromkeys((*earlier.get(one.name, ()), one.image)))[-_MOST_UNFINISHED:]
-        for one in pod.spec.containers or ()
-        if one.name in late
+        container.name: list[JSON](dict.fromkeys((*earlier.get(container.name, ()), container.image)))[
+            -_MOST_UNFINISHED:
+        ]
+        for container in pod.spec.containers or ()
+        if container.name in late
     }
 
 
 def _last_statuses(
     pod: PodView, containers: Collection[str], before: InPlaceState, late: Collection[str], rereads: Collection[str]
 ) -> JSONObject:
-    shown = {one.name: one for one in pod.status.container_statuses or ()}
-    asked = {one.name: one.image for one in pod.spec.containers or ()}
+    shown = {status.name: status for status in pod.status.container_statuses or ()}
+    asked = {container.name: container.image for container in pod.spec.containers or ()}
     earlier = before.last_container_statuses or {}
     for name in late:
         same = name in earlier and name in shown and earlier[name].container_id == shown[name].container_id
@@ -280,32 +286,39 @@ def _last_statuses(
     asked |= {name: "" for name in rereads if name not in late}  # restarts although its image does not change
     return {
         name: {
-            "imageID": one.image_id,
-            "containerID": one.container_id,
-            "restartCount": one.restart_count,
+            "imageID": status.image_id,
+            "containerID": status.container_id,
+            "restartCount": status.restart_count,
             "image": asked.get(name, ""),
         }
-        for name, one in ((name, shown.get(name, ContainerStatusView())) for name in containers)
+        for name, status in ((name, shown.get(name, ContainerStatusView())) for name in containers)
     }
 
 
 def _restart_counts(pod: PodView, restarting: Sequence[str]) -> JSONObject:
     """A container named twice still has to restart for an earlier update too."""
-    shown = {one.name: one.restart_count for one in pod.status.container_statuses or ()}
-    return {one.name: shown.get(one.name, 0) + restarting.count(one.name) for one in pod.spec.containers or ()}
+    shown = {status.name: status.restart_count for status in pod.status.container_statuses or ()}
+    return {
+        container.name: shown.get(container.name, 0) + restarting.count(container.name)
+        for container in pod.spec.containers or ()
+    }
 
 
 def _superseded(pod: PodView, images: Mapping[str, str], before: Superseded) -> JSONObject:
     containers = pod.spec.containers or ()
-    changed = {one.name: one.image for one in containers if images.get(one.name, one.image) != one.image}
+    changed = {
+        container.name: container.image
+        for container in containers
+        if images.get(container.name, container.image) != container.image
+    }
     found: JSONObject = {"revision": before.revision, "images": {**before.images, **changed}}
-    return {key: one for key, one in found.items() if one}
+    return {key: value for key, value in found.items() if value}
 
 
 def _finalizers(pod: PodView, change: InPlaceChange) -> Iterable[JSONObject]:
     have = pod.metadata.finalizers or ()
-    kept = [one for one in have if one not in change.removed_finalizers]
-    wanted = [*kept, *(one for one in change.added_finalizers if one not in kept)]
+    kept = [finalizer for finalizer in have if finalizer not in change.removed_finalizers]
+    wanted = [*kept, *(finalizer for finalizer in change.added_finalizers if finalizer not in kept)]
     return [] if wanted == list(have) else [patch.add(list[JSON](wanted), "metadata", "finalizers")]
 
 
@@ -320,15 +333,15 @@ def set_images(pod: PodView, images: Mapping[str, str]) -> list[JSONObject]:
 def amounts_of(resources: Mapping[str, ResourcesView | None] | None) -> dict[Amount, JSON]:
     return {
         (name, kind, key): amount
-        for name, one in (resources or {}).items()
-        if one is not None
-        for kind, amounts in (("limits", one.limits), ("requests", one.requests))
+        for name, requirements in (resources or {}).items()
+        if requirements is not None
+        for kind, amounts in (("limits", requirements.limits), ("requests", requirements.requests))
         for key, amount in (amounts or {}).items()
     }
 
 
 def pod_amounts(pod: PodView) -> dict[Amount, JSON]:
-    return amounts_of({one.name: one.resources for one in pod.spec.containers or ()})
+    return amounts_of({container.name: container.resources for container in pod.spec.containers or ()})
 
 
 def _has_gate(pod: PodView, type_: str) -> bool:

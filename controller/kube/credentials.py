@@ -109,7 +109,7 @@ class Program:
         if self._settings.get("provideClusterInfo"):
             spec["cluster"] = _cluster_info(self._cluster)
         info = {"apiVersion": version, "kind": "ExecCredential", "spec": spec}
-        variables = {one["name"]: one["value"] for one in self._settings.get("env") or ()}
+        variables = {variable["name"]: variable["value"] for variable in self._settings.get("env") or ()}
         code, printed, _ = await run_program(
             str(self._settings["command"]),
             *(self._settings.get("args") or ()),
@@ -176,7 +176,7 @@ def _cluster_info(cluster: KubeconfigEntry) -> KubeconfigEntry:
         authority = _base64(Path(cluster["certificate-authority"]).read_bytes())
     if authority:
         info["certificate-authority-data"] = authority
-    extensions = {one["name"]: one["extension"] for one in cluster.get("extensions") or ()}
+    extensions = {extension["name"]: extension["extension"] for extension in cluster.get("extensions") or ()}
     return {**info, "config": extensions.get(CLUSTER_EXTENSION)}
 
 

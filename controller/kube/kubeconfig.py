@@ -71,7 +71,9 @@ class ClusterAndUser(Value):
 def choose(files: Files, access: Access) -> ClusterAndUser:
     """kubectl's choice. Raises ConfigError for an unknown name, listing the known ones."""
     where = os.pathsep.join(files)
-    name = access.context or next((str(one) for file in files.values() if (one := file.get("current-context"))), "")
+    name = access.context or next(
+        (str(current) for file in files.values() if (current := file.get("current-context"))), ""
+    )
     if not name and not access.cluster and not access.server:
         raise ConfigError(f"kubeconfig {where} names no current-context; choose one with --context")
     context = _entry(files, "context", name, where)

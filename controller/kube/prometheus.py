@@ -123,7 +123,7 @@ def _read(status: int, body: bytes) -> str:
 def _brief(found: Sequence[_Series]) -> str:
     if not found:
         return ""
-    first = min(found, key=lambda one: sorted(one.metric.items()))
+    first = min(found, key=lambda series: sorted(series.metric.items()))
     value = f" {first.value[1]}" if first.value is not None else ""
     more = f" and {len(found) - 1:,} more series" if len(found) > 1 else ""
     return f"{truncated(_labels(first.metric), LONGEST_SERIES)}{truncated(value, 32)}{more}"

@@ -115,7 +115,7 @@ class Response(msgspec.Struct, frozen=True, kw_only=True):
 
     def warnings(self) -> list[str]:
         """The texts of the warnings with code 299, each once and on one line."""
-        texts = [_ESCAPED.sub(r"\1", one) for header in self.warning_headers for one in _WARNING.findall(header)]
+        texts = [_ESCAPED.sub(r"\1", text) for header in self.warning_headers for text in _WARNING.findall(header)]
         lines = [" ".join(text.encode(errors="replace").decode().split()) for text in texts]
         return list(dict.fromkeys(filter(None, lines)))
 

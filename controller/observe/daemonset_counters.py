@@ -110,7 +110,7 @@ class DaemonSetCounters(Collector):
         self.updates.forget(uid)
 
     def collect(self) -> Iterator[Metric]:
-        shown = [(one, self._counts.get(one.uid, Count())) for one in self._current()]
+        shown = [(daemonset, self._counts.get(daemonset.uid, Count())) for daemonset in self._current()]
         for family in FAMILIES:
             metric = CounterMetricFamily(family.name, family.meaning, labels=(*OF_DAEMONSET, *family.labels))
             for daemonset, counts in shown:

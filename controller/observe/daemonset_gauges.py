@@ -130,7 +130,7 @@ def _phases(sample: DaemonSetSample) -> Samples:
 def _checks(sample: DaemonSetSample) -> Samples:
     """Only where the spec has checks."""
     rolling = sample.daemonset.rolling_update
-    states = {one.name: one.state for one in sample.rollout.checks or ()}
+    states = {check.name: check.state for check in sample.rollout.checks or ()}
     for check in rolling.checks if rolling is not None else ():
         for state in CheckState:
             yield (check.name, state.value), float(states.get(check.name) == state)
@@ -287,7 +287,7 @@ class DaemonSetCollector(Collector):
         for family in self._families:
             labels = (*OF_DAEMONSET, *family.labels)
             gauge = GaugeMetricFamily(f"kruise_daemonset_{family.name}", family.meaning, labels=labels)
-            for one in samples:
-                for values, number in family.read(one):
-                    gauge.add_metric((one.daemonset.namespace, one.daemonset.name, *values), number)
+            for sample in samples:
+                for values, number in family.read(sample):
+                    gauge.add_metric((sample.daemonset.namespace, sample.daemonset.name, *values), number)
             yield gauge

@@ -86,7 +86,7 @@ class _Connections:
         self._answering: set[asyncio.BaseProtocol] = set()
 
     def accept(self, server: web.Server) -> RequestHandler:
-        idle = [one for one in server.connections if one not in self._answering]
+        idle = [connection for connection in server.connections if connection not in self._answering]
         for connection in idle[: len(idle) - MAX_IDLE + 1]:
             if connection.transport is not None:
                 connection.transport.abort()  # close() would wait for a client that reads nothing

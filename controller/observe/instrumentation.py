@@ -160,7 +160,7 @@ class Instrumentation(Observer):
         """None before the first contact. A missing or forbidden kind is an answer too."""
         if not self._connectivity:
             return None
-        return any(one.state == "unreachable" for one in self._connectivity.values())
+        return any(connectivity.state == "unreachable" for connectivity in self._connectivity.values())
 
     def received(self, plural: str, reflector: str) -> None:
         self._metrics.last_received[plural][reflector] = self._clock()
