@@ -8,7 +8,7 @@ PYTEST := $(BIN)/python -m pytest
 # Where it is set, each process that a test starts, and each of pytest's own, would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help help-all setup check format test test-all test-programs test-real test-node test-deep replay test-failover test-mutants test-versions test-cost test-coverage test-release image test-image demo demo-real demo-node cluster bench bench-scale plugin packages docs manifests release-manifest bundle lock clean
+.PHONY: help help-all setup check format test test-all test-programs node-programs test-real test-node test-deep replay test-failover test-mutants test-versions test-cost test-coverage test-release image test-image demo demo-real demo-node cluster bench bench-scale plugin packages docs manifests release-manifest bundle lock clean
 
 help: # the commands of every day
 	@grep -hE '^[a-z-]+:.* ## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.* ## /  make \1\t/' | expand -t 20
@@ -35,27 +35,31 @@ format: $(READY) ## what `check` would complain about and a tool can fix
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# A process for each core. On the simulator, tests in line share a scene, and a process that is free takes some of those
-# that wait; on a real server a file stays in one process, because its tests share what they have set up there.
+# On the simulator a process for each core: tests in line share a scene, and a process that is free takes some of those
+# that wait. On a real server a file stays in one process, because its tests share what they have set up there. They wait
+# half of the time, so there are four processes; see pytest_collection_modifyitems of tests/conftest.py for the order.
 WORKERS := --numprocesses=auto --dist=worksteal
-WORKERS_BY_FILE := --numprocesses=auto --dist=loadfile
+REAL := --numprocesses=4 --dist=loadfile --no-loadscope-reorder -m real
 
 test: $(READY) ## all that Python alone can show: unit tests, laws, controller and plugin on the simulator (5 minutes)
 	$(PYTEST) $(WORKERS) -m 'not real'
 	@echo 'Not run: what needs a real control plane, real nodes, kubectl, Helm or Prometheus. All of it: make test-all'
 
-test-all: test test-real test-node ## `test`, and on a real control plane and real nodes, with kubectl, Helm and Prometheus (half an hour)
+test-all: test test-programs node-programs ## `test`, and on a real control plane and real nodes, with kubectl, Helm and Prometheus (20 minutes)
+	$(PYTEST) $(REAL)
 
 test-programs: $(READY)
 	$(BIN)/python -m tests.beds.control_plane fetch || [ -z "$(CI)" ]
 	$(BIN)/python -m tests.beds || [ -z "$(CI)" ]
 
 test-real: test-programs # on a real control plane, with kubectl, Helm and Prometheus
-	$(PYTEST) $(WORKERS_BY_FILE) -m real --ignore=tests/real_node
+	$(PYTEST) $(REAL) --ignore=tests/real_node
+
+node-programs: $(READY)
+	$(BIN)/python -m tests.beds.real_node fetch || [ -z "$(CI)" ]
 
 # With KUBECONFIG on a cluster of this machine that already runs, such as kind; see tests/real_node/bed.py.
-test-node: $(READY) # on real nodes, and with our own image in pods (IMAGE=archive: that one); needs root on Linux
-	[ -n "$(KUBECONFIG)" ] || $(BIN)/python -m tests.beds.real_node fetch || [ -z "$(CI)" ]
+test-node: $(if $(KUBECONFIG),$(READY),node-programs) # on real nodes, and with our own image in pods (IMAGE=archive: that one); needs root on Linux
 	CLUSTER=$(KUBECONFIG) IMAGE=$(abspath $(IMAGE)) $(PYTEST) tests/real_node $(if $(KUBECONFIG),,--numprocesses=3 --dist=loadfile)
 
 # Random stories: new ones each time, and the same ones again with the SEED that a failure prints.

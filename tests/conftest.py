@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+from collections import Counter
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -38,10 +40,18 @@ PROGRAMS: Final = frozenset(
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what needs such a program as `real`: `make test` leaves it out, `make test-all` runs it."""
+    """Mark what needs such a program as `real`: `make test` leaves it out, `make test-all` runs it.
+
+    Of these, the first file of each folder comes first, then the second of each: some folders wait, others compute.
+    """
+    places, counted = dict[Path, int](), Counter[Path]()
     for item in items:
         if not PROGRAMS.isdisjoint(getattr(item, "fixturenames", ())):
             item.add_marker("real")
+        if item.get_closest_marker("real") and item.path not in places:
+            counted[item.path.parent] += 1
+            places[item.path] = counted[item.path.parent]
+    items.sort(key=lambda item: places[item.path] if item.get_closest_marker("real") else 0)
 
 
 def pytest_collection_finish() -> None:
