@@ -97,7 +97,7 @@ ON_1.30 += -k 'not (cpu and memory)' # pods/resize came with 1.33
 test-versions: $(VERSIONS:%=test-version-%) # installation, rules and rollouts on the oldest Kubernetes, all with a control plane on the newest
 
 test-version-%: $(READY)
-	KUBERNETES_VERSION=$* $(BIN)/python -m tests.beds.control_plane fetch --complete
+	KUBERNETES_VERSION=$* $(BIN)/python -m tests.beds.control_plane fetch
 	CI=true KUBERNETES_VERSION=$* $(BIN)/python -m pytest $(or $(ON_$*),$(ON_VERSION))
 
 test-cost: $(READY) # what a decision, an event and a cached pod cost, as ratios to plain dicts, and what progressive fields add; each with a ceiling

@@ -44,16 +44,8 @@ def had(obtain: Callable[[], T]) -> T:
 
 @pytest.fixture(scope="session")
 def control_plane_binaries() -> Binaries:
-    """The binaries, perhaps without controllers; `python -m tests.beds.control_plane fetch` gets them beforehand."""
+    """Of one Kubernetes; `python -m tests.beds.control_plane fetch` gets them beforehand."""
     return had(obtain)
-
-
-@pytest.fixture(scope="session")
-def complete_binaries(control_plane_binaries: Binaries) -> Binaries:
-    """The binaries with controllers and scheduler; skips, with the reason, where they are the published three."""
-    if control_plane_binaries.kube_controller_manager is None or control_plane_binaries.kube_scheduler is None:
-        pytest.skip(f"{control_plane_binaries.folder} holds no kube-controller-manager or no kube-scheduler")
-    return control_plane_binaries
 
 
 @pytest.fixture(scope="session")

@@ -72,16 +72,13 @@ class ApiServer:
     name: str
     """The namespace; also a prefix for names of cluster-scoped objects."""
 
-    def __init__(self, compact: Compaction, *, cascades: bool) -> None:
+    def __init__(self, compact: Compaction) -> None:
         self.compact = compact
-        self._cascades = cascades
         self._nodes: list[str] = []
         self._open: list[AsyncGenerator[Event, None]] = []
 
     async def needs_garbage_collector(self) -> None:
-        """Skip where there is none; otherwise wait until it has noticed our kind, for which it looks every 30 s."""
-        if not self._cascades:
-            pytest.skip("no kube-controller-manager, so no garbage collector")
+        """Wait until it has noticed our kind, for which it looks every 30 s."""
         head = await self.api.create(DAEMONSETS, demo("probe"))
         await self.api.create(CONFIGMAPS, configmap("probe", ownerReferences=[owner(head)]))
         await self.api.delete(DAEMONSETS, "probe")

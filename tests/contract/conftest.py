@@ -34,8 +34,7 @@ def plane_with_crds(control_plane: ControlPlane) -> ControlPlane:
         ["wait", "--for=condition=Established", "--timeout=30s", "crd/daemonsets.apps.kruise.io"],
     ):
         subprocess.run([*command, *words], check=True, capture_output=True, timeout=60)
-    if control_plane.runs_controllers:
-        asyncio.run(_restart_controllers(control_plane))
+    asyncio.run(_restart_controllers(control_plane))
     return control_plane
 
 
@@ -64,12 +63,12 @@ async def bed(real_plane: ControlPlane | None, simulated: Cluster) -> AsyncItera
         if real_plane is None:
             url = await stack.enter_async_context(serving(InProcess(simulated)))
             connection = Connection(server=url, credentials=Credentials())
-            made = ApiServer(SimulatedCompaction(simulated), cascades=True)
+            made = ApiServer(SimulatedCompaction(simulated))
         else:
             tls = tls_context(str(real_plane.ca_path))
             credentials = Credentials(f"Bearer {real_plane.token}")
             connection = Connection(server=real_plane.url, credentials=credentials, tls=tls)
-            made = ApiServer(RealCompaction(real_plane), cascades=real_plane.runs_controllers)
+            made = ApiServer(RealCompaction(real_plane))
         made.transport = await stack.enter_async_context(open_transport(connection))
         made.name = f"contract-{next(_numbers)}"
         made.api = Api(made.transport, made.name)

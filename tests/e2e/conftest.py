@@ -38,7 +38,7 @@ def clients() -> trustme.CA:
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def plane(
-    complete_binaries: Binaries, clients: trustme.CA, tmp_path_factory: pytest.TempPathFactory
+    control_plane_binaries: Binaries, clients: trustme.CA, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[ControlPlane]:
     """One control plane for all tests here, with scheduler, garbage collector, audit log and our manifests, those of
     image pulls too."""
@@ -46,7 +46,7 @@ async def plane(
     trusted = tmp_path_factory.mktemp("clients") / "ca.crt"
     clients.cert_pem.write_to_path(str(trusted))
     users = [ACCOUNT, RIVAL, OPERATOR, VIEWER, ROLLOUTS]
-    async with bare_plane(complete_binaries, users, f"--client-ca-file={trusted}") as started:
+    async with bare_plane(control_plane_binaries, users, f"--client-ca-file={trusted}") as started:
         await installed(started, overlay)
         await same_rights(started, RIVAL)
         await started.start_controller_manager(DEFAULT_CONTROLLERS)
@@ -56,9 +56,9 @@ async def plane(
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def site_plane(complete_binaries: Binaries) -> AsyncIterator[ControlPlane]:
+async def site_plane(control_plane_binaries: Binaries) -> AsyncIterator[ControlPlane]:
     """A control plane with the CRD and all controllers that a Deployment needs, for tests that install and remove."""
-    async with bare_plane(complete_binaries) as started:
+    async with bare_plane(control_plane_binaries) as started:
         await installed(started, "crds")
         await started.start_controller_manager(SITE_CONTROLLERS)
         yield started

@@ -95,12 +95,12 @@ def _run(line: str, exports: Mapping[str, str]) -> str:
     return done.stdout
 
 
-def test_the_playground_works_as_it_says_and_ends_by_sigterm(complete_binaries: Binaries) -> None:
+def test_the_playground_works_as_it_says_and_ends_by_sigterm(control_plane_binaries: Binaries) -> None:
     with demo("--cluster") as process:
         greeting = read_until(process, "Ctrl-C here")
         exports = dict(re.findall(r"export (\w+)=(\S+)", greeting))
         children = children_of(process.pid)
-        assert exports["PATH"] == f"{complete_binaries.kubectl.parent}:{Path(sys.executable).parent}:$PATH"
+        assert exports["PATH"] == f"{control_plane_binaries.kubectl.parent}:{Path(sys.executable).parent}:$PATH"
         apply, *others = re.findall(r"^  (kubectl .*)$", greeting, re.MULTILINE)
         seen = [_run(apply, exports)]
         _run("kubectl wait --for=jsonpath='{.status.rollout.phase}'=Healthy --timeout=60s ads/demo", exports)

@@ -49,9 +49,9 @@ def newer(folder: Path) -> Path:
 
 
 async def test_uninstalling_keeps_crd_and_pods_and_installing_again_goes_on(
-    complete_binaries: Binaries, helm: Helm, tmp_path: Path
+    control_plane_binaries: Binaries, helm: Helm, tmp_path: Path
 ) -> None:
-    async with bare_plane(complete_binaries) as plane:
+    async with bare_plane(control_plane_binaries) as plane:
         for line in INSTALL[:-1]:
             await typed(plane, helm, line)
         await plane.start_controller_manager(SITE_CONTROLLERS)

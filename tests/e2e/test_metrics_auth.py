@@ -41,7 +41,7 @@ async def tokens_of(plane: ControlPlane) -> tuple[str, str, str]:
 
 @pytest.mark.real
 async def test_readers_of_the_path_get_the_page_and_are_reviewed_once_a_minute(
-    complete_binaries: Binaries, tmp_path: Path
+    control_plane_binaries: Binaries, tmp_path: Path
 ) -> None:
     authority, chain, key = trustme.CA(), tmp_path / "tls.crt", tmp_path / "tls.key"
     pair, trusting = authority.issue_cert(LOOPBACK), ssl.create_default_context()
@@ -50,7 +50,7 @@ async def test_readers_of_the_path_get_the_page_and_are_reviewed_once_a_minute(
     authority.configure_trust(trusting)
     overlay = str(overlay_with(tmp_path, "default", "metrics-auth"))
     options = ("--metrics-auth", f"--metrics-tls-cert-file={chain}", f"--metrics-tls-private-key-file={key}")
-    async with bare_plane(complete_binaries, [ACCOUNT]) as plane:
+    async with bare_plane(control_plane_binaries, [ACCOUNT]) as plane:
         await installed(plane, overlay)
         reader, stranger, scraper = await tokens_of(plane)
         audit, secrets = Audit(plane, ACCOUNT), (ACCOUNT.token, reader, stranger, scraper)

@@ -157,9 +157,9 @@ NODES = ("early", "late")
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def bare(complete_binaries: Binaries) -> AsyncIterator[ControlPlane]:
+async def bare(control_plane_binaries: Binaries) -> AsyncIterator[ControlPlane]:
     """A control plane without our kinds, and an old one: it cannot send a first list as a watch."""
-    async with bare_plane(complete_binaries, [ACCOUNT], "--feature-gates=WatchList=false") as started:
+    async with bare_plane(control_plane_binaries, [ACCOUNT], "--feature-gates=WatchList=false") as started:
         yield started
 
 

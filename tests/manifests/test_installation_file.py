@@ -60,10 +60,10 @@ def overlay(folder: Path) -> Path:
 
 
 async def test_both_replicas_are_admitted_to_the_network_of_their_nodes(
-    complete_binaries: Binaries, tmp_path: Path
+    control_plane_binaries: Binaries, tmp_path: Path
 ) -> None:
     controllers = ("deployment-controller", "replicaset-controller", "resourcequota-controller")
-    async with ControlPlane(complete_binaries, controllers=controllers) as plane:
+    async with ControlPlane(control_plane_binaries, controllers=controllers) as plane:
         done = await plane.run_kubectl("apply", "--server-side", "--validate=strict", "-k", str(overlay(tmp_path)))
         assert (done.returncode, done.stderr) == (0, "")
         async with open_transport(await load(str(plane.kubeconfig), None)) as transport:
@@ -136,10 +136,12 @@ def admission(folder: Path) -> Path:
     return path
 
 
-async def test_critical_pods_start_where_only_a_quota_lets_them(complete_binaries: Binaries, tmp_path: Path) -> None:
+async def test_critical_pods_start_where_only_a_quota_lets_them(
+    control_plane_binaries: Binaries, tmp_path: Path
+) -> None:
     controllers = ("deployment-controller", "replicaset-controller", "resourcequota-controller")
     flag = f"--admission-control-config-file={admission(tmp_path)}"
-    async with ControlPlane(complete_binaries, controllers=controllers, apiserver_flags=[flag]) as plane:
+    async with ControlPlane(control_plane_binaries, controllers=controllers, apiserver_flags=[flag]) as plane:
         done = await plane.run_kubectl("apply", "--server-side", "-k", str(MANIFESTS / "overlays" / "default"))
         assert done.returncode == 0, done.stderr
         async with open_transport(await load(str(plane.kubeconfig), None)) as transport:

@@ -39,7 +39,7 @@ async def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempP
             await apply_all_but_the_deployment(found)
             yield found
         return
-    control, programs = (request.getfixturevalue(name) for name in ("complete_binaries", "node_binaries"))
+    control, programs = (request.getfixturevalue(name) for name in ("control_plane_binaries", "node_binaries"))
     async with real_cluster(control, programs, ["node-1", "node-2", "node-3"], users=[ACCOUNT]) as started:
         await apply_all_but_the_deployment(started)
         for name, image in started.images.versions().items():

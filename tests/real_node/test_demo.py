@@ -14,7 +14,7 @@ from tests.beds.real_node.node import LONG
 pytestmark = [
     pytest.mark.real,
     pytest.mark.asyncio(loop_scope="session"),
-    pytest.mark.usefixtures("complete_binaries", "node_binaries"),
+    pytest.mark.usefixtures("control_plane_binaries", "node_binaries"),
 ]
 
 

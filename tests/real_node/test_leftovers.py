@@ -17,7 +17,7 @@ from tests.beds.real_node import cgroups
 from tests.beds.real_node.boot import KERNEL
 from tests.beds.real_node.node import LONG
 
-pytestmark = [pytest.mark.real, pytest.mark.usefixtures("complete_binaries", "node_binaries")]
+pytestmark = [pytest.mark.real, pytest.mark.usefixtures("control_plane_binaries", "node_binaries")]
 
 
 @contextmanager

@@ -61,9 +61,8 @@ async def _prepare(plane: ControlPlane) -> None:
         done = await plane.run_kubectl("apply", "--server-side", "-f", str(component / f"{name}.yaml"))
         assert done.returncode == 0, done.stderr
     await plane.run_kubectl("wait", "--for=condition=Established", "crd/imagepulljobs.apps.kruise.io")
-    if plane.runs_controllers:
-        await plane.process("kube-controller-manager").stop()
-        await plane.start_controller_manager(DEFAULT_CONTROLLERS)
+    await plane.process("kube-controller-manager").stop()
+    await plane.start_controller_manager(DEFAULT_CONTROLLERS)
 
 
 @pytest.fixture(scope="session")

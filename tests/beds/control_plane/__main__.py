@@ -18,16 +18,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Return 0, or 1 with the reason on stderr."""
     parser = argparse.ArgumentParser(prog="python -m tests.beds.control_plane", description=__doc__)
     actions = parser.add_subparsers(dest="action", required=True)
-    fetch = actions.add_parser("fetch", help="obtain the binaries and print their folder")
+    actions.add_parser("fetch", help="obtain the binaries and print their folder")
     up = actions.add_parser("up", help="start the control plane; Ctrl-C ends it")
     up.add_argument("--no-scheduler", action="store_true", help="leave pods unbound that no one else binds")
-    for action in (fetch, up):
-        action.add_argument(
-            "--complete", action="store_true", help="insist on kube-controller-manager and kube-scheduler"
-        )
     options = parser.parse_args(arguments)
     try:
-        binaries = obtain(complete=options.complete)
+        binaries = obtain()
         if options.action == "fetch":
             print(binaries.folder)
         else:
@@ -45,12 +41,6 @@ async def run_until_interrupted(binaries: Binaries, *, scheduler: bool) -> None:
     loop, begun = asyncio.get_running_loop(), asyncio.get_running_loop().time()
     async with ControlPlane(binaries, controllers=DEFAULT_CONTROLLERS, scheduler=scheduler) as plane:
         say(f"Kubernetes {binaries.version} is ready at {plane.url} after {loop.time() - begun:.1f} s")
-        for absent, wanted in (
-            ("garbage collector", plane.runs_controllers),
-            ("scheduler", plane.runs_scheduler or not scheduler),
-        ):
-            if not wanted:
-                say(f"{binaries.folder} holds no {absent}, so none runs")
         print(f"export KUBECONFIG={plane.kubeconfig}\nexport PATH={plane.kubectl.parent}:$PATH", flush=True)
         say("Ctrl-C ends it and removes its folder")
         asked = asyncio.Event()

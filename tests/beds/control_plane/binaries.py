@@ -1,4 +1,4 @@
-"""Where the control plane's binaries come from: four sources, in order, and one error that tells of all."""
+"""Where the control plane's binaries come from: three sources, in order, and one error that tells of all."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tests.beds.control_plane import envtest, golang
+from tests.beds.control_plane import golang
 from tests.beds.control_plane.sources import (
     Progress,
     Source,
@@ -26,23 +26,22 @@ MODULE = Path(__file__).parent
 VERSIONS = MODULE / "versions"
 OTHERS = tuple(sorted(path.parent.name for path in VERSIONS.glob("*/go.mod")))
 """What `$KUBERNETES_VERSION` may be, such as `1.30`: a Kubernetes beside the pinned one, with a go.mod of its own."""
-REQUIRED = ("etcd", "kube-apiserver", "kubectl")
-CONTROLLERS = ("kube-controller-manager", "kube-scheduler")
+NAMES = ("etcd", "kube-apiserver", "kubectl", "kube-controller-manager", "kube-scheduler")
 KUBERNETES = "k8s.io/kubernetes/cmd"
 ETCD = "go.etcd.io/etcd/server/v3"
 
 
 @dataclass(frozen=True, slots=True)
 class Binaries:
-    """One folder of executables of one version, such as `v1.36.3`; the published archives lack the last two."""
+    """One folder of executables of one version, such as `v1.36.3`."""
 
     version: str
     folder: Path
     etcd: Path
     kube_apiserver: Path
     kubectl: Path
-    kube_controller_manager: Path | None
-    kube_scheduler: Path | None
+    kube_controller_manager: Path
+    kube_scheduler: Path
 
 
 def pinned_version() -> str:
@@ -67,50 +66,29 @@ def _module(environ: Mapping[str, str]) -> Path:
     return VERSIONS / minor if minor else MODULE
 
 
-def binaries_in(folder: Path, version: str, *, complete: bool) -> Binaries:
-    """The binaries in `folder`; raises `SourceError` naming the missing ones.
-
-    `complete` asks for kube-controller-manager and kube-scheduler as well.
-    """
+def binaries_in(folder: Path, version: str) -> Binaries:
+    """The binaries in `folder`; raises `SourceError` naming the missing ones."""
     if not folder.is_dir():
         raise SourceError(f"there is no folder {folder}")
-    wanted = REQUIRED + CONTROLLERS if complete else REQUIRED
-    missing = [name for name in wanted if not os.access(folder / name, os.X_OK)]
+    missing = [name for name in NAMES if not os.access(folder / name, os.X_OK)]
     if missing:
         raise SourceError(f"{folder} has no {', '.join(missing)}")
-    manager, scheduler = (folder / name if (folder / name).exists() else None for name in CONTROLLERS)
-    return Binaries(
-        version, folder, folder / "etcd", folder / "kube-apiserver", folder / "kubectl", manager, scheduler
-    )
+    return Binaries(version, folder, *(folder / name for name in NAMES))
 
 
-def obtain(
-    *,
-    complete: bool = False,
-    environ: Mapping[str, str] = os.environ,
-    progress: Progress = say,
-    index: str = envtest.INDEX,
-) -> Binaries:
-    """Find, download or build the binaries; minutes where they must be built, and then says what it does.
+def obtain(*, environ: Mapping[str, str] = os.environ, progress: Progress = say) -> Binaries:
+    """Find or build the binaries; minutes where they must be built, and then says what it does.
 
-    `$KUBERNETES_VERSION` chooses another Kubernetes than the pinned one; see `OTHERS`.
-    With `complete`, only a source that has kube-controller-manager and kube-scheduler too will do; the
-    published archives, listed at the URL `index`, do not. Raises `Unavailable`.
+    `$KUBERNETES_VERSION` chooses another Kubernetes than the pinned one; see `OTHERS`. Raises `Unavailable`.
     """
-    search = _Search(wanted_version(environ), complete, environ, progress, index)
+    search = _Search(wanted_version(environ), environ, progress)
     cache = Source("the cache", search.cached)
     found, failures = first_of([Source("$KUBEBUILDER_ASSETS", search.named_by_user), cache])
     if found:
         return found
     with locked(search.folder, progress):
-        found, more = first_of(
-            [
-                cache,  # again: another run may have filled it while we waited
-                Source("the published archive", search.downloaded),
-                Source("the Go build", search.built),
-            ],
-            progress,
-        )
+        # the cache again: another run may have filled it while we waited
+        found, more = first_of([cache, Source("the Go build", search.built)], progress)
     if found:
         return found
     raise Unavailable("the real control plane", failures + more[1:])
@@ -121,55 +99,35 @@ class _Search:
     """What is looked for, with one method for each source, which gives it or raises `SourceError`."""
 
     version: str
-    complete: bool
     environ: Mapping[str, str]
     progress: Progress
-    index: str
 
     @property
     def folder(self) -> Path:
         """Where what we have built is kept."""
         return cache_home(self.environ) / "control-plane" / self.version
 
-    @property
-    def archive_folder(self) -> Path:
-        """Where the published three are kept, so that a later build of all need not replace them."""
-        return self.folder.with_name(f"{self.version}-envtest")
-
     def named_by_user(self) -> Binaries:
         named = self.environ.get("KUBEBUILDER_ASSETS", "")
         if not named:
             raise SourceError("not set")
-        found = binaries_in(Path(named).expanduser(), "", complete=self.complete)
+        found = binaries_in(Path(named).expanduser(), "")
         version = _version_of(found.kube_apiserver)
         if self.environ.get("KUBERNETES_VERSION") and version != self.version:
             raise SourceError(f"{found.folder} holds {version}, not the {self.version} that is asked for")
         return replace(found, version=version)
 
     def cached(self) -> Binaries:
-        try:
-            return binaries_in(self.folder, self.version, complete=self.complete)
-        except SourceError:
-            if self.complete or not self.archive_folder.exists():
-                raise
-            return binaries_in(self.archive_folder, self.version, complete=False)
-
-    def downloaded(self) -> Binaries:
-        if self.complete:
-            raise SourceError(f"it holds no {' and no '.join(CONTROLLERS)}, which are wanted here")
-        with filled_whole(self.archive_folder) as partial:
-            envtest.download(self.version, partial, self.progress, index=self.index)
-            binaries_in(partial, self.version, complete=False)
-        return binaries_in(self.archive_folder, self.version, complete=False)
+        return binaries_in(self.folder, self.version)
 
     def built(self) -> Binaries:
         self.progress(f"building Kubernetes {self.version} and etcd: once, about 8 minutes on two cores")
-        commands = [f"{KUBERNETES}/{name}" for name in (*REQUIRED[1:], *CONTROLLERS)]
+        commands = [f"{KUBERNETES}/{name}" for name in NAMES[1:]]
         with filled_whole(self.folder) as partial:
             build_kubernetes([ETCD, *commands], partial, environ=self.environ, progress=self.progress)
             (partial / "server").rename(partial / "etcd")  # Go names it after its folder
-            binaries_in(partial, self.version, complete=True)
-        return binaries_in(self.folder, self.version, complete=True)
+            binaries_in(partial, self.version)
+        return binaries_in(self.folder, self.version)
 
 
 def build_kubernetes(packages: Sequence[str], into: Path, *, environ: Mapping[str, str], progress: Progress) -> None:

@@ -134,10 +134,9 @@ class ControlPlane:
     """`async with ControlPlane(binaries) as plane:` runs etcd, kube-apiserver and the asked controllers.
 
     Nothing in it belongs to an event loop, so one plane may serve tests that each have a loop of their own.
-    Enter it in the main thread. Where `binaries` lack kube-controller-manager or kube-scheduler these do not
-    run: ask `runs_controllers` and `runs_scheduler`. New nodes get their not-ready taint only where the
-    node life-cycle controller runs to lift it, unless `taint_new_nodes` says otherwise. Pods get a token only
-    with `service_accounts`, and then wait until a controller has made their namespace's account.
+    Enter it in the main thread. New nodes get their not-ready taint only where the node life-cycle controller runs
+    to lift it, unless `taint_new_nodes` says otherwise. Pods get a token only with `service_accounts`, and then wait
+    until a controller has made their namespace's account.
     """
 
     def __init__(
@@ -154,8 +153,7 @@ class ControlPlane:
     ) -> None:
         self.binaries = binaries
         self.kubectl = binaries.kubectl
-        self.runs_controllers = bool(controllers) and binaries.kube_controller_manager is not None
-        self.runs_scheduler = scheduler and binaries.kube_scheduler is not None
+        self.runs_scheduler = scheduler
         self.admin = administrator()
         self.token = self.admin.token
         self._controllers = tuple(controllers)
@@ -239,10 +237,8 @@ class ControlPlane:
     ) -> Process:
         """Start a kube-controller-manager with exactly these controllers, and wait until it is healthy.
 
-        `name` must be new or stopped. Raises LookupError where the binaries hold none.
+        `name` must be new or stopped.
         """
-        if self.binaries.kube_controller_manager is None:
-            raise LookupError(f"{self.binaries.folder} holds no kube-controller-manager")
         command = kube_controller_manager(
             self.binaries.kube_controller_manager,
             kubeconfig=kubeconfig or self.kubeconfig,
@@ -285,14 +281,14 @@ class ControlPlane:
 
     async def _start_optional(self) -> None:
         async with asyncio.TaskGroup() as starting:
-            if self.runs_controllers:
+            if self._controllers:
                 starting.create_task(self.start_controller_manager(self._controllers))
-            if self.runs_scheduler and self.binaries.kube_scheduler is not None:
-                starting.create_task(self._start_scheduler(self.binaries.kube_scheduler))
+            if self.runs_scheduler:
+                starting.create_task(self._start_scheduler())
 
-    async def _start_scheduler(self, binary: Path) -> None:
+    async def _start_scheduler(self) -> None:
         config, port = self.folder / "scheduler.json", free_port()
-        command = kube_scheduler(binary, kubeconfig=self.kubeconfig, port=port, config=config)
+        command = kube_scheduler(self.binaries.kube_scheduler, kubeconfig=self.kubeconfig, port=port, config=config)
         await self._healthy(self._start("kube-scheduler", command), port)
 
     async def _healthy(self, process: Process, port: int) -> None:

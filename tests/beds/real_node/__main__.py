@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0 if options.action == "fetch" else 1
     try:
         if options.action == "fetch":
-            print(obtain(complete=True).folder, obtain_node().folder, sep="\n")
+            print(obtain().folder, obtain_node().folder, sep="\n")
         elif options.action == "images":
             made = Images(obtain_agent()).versions()
             print(write_archive(options.archive, {f"{HOST}/{name}": image for name, image in made.items()}))
@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 async def run_until_interrupted(count: int, archives: Sequence[Path]) -> None:
     """Run a cluster, say how to point kubectl at it, and take it down on SIGINT or SIGTERM."""
-    control, programs, asked = obtain(complete=True), obtain_node(), asyncio.Event()
+    control, programs, asked = obtain(), obtain_node(), asyncio.Event()
     async with real_cluster(control, programs, [f"node-{number}" for number in range(1, count + 1)]) as cluster:
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, asked.set)

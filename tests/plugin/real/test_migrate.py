@@ -17,7 +17,7 @@ from kubectl_plugin.host import Host
 from kubectl_plugin.options import MigrateOptions
 from kubectl_plugin.terminal import Terminal
 from tests.beds.api import DAEMONSETS, PODS, Object
-from tests.beds.control_plane import Binaries, ControlPlane
+from tests.beds.control_plane import ControlPlane
 from tests.beds.controller.bed import Bed
 from tests.beds.controller.opening import connection_to
 from tests.beds.installed.witness import witnessing
@@ -135,9 +135,7 @@ async def killed(bed: Bed, plane: ControlPlane, *, native: bool) -> AsyncIterato
         yield last
 
 
-async def test_after_a_kill_at_any_write_it_goes_on_or_back(
-    bed: Bed, complete_binaries: Binaries, plane: ControlPlane
-) -> None:
+async def test_after_a_kill_at_any_write_it_goes_on_or_back(bed: Bed, plane: ControlPlane) -> None:
     """After every other write the same is asked for again, and then the contrary; after the others the contrary."""
     async with fleet(bed, plane):
         for native in (False, True):
@@ -170,9 +168,7 @@ class Weather:
         self.nodes += 1
 
 
-async def test_pods_that_are_lost_and_nodes_that_come_meanwhile(
-    bed: Bed, complete_binaries: Binaries, plane: ControlPlane
-) -> None:
+async def test_pods_that_are_lost_and_nodes_that_come_meanwhile(bed: Bed, plane: ControlPlane) -> None:
     """A lost pod comes back, a new node gets one, no node ever has two, and no other pod is touched."""
     await bed.add_nodes(NODES)
     async with native_controller(plane):

@@ -19,7 +19,7 @@ from kubectl_plugin.options import MigrateOptions
 from kubectl_plugin.terminal import Terminal
 from tests.beds.api import DAEMONSETS, MERGE_PATCH, PODS
 from tests.beds.audit import Right
-from tests.beds.control_plane import Binaries, ControlPlane
+from tests.beds.control_plane import ControlPlane
 from tests.beds.controller.bed import Bed
 from tests.beds.controller.opening import connection_to
 from tests.beds.manifests import MANIFESTS
@@ -76,7 +76,7 @@ def told(*, native: bool) -> set[Right]:
     return {Right(group, plural, verb) for (plural, _, group), verbs in cells for verb in verbs.split(", ")}
 
 
-async def test_to_ours(bed: Bed, complete_binaries: Binaries, plane: ControlPlane) -> None:
+async def test_to_ours(bed: Bed, plane: ControlPlane) -> None:
     """A history of one revision; and at first the native one may not be deleted."""
     refused = list[Response]()
 
@@ -95,7 +95,7 @@ async def test_to_ours(bed: Bed, complete_binaries: Binaries, plane: ControlPlan
     assert noted.asked == noted.used == told(native=False)
 
 
-async def test_to_native(bed: Bed, complete_binaries: Binaries, plane: ControlPlane) -> None:
+async def test_to_native(bed: Bed, plane: ControlPlane) -> None:
     """Revisions in our spelling; and a pod that the garbage collector has overlooked."""
     overlooked = list[str]()
 

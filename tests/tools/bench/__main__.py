@@ -78,7 +78,7 @@ async def _bounded(options: argparse.Namespace, parts: frozenset[str]) -> None:
         if reasons := missing():
             _say(f"no clients: this machine can have no real nodes: {'; '.join(reasons)}")
             return
-        control, programs = obtain(complete=True), obtain_node()
+        control, programs = obtain(), obtain_node()
         print(f"\n{await clients(control, programs, options.rounds, _say)}\n", flush=True)
 
 
@@ -92,10 +92,10 @@ async def _fleet(options: argparse.Namespace, parts: frozenset[str], nodes: int)
         if "look" in parts and nodes >= JUDGED:
             await look(obtain(), nodes, values, _say)
         if parts & set(ON_BED):
-            async with bed(obtain(complete=True), obtain_kwok(), nodes) as it:
+            async with bed(obtain(), obtain_kwok(), nodes) as it:
                 await rounds(it, peers(os.environ), parts, count, values, _say)
         if "crowd" in parts and nodes == JUDGED:
-            await crowd(obtain(complete=True), obtain_kwok(), nodes, values, _say)
+            await crowd(obtain(), obtain_kwok(), nodes, values, _say)
     finally:
         print(f"\n{figures.table(values, nodes)}\n", flush=True)
         if options.into:

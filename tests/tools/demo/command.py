@@ -46,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _job(options: argparse.Namespace) -> Coroutine[object, object, None]:
     """What was asked for. Binaries are looked for, and built, before there is an event loop to hold up."""
     if options.cluster:
-        return play(obtain(complete=True))
+        return play(obtain())
     if options.real:
         return show(real_bed(obtain()), options.pace, options.patience)
     return show(simulated_bed(), options.pace, options.patience)

@@ -105,7 +105,7 @@ def main() -> int:
         print(f"this machine can have no real nodes: {'; '.join(reasons)}", file=sys.stderr)
         return 1
     try:
-        control, programs = obtain(complete=True), obtain_node()
+        control, programs = obtain(), obtain_node()
         with tempfile.TemporaryDirectory() as folder:
             image = Path(sys.argv[1]) if sys.argv[1:] else write(Path(folder, "image.tar"), _tell)
             asyncio.run(demonstrate(control, programs, image))

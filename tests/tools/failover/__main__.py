@@ -43,7 +43,7 @@ async def _all(rounds: int, at_once: int, chance: random.Random) -> tuple[list[O
     outcomes: list[Outcome] = []
     broken: list[str] = []
     gate = asyncio.Semaphore(at_once)
-    async with bare_plane(obtain(complete=True), [LEADER, STANDBY]) as plane, played_nodes(plane) as nodes:
+    async with bare_plane(obtain(), [LEADER, STANDBY]) as plane, played_nodes(plane) as nodes:
         await installed(plane, "overlays/default")
         await same_rights(plane, STANDBY)
         await plane.start_controller_manager(DEFAULT_CONTROLLERS)
