@@ -1,4 +1,4 @@
-"""A leader whose Lease cannot be had, and one whose event loop is blocked. Fail-over is in test_failover.py."""
+"""A leader whose event loop is blocked. Fail-over is in test_interrupted.py."""
 
 from __future__ import annotations
 
@@ -13,25 +13,8 @@ from controller.api.names import LEASE_NAME
 from controller.runtime.clock import system_clock
 from controller.runtime.leader_election import LEASE_DURATION
 from tests.beds.api import LEASES, Api, Object
-from tests.beds.control_plane import ControlPlane
-from tests.beds.installed.process import running
-from tests.beds.installed.workspace import Workspace
 from tests.beds.simulator import Cluster, InProcess, serving
 from tests.beds.simulator.server import write_kubeconfig
-
-
-@pytest.mark.real
-async def test_without_the_namespace_of_its_lease_it_says_so_and_waits(bed: Workspace, plane: ControlPlane) -> None:
-    later = f"{bed.namespace}-later"
-    options = (f"--leader-elect-namespace={later}",)
-    async with running(plane.folder, plane.kubeconfig, *options, elect=True) as controller:
-        line = await controller.says("cannot reach the leader lease")
-        assert line["msg"].endswith(f"in {later} {LEASE_NAME}: NotFound (HTTP 404)")
-        await bed.kubectl("create", "namespace", later)
-        await bed.api.wait_for(LEASES, bool, "it has made the Lease", namespace=later)
-        assert await controller.terminated() == 0
-    await bed.kubectl("delete", "namespace", later, "--wait=false")
-
 
 OUTLIVED = 7
 PROGRAM = f"""

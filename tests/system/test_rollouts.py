@@ -14,7 +14,7 @@ from tests.beds.controller.bed import Bed, uids
 from tests.beds.controller.opening import simulated
 from tests.beds.controller.waves import UNREADY, all_ready, both, keeps_two, layout, live, lose, roll, wave
 from tests.beds.nodes import Behaviour
-from tests.beds.objects import V2, condition, daemonset, image_of, node_of
+from tests.beds.objects import V2, V3, condition, daemonset, image_of, node_of
 from tests.beds.virtual_time import START, clock
 from tests.system.both import both_beds
 from tests.system.monitor import monitoring
@@ -30,6 +30,37 @@ async def test_a_lost_pod_comes_back_old_and_the_partition_goes_on(bed: Bed) -> 
         assert await layout(bed) == "v1 v2 v2 v2"
         await roll(bed, partition=0)
         await wave(bed, both(0))
+
+
+@both_beds
+async def test_canary_nodes_then_a_partition_then_paused_then_resumed(bed: Bed) -> None:
+    for number in range(10):
+        await bed.nodes.add(f"node-{number}", labels={"canary": "yes"} if number in (3, 6) else {})
+    canaries = {"matchLabels": {"canary": "yes"}}
+    await bed.deploy(daemonset(rolling={"maxUnavailable": 2, "selector": canaries}))
+    async with monitoring(bed, most_unavailable=2):
+        await bed.set_image(V2)
+        await wave(bed, both(6, 3))
+        await bed.condition("Progressing", "SelectorReached")
+        await roll(bed, selector=None, partition=6)
+        await wave(bed, both(9, 8))
+        await roll(bed, partition="30%")
+        await wave(bed, both(7, 5, 4))
+        await bed.condition("Progressing", "PartitionReached")
+        bed.nodes.behave("*", UNREADY)
+        await roll(bed, partition=0)
+        await wave(bed, both(2, 1))
+        await roll(bed, paused=True)
+        await all_ready(bed)
+        await wave(bed, "")
+        await bed.condition("Progressing", "Paused")
+        await bed.set_image(V3)
+        await wave(bed, "")
+        bed.nodes.behave("*", None)
+        await roll(bed, paused=False)
+        await wave(bed, both(*range(10)))
+        await bed.condition("Progressing", "RolloutComplete")
+    assert await layout(bed) == " ".join(["v3"] * 10)
 
 
 @both_beds

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from controller.kube.errors import (
     ApiError,
     ConfigError,
+    NotFound,
     TooManyRequests,
     Unauthorized,
     Unreadable,
@@ -115,6 +116,12 @@ async def test_create_sends_a_whole_lease_and_a_lost_race_is_none() -> None:
         "spec": {"holderIdentity": "a", "leaseDurationSeconds": 15, "renewTime": "2026-11-21T10:00:02.000000Z"},
     }
     assert await api.create(MINE) is None
+
+
+async def test_without_the_namespace_creation_fails() -> None:
+    api, _ = on(Response(status=404, body=b'{"kind": "Status", "reason": "NotFound"}'))
+    with pytest.raises(NotFound, match="kruise-ds-system"):
+        await api.create(MINE)
 
 
 async def test_update_is_guarded_by_the_version_and_a_conflict_is_none() -> None:
