@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Set
 from math import inf
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -24,6 +24,12 @@ MOST_REPEATS = 2
 """Times in a row the same write may be accepted before it counts as reverted."""
 REPEAT_SECONDS = 600.0
 """Seconds after which a write is not a repetition; at least four times its back-off, for cycles of several writes."""
+
+
+def forget_keys(known: dict[str, Any], names: Set[str]) -> None:
+    """As quick as the smaller of the two is small: a DaemonSet knows few of many nodes that go at once."""
+    for name in known.keys() & names:
+        del known[name]
 
 
 class Delay(Value):
@@ -224,9 +230,9 @@ class NodeBackoff(msgspec.Struct):
         """The nodes where another controller creates pods that do not last."""
         return frozenset([node for node, one in self.created_on.items() if one.restored])
 
-    def forget_node(self, name: str) -> None:
-        self.created_on.pop(name, None)
-        self.ended_on.pop(name, None)
+    def forget_nodes(self, names: Set[str]) -> None:
+        forget_keys(self.created_on, names)
+        forget_keys(self.ended_on, names)
 
     def clear(self) -> None:
         self.created_on.clear()

@@ -19,7 +19,7 @@ from controller.planner.pod_template import PodRenderer
 from controller.planner.revisions import placements_of
 from controller.planner.validation import compiled
 from controller.runtime.expectations import CacheProgress
-from controller.runtime.store import Store
+from controller.runtime.store import Move, Store
 
 
 class Cached(Value):
@@ -46,6 +46,10 @@ def owner_key(dependent: Dependent) -> tuple[str, str] | None:
     return (dependent.namespace, dependent.owner_uid) if dependent.owner_uid else None
 
 
+def _is_placed_otherwise(old: Node | None, new: Node | None) -> bool:
+    return old is None or new is None or not old.same_placement(new)
+
+
 class Caches:
     """The stores of this process. Those of ImagePullJobs stay empty unless the feature gate is on."""
 
@@ -61,7 +65,7 @@ class Caches:
         }
         """Those that are always filled."""
         self._fleet: tuple[Node, ...] | None = None
-        self.nodes.follow(self._node_moved)
+        self.nodes.follow(self._forget_fleet, _is_placed_otherwise)
         self._by_uid = self.daemonsets.index(lambda ds: ds.uid)
         self._by_namespace = self.daemonsets.index(lambda ds: ds.namespace)
         self._pods_by_owner = self.pods.index(owner_key)
@@ -85,15 +89,15 @@ class Caches:
             reach=self.daemonsets.progress_in(namespace),
             nodes=self.fleet,
             pods=self.pods_of(daemonset),
-            orphans=tuple(self._orphans.get(namespace).values()),
+            orphans=self._orphans.get(namespace),
             revisions=self.revisions_of(daemonset),
-            orphan_revisions=tuple(self._orphan_revisions.get(namespace).values()),
+            orphan_revisions=self._orphan_revisions.get(namespace),
             unreadable=self._unreadable(daemonset),
         )
 
     def daemonset_of(self, dependent: Dependent) -> DaemonSet | None:
         """The DaemonSet that controls the object. As for the garbage collector, only in the same namespace."""
-        owners = self._by_uid.get(dependent.owner_uid).values()
+        owners = self._by_uid.get(dependent.owner_uid)
         return next((one for one in owners if one.namespace == dependent.namespace), None)
 
     def is_gone(self, daemonset: DaemonSet) -> bool:
@@ -101,28 +105,28 @@ class Caches:
         return not self._by_uid.get(daemonset.uid)
 
     def daemonsets_in(self, namespace: str) -> Iterable[DaemonSet]:
-        return self._by_namespace.get(namespace).values()
+        return self._by_namespace.get(namespace)
 
     def pods_of(self, daemonset: DaemonSet) -> tuple[Pod, ...]:
-        return tuple(self._pods_by_owner.get((daemonset.namespace, daemonset.uid)).values())
+        return self._pods_by_owner.get((daemonset.namespace, daemonset.uid))
 
     def has_pod_on(self, node: str) -> Callable[[DaemonSet], bool]:
         """Returns a test for DaemonSets: whether one has a pod on the node, or one that can run only there."""
-        owners = {owner_key(pod) for pod in self._pods_by_node.get(node).values()}
+        owners = {owner_key(pod) for pod in self._pods_by_node.get(node)}
         return lambda daemonset: (daemonset.namespace, daemonset.uid) in owners
 
     def revisions_of(self, daemonset: DaemonSet) -> tuple[Revision, ...]:
-        return tuple(self._revisions_by_owner.get((daemonset.namespace, daemonset.uid)).values())
+        return self._revisions_by_owner.get((daemonset.namespace, daemonset.uid))
 
     def jobs_of(self, daemonset: DaemonSet) -> tuple[ImagePullJob, ...]:
-        return tuple(self._jobs_by_owner.get((daemonset.namespace, daemonset.uid)).values())
+        return self._jobs_by_owner.get((daemonset.namespace, daemonset.uid))
 
     def unfinished_jobs(self) -> list[ImagePullJob]:
         return [job for job in self.jobs.values() if job.status is None or job.status.completion_time is None]
 
     def pullers_of(self, job: Key) -> tuple[Puller, ...]:
         """The pullers of the job with this key, even if the job is gone."""
-        return tuple(self._pullers_by_job.get(job).values())
+        return self._pullers_by_job.get(job)
 
     def aliveness(self, daemonset: DaemonSet) -> Callable[[str], bool]:
         """Returns a test for pod uids: whether the cache shows the pod, and not as terminating."""
@@ -136,9 +140,8 @@ class Caches:
             REVISIONS.name: self.revisions.progress_in(namespace),
         }
 
-    def _node_moved(self, _: Key, old: Node | None, new: Node | None) -> None:
-        if old is None or new is None or not old.same_placement(new):
-            self._fleet = None
+    def _forget_fleet(self, _: Sequence[Move[Node]]) -> None:
+        self._fleet = None
 
     def _unreadable(self, daemonset: DaemonSet) -> str:
         """Why a pod of `daemonset`, by its name, cannot be decoded; empty if all can."""

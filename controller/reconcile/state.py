@@ -4,7 +4,7 @@ else except the revision of a missing pod (`predecessors`), and no limit of a ro
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from math import inf
 
@@ -18,7 +18,7 @@ from controller.planner import actions
 from controller.planner.plan import Plan
 from controller.planner.summary import Summary
 from controller.planner.world import POD_QUOTA, BackoffKey, Predecessor, predecessor
-from controller.reconcile.backoff import NodeBackoff, WriteBackoff
+from controller.reconcile.backoff import NodeBackoff, WriteBackoff, forget_keys
 from controller.reconcile.caches import Cached, Compiled
 from controller.reconcile.checks import CheckAnswers
 from controller.reconcile.events import ServerWarnings
@@ -358,12 +358,12 @@ class DaemonSetState(msgspec.Struct):
             if self.unanswered_names.get(pod.node) == pod.name:
                 del self.unanswered_names[pod.node]
 
-    def forget_node(self, name: str) -> None:
-        """Forgets a node. A new node of that name may get pods with the old names."""
-        self.predecessors.pop(name, None)
-        self.unanswered_names.pop(name, None)
-        self.node_backoff.forget_node(name)
-        self.write_backoff.record_success(BackoffKey("node", name))
+    def forget_nodes(self, names: Set[str]) -> None:
+        """Forgets nodes. A new node of such a name may get pods with the old names."""
+        for known in (self.predecessors, self.unanswered_names):
+            forget_keys(known, names)
+        self.node_backoff.forget_nodes(names)
+        self.write_backoff.keep(lambda key: key.kind != "node" or key.name not in names)
 
     def seconds_yielded(self, daemonset: DaemonSet, now: float, moment: float) -> float:
         """Seconds for which the DaemonSet is still left to another controller. One that wrote before this process
@@ -448,9 +448,9 @@ class DaemonSetStates:
     def of(self, uid: str) -> DaemonSetState:
         return self._by_uid[uid]
 
-    def forget_node(self, name: str) -> None:
+    def forget_nodes(self, names: Set[str]) -> None:
         for state in self._by_uid.values():
-            state.forget_node(name)
+            state.forget_nodes(names)
 
     def forget(self, uid: str) -> None:
         self._by_uid.pop(uid, None)

@@ -4,7 +4,7 @@ its pod, lets a pod serve again, or changes what should run; others change only 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from controller.api.daemonset import DaemonSet
@@ -24,7 +24,7 @@ from controller.reconcile.dependencies import Dependencies
 from controller.reconcile.state import DaemonSetStates
 from controller.runtime.clock import elapsed
 from controller.runtime.pacing import PacedQueue, Urgency
-from controller.runtime.store import Change
+from controller.runtime.store import Change, Move
 
 
 class Triggers:
@@ -38,8 +38,8 @@ class Triggers:
     ) -> None:
         self._caches, self._states, self._queue, self._moment = caches, states, queue, moment
         self._expectations, self._observer = dependencies.expectations, dependencies.observer
-        caches.pods.follow(self._pod_moved)
-        caches.nodes.follow(self._node_moved)
+        caches.pods.follow(self._pods_lost, _is_lost)
+        caches.nodes.follow(self._nodes_gone, _is_gone)
 
     def on_daemonset(self, change: Change[DaemonSet]) -> None:
         old, new = change.old, change.new
@@ -120,19 +120,15 @@ class Triggers:
             elif change.new is not None:
                 self._wake_matching(revision.namespace, (revision.labels,), f"orphan revision {revision.name}")
 
-    def _pod_moved(self, _: Key, old: Pod | None, new: Pod | None) -> None:
-        """Records that a pod is gone: a pass that finds its node empty needs to know what ran there."""
-        if old is None or not old.owner_uid:
-            return
-        if new is not None and (new.uid, new.owner_uid) == (old.uid, old.owner_uid):
-            return
-        owner = self._caches.daemonset_of(old)
-        if owner is not None and Key("", old.node) in self._caches.nodes:  # else nothing would make us forget the pod
-            self._states.of(owner.uid).lost(old, self._moment())
+    def _pods_lost(self, lost: Sequence[Move[Pod]]) -> None:
+        """Records that pods are gone: a pass that finds a node empty needs to know what ran there."""
+        for _, pod, _ in lost:
+            owner = None if pod is None else self._caches.daemonset_of(pod)
+            if pod is not None and owner is not None and Key("", pod.node) in self._caches.nodes:
+                self._states.of(owner.uid).lost(pod, self._moment())  # else nothing would make us forget the pod
 
-    def _node_moved(self, key: Key, old: Node | None, new: Node | None) -> None:
-        if old is not None and (new is None or new.uid != old.uid):
-            self._states.forget_node(key.name)
+    def _nodes_gone(self, gone: Sequence[Move[Node]]) -> None:
+        self._states.forget_nodes({key.name for key, _, _ in gone})
 
     def on_malformed(self, plural: str, malformed: Malformed) -> None:
         self._observer.malformed(plural, malformed)
@@ -184,6 +180,17 @@ class Triggers:
             owns = self._states.of(daemonset.uid).compiled_for(daemonset).rules.owns
             if daemonset is not but and any(owns(one) for one in labels):
                 self._queue.enqueue(daemonset.key, "urgent", reason)
+
+
+def _is_lost(old: Pod | None, new: Pod | None) -> bool:
+    """Whether its DaemonSet loses a pod."""
+    if old is None or not old.owner_uid:
+        return False
+    return new is None or (new.uid, new.owner_uid) != (old.uid, old.owner_uid)
+
+
+def _is_gone(old: Node | None, new: Node | None) -> bool:
+    return old is not None and (new is None or new.uid != old.uid)
 
 
 def _waits_for_us(old: Pod, new: Pod) -> bool:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Hashable, ItemsView, Iterable, Iterator, Mapping, Sequence, ValuesView
-from itertools import chain
-from types import MappingProxyType
-from typing import Generic, Never, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from controller.api.objects import Key, Value
 from controller.kube.decode import Bookmark, Malformed, Seen
@@ -23,6 +22,8 @@ class Record(Protocol):
 
 
 T = TypeVar("T", bound=Record)
+Move: TypeAlias = tuple[Key, T | None, T | None]
+"""Key, old and new state; the uids may differ."""
 
 
 class Change(Value, Generic[T]):
@@ -43,12 +44,13 @@ class Store(Generic[T]):
     - A complete list replaces everything in store and indexes at one moment; an incomplete one changes nothing.
     - An object that cannot be decoded keeps its last good state; its key is in `malformed` meanwhile.
     - Nothing awaits during a change, so there are no locks. Do not keep results of reads across an await.
-    - Changes are reported afterwards, one by one, with other tasks in between; `follow` is called at once."""
+    - Changes are reported afterwards, one by one, with other tasks in between; followers are called at once."""
 
     def __init__(self, namespaces: Iterable[str] = ("",)) -> None:
         self._objects: dict[Key, T] = {}
         self._malformed: dict[Key, str] = {}
-        self._followers: list[Callable[[Key, T | None, T | None], None]] = []
+        self._indexes: list[Index[Any, T]] = []
+        self._followers: list[tuple[Callable[[Sequence[Move[T]]], None], Callable[[T | None, T | None], bool]]] = []
         self.writers = {namespace: StoreWriter(self, namespace) for namespace in namespaces}
         """One for each reflector; "" writes the whole store."""
         self._progress = dict.fromkeys(self.writers, CacheProgress())
@@ -85,31 +87,71 @@ class Store(Generic[T]):
     def index(self, value_of: Callable[[T], V | None]) -> Index[V, T]:
         """Returns an index that is kept up to date, without objects whose value is None. `value_of` must be cheap and
         depend on the object alone: it is called again when the object goes."""
-        index: Index[V, T] = Index(value_of)
+        index: Index[V, T] = Index(self, value_of)
+        regrouping = _Regrouping(index)
         for key, obj in self._objects.items():
-            index._move(key, None, obj)
-        self.follow(index._move)
+            regrouping.add(key, None, obj)
+        regrouping.apply()
+        self._indexes.append(index)
         return index
 
-    def follow(self, move: Callable[[Key, T | None, T | None], None]) -> None:
-        """Calls `move(key, old, new)` at the moment readers see a change. It must be cheap; the uids may differ."""
-        self._followers.append(move)
+    def follow(
+        self, moved: Callable[[Sequence[Move[T]]], None], matters: Callable[[T | None, T | None], bool]
+    ) -> None:
+        """Calls `moved` at the moment readers see changes from an old to a new state that `matters`. Both must be
+        cheap; a list may change all objects at once."""
+        self._followers.append((moved, matters))
 
-    def _put(self, item: Seen[T] | Malformed) -> None:
-        key = item.key
+
+class _Replacement(Generic[T]):
+    """New states of objects, collected one by one, so that little is left for the one moment in which readers get to
+    see them all."""
+
+    def __init__(self, store: Store[T]) -> None:
+        self._store = store
+        self._objects: dict[Key, T] = {}
+        self._gone: list[Key] = []
+        self._malformed: dict[Key, str] = {}
+        self._readable: list[Key] = []
+        self._regroupings = [_Regrouping(index) for index in store._indexes]
+        self._moves: list[list[Move[T]]] = [[] for _ in store._followers]
+
+    def add(self, item: Seen[T] | Malformed) -> None:
+        store, key = self._store, item.key
         if isinstance(item, Malformed):
             self._malformed[key] = item.reason
             return
-        self._malformed.pop(key, None)
-        old, new = self._objects.get(key), item.obj
+        if key in store._malformed:
+            self._readable.append(key)
+        old, new = store._objects.get(key), item.obj
         if _is_same(old, new):
             return
         if new is not None:
             self._objects[key] = new
         else:
-            del self._objects[key]
-        for move in self._followers:
-            move(key, old, new)
+            self._gone.append(key)
+        for regrouping in self._regroupings:
+            regrouping.add(key, old, new)
+        for moves, (_, matters) in zip(self._moves, store._followers, strict=True):
+            if matters(old, new):
+                moves.append((key, old, new))
+
+    def apply(self) -> None:
+        store = self._store
+        for key in self._readable:
+            store._malformed.pop(key, None)
+        store._malformed.update(self._malformed)
+        for key in self._gone:
+            del store._objects[key]
+        if store._objects:
+            store._objects.update(self._objects)
+        else:
+            store._objects = self._objects
+        for regrouping in self._regroupings:
+            regrouping.apply()
+        for moves, (moved, _) in zip(self._moves, store._followers, strict=True):
+            if moves:
+                moved(moves)
 
 
 class StoreWriter(Generic[T]):
@@ -131,7 +173,9 @@ class StoreWriter(Generic[T]):
                 if self._buffer is None:
                     self._advance(event.version)
                     if changes := self._changes_by(event):
-                        self._store._put(event)
+                        replacement = _Replacement(self._store)
+                        replacement.add(event)
+                        replacement.apply()
                     return changes
                 if isinstance(event, Seen) and event.obj is None:
                     self._buffer.pop(event.key, None)
@@ -149,24 +193,26 @@ class StoreWriter(Generic[T]):
         all differences are replaced at once, and each further step yields the changes of one object."""
         listed, self._buffer = self._buffer or {}, None
         store, namespace = self._store, self._namespace
-        absent, differing, changes = list[Seen[T]](), list[Seen[T] | Malformed](), list[Change[T]]()
+        absent: dict[Key, Seen[T] | Malformed] = {}
+        replacement, changes = _Replacement(store), deque[Change[T]]()
         for key in (*store._objects, *(key for key in store._malformed if key not in store)):
             if key not in listed and (not namespace or key.namespace == namespace):
-                absent.append(Seen(key=key, version="", obj=None))
+                absent[key] = Seen(key=key, version="", obj=None)
             yield ()
-        for item in chain(absent, listed.values()):
-            if found := self._changes_by(item):
-                differing.append(item)
-                changes += found
-            yield ()
-        for item in differing:
-            store._put(item)
+        for items in (absent, listed):
+            for key in tuple(items):
+                item = items.pop(key)  # and freed here, as each change below: all at once would take long
+                if found := self._changes_by(item):
+                    replacement.add(item)
+                    changes.extend(found)
+                yield ()
+        replacement.apply()
+        del replacement
         store._progress[namespace] = CacheProgress(listed=self._requested)  # may go back, after a backup was restored
         store._unfilled.discard(namespace)
         self._advance(version)
-        del listed, absent, differing
-        for change in changes:
-            yield (change,)
+        while changes:
+            yield (changes.popleft(),)
 
     def is_ahead_of(self, version: str) -> bool:
         """Whether it has seen a higher version than a new list has: a backup was restored."""
@@ -204,29 +250,48 @@ def _is_same(old: Record | None, new: Record | None) -> bool:
 
 
 class Index(Generic[V, T]):
-    """Objects grouped by a value, at most one for each object. Made by `Store.index`."""
+    """Objects grouped by a value, at most one for each object. Made by `Store.index`. It has only the keys, so that a
+    new state of an object with the same value costs nothing."""
 
-    def __init__(self, value_of: Callable[[T], V | None]) -> None:
-        self._value_of = value_of
-        self._groups: dict[V, dict[Key, T]] = {}
+    def __init__(self, store: Store[T], value_of: Callable[[T], V | None]) -> None:
+        self._store, self._value_of = store, value_of
+        self._groups: dict[V, dict[Key, None]] = {}
 
-    def get(self, value: V) -> Mapping[Key, T]:
-        """The live group of objects with `value`: do not keep it across an await."""
-        return self._groups.get(value) or _NOTHING
+    def get(self, value: V) -> tuple[T, ...]:
+        """The objects with `value`."""
+        group = self._groups.get(value)
+        return tuple(map(self._store._objects.__getitem__, group)) if group is not None else ()
 
     def values(self) -> Sequence[V]:
         return list(self._groups)
 
-    def _move(self, key: Key, old: T | None, new: T | None) -> None:
-        was = None if old is None else self._value_of(old)
-        now = None if new is None else self._value_of(new)
-        if was is not None and was != now:
-            group = self._groups[was]
-            del group[key]
-            if not group:
-                del self._groups[was]
-        if now is not None and new is not None:
-            self._groups.setdefault(now, {})[key] = new
 
+class _Regrouping(Generic[V, T]):
+    """The part of a `_Replacement` in one index."""
 
-_NOTHING: Mapping[Key, Never] = MappingProxyType({})
+    def __init__(self, index: Index[V, T]) -> None:
+        self._index = index
+        self._left: list[tuple[V, Key]] = []
+        self._joined: dict[V, dict[Key, None]] = {}
+
+    def add(self, key: Key, old: T | None, new: T | None) -> None:
+        value_of = self._index._value_of
+        was, now = None if old is None else value_of(old), None if new is None else value_of(new)
+        if was == now:
+            return
+        if was is not None:
+            self._left.append((was, key))
+        if now is not None:
+            self._joined.setdefault(now, {})[key] = None
+
+    def apply(self) -> None:
+        groups = self._index._groups
+        for value, key in self._left:
+            del groups[value][key]
+            if not groups[value]:
+                del groups[value]
+        for value, keys in self._joined.items():
+            if value in groups:
+                groups[value].update(keys)
+            else:
+                groups[value] = keys

@@ -313,7 +313,7 @@ class Run:
         assert {key.name: thing for key, thing in store.items()} == self.follower.things
         assert by_name(store.malformed) == self.follower.malformed
         assert store.progress_in("").version <= self.server.version
-        indexed = {(key.name, size) for size in self.by_size.values() for key in self.by_size.get(size)}
+        indexed = {(one.name, size) for size in self.by_size.values() for one in self.by_size.get(size)}
         assert indexed == {(key.name, thing.size) for key, thing in store.items()}
 
     def heal(self) -> None:

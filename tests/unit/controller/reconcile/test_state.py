@@ -34,9 +34,15 @@ def test_a_node_that_is_gone_leaves_nothing_behind() -> None:
     states = DaemonSetStates()
     state = states.of("uid-1")
     state.predecessors["node-3"] = Predecessor(uid="p", pod=FormerPod(hash="v1"))
-    state.write_backoff.record_failure(BackoffKey("node", "node-3"), 1.0)
-    states.forget_node("node-3")
-    assert (state.predecessors, state.write_backoff.failing) == ({}, {})
+    for key in (BackoffKey("node", "node-3"), BackoffKey("node", "node-4"), BackoffKey("object", "node-3")):
+        state.write_backoff.record_failure(key, 1.0)
+    state.unanswered_names["node-3"] = "demo-x"
+    state.node_backoff.created("node-3", "demo-x", 1.0)
+    state.node_backoff.ended_on["node-3"] = 1.0
+    states.forget_nodes({"node-3", "node-9"})
+    assert (state.predecessors, state.unanswered_names) == ({}, {})
+    assert (state.node_backoff.created_on, state.node_backoff.ended_on) == ({}, {})
+    assert [key.name for key in state.write_backoff.failing] == ["node-4", "node-3"], "of this node alone"
 
 
 @pytest.mark.parametrize("gone", [True, False])
