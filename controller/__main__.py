@@ -126,7 +126,7 @@ def run(
         zone_metrics=zone_metrics == "true",
         log_level=log_level,
         log_format=log_format,
-        revision=os.environ.get("KRUISE_DS_REVISION", ""),  # no option: the image knows it
+        revision=os.environ.get("KRUISE_DS_REVISION", ""),  # set by the image
     )
     if conflict := conflict_of(settings):
         raise typer.BadParameter(conflict)

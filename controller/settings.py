@@ -66,7 +66,7 @@ class Settings(Value):
     """Requests per second; 0: no limit."""
     burst: int = 0
     prometheus_url: str = ""
-    """The one server that rollingUpdate.checks ask; empty: they get no answer."""
+    """The Prometheus server for rollingUpdate.checks; empty: checks have no answer."""
     prometheus_token_file: str = ""
     prometheus_ca_file: str = ""
     zone_metrics: bool = True
@@ -74,7 +74,7 @@ class Settings(Value):
     log_level: LogLevel = "info"
     log_format: LogFormat = "auto"
     revision: str = ""
-    """The commit of the image, for the metric `kruise_ds_build_info`; "": not known."""
+    """The commit of the image, for the metric `kruise_ds_build_info`; empty if not known."""
 
 
 def parse_gates(text: str) -> FeatureGates:
@@ -140,7 +140,7 @@ def is_in_the_open(url: str) -> bool:
 
 
 def conflict_of(settings: Settings) -> str:
-    """Which options contradict each other; empty: none."""
+    """What is wrong with the combination of options, in one line; empty if nothing is."""
     if bool(settings.metrics_certificate) != bool(settings.metrics_key):
         return "--metrics-tls-cert-file and --metrics-tls-private-key-file go together"
     if settings.metrics_auth and not settings.metrics_certificate:

@@ -49,7 +49,7 @@ class Parts:
         clock: Clock = system_clock,
         prometheus: Prometheus | None = None,
     ) -> None:
-        """Must be called inside a running event loop. `prometheus`: answers checks; None: none is named."""
+        """Must be called inside a running event loop. `prometheus` answers the checks; None: not configured."""
         self.clock = clock
         process = secrets.token_hex(4)
         self.identity = f"{os.environ.get('POD_NAME') or socket.gethostname()}_{process}"

@@ -63,11 +63,11 @@ class Check(View):
 
 class OnFailure(View):
     unavailable_nodes: IntOrPercent | None = None
-    """How many updated nodes without an available pod abort the rollout; None: no number does."""
+    """How many updated nodes without an available pod abort the rollout; None: they do not."""
     after: str = ""
-    """For how long, such as `5m`; empty: the default."""
+    """How long they must be without one, such as `5m`; empty: the default."""
     restarts: int | None = None
-    """How many restarts of one container abort the rollout; None: no number does."""
+    """How many restarts of one container abort the rollout; None: restarts do not."""
     action: str = ""
 
 
@@ -205,7 +205,7 @@ class Rollout(Part):
     aborted_message: str | None = None
     """What failed then."""
     retried: str | None = None
-    """The value of the annotation `kruise-ds/retry` that was last obeyed for this revision."""
+    """The value of the annotation `kruise-ds/retry` for which this revision was last tried again."""
     left_out: int = 0
     """Unreachable nodes that the rollout does not wait for."""
     stable_revision: str | None = None
@@ -213,8 +213,8 @@ class Rollout(Part):
     previous_stable_revision: str | None = None
     """Hash of the stable revision before that (`planner.progress.with_stable`); None if not known."""
     unavailable_before: tuple[str, ...] | None = None
-    """Nodes that had no available pod when their update began and have none since. Kept only for fields that ask
-    whether the update is the cause, and for `MOST_UNAVAILABLE_BEFORE` nodes."""
+    """Nodes without an available pod since before their update, which is therefore not the cause. At most
+    `MOST_UNAVAILABLE_BEFORE`; None unless a field of the spec depends on it."""
 
     def is_past(self, steps: int) -> bool:
         """Whether the last step is over; `steps`: the number of steps in the spec."""
@@ -267,7 +267,7 @@ _PARSERS: Final[Mapping[str, Callable[[str], int | None]]] = {
     names.IN_PLACE_GRACE_ANNOTATION: _seconds(0, names.LONGEST_IN_PLACE_GRACE),
     names.PREDOWNLOAD_WAIT_ANNOTATION: {"true": True, "false": False}.get,
 }
-"""Parsers of annotations; a value for which one returns None gets the default."""
+"""Parsers of annotations; each returns None for a value that cannot be used, so that the default applies."""
 
 
 class DaemonSet(NamespacedObject):

@@ -62,7 +62,7 @@ class InPlaceState(View):
     """By container: images of earlier updates that were not running yet when this one began."""
     superseded: Superseded = Superseded()
     restart_counts: dict[str, int] | None = None
-    """Restarts of each container once the update is done, the one that it takes included."""
+    """The restart count of each container after the update, with the restart that it causes."""
 
     @property
     def replaced(self) -> frozenset[str]:
@@ -88,7 +88,7 @@ def state_text(annotations: Mapping[str, str]) -> str | None:
 SETTLE_SECONDS = 10.0
 """How long a new container with another image name may be the old one, restarted."""
 OVERLAP_SECONDS = 600.0
-"""The same while an earlier update may still complete: the status shows its image until the newest is pulled."""
+"""The same while an earlier update may still finish, whose image the status then shows until the newest is pulled."""
 
 
 class Resize(StrEnum):
@@ -246,7 +246,7 @@ def _resize(
     asked = spec if state.container_resources is None else state.container_resources
     asked = {name: requirements for name, requirements in asked.items() if name in spec and requirements is not None}
     if not all(_covers(spec[name], requirements) for name, requirements in asked.items()):
-        # a single write since then was not ours, or the spec would be as asked for; of two, one may have been ours
+        # a single write since then is not our resize, which the spec would show; of two, one may be
         return (None if 0 < state.generation < generation - 1 else Resize.PROPOSED), ""
     if all(
         name in shown and _is_actuated(shown[name], requirements, observed=observed)

@@ -199,15 +199,16 @@ class StatusWriters(Value):
     other: str = ""
 
     def other_controller_since(self, before: StatusWriters) -> str:
-        """The other controller if it has written since `before`, when the status was ours; else "". Its entry must
-        have changed to a time not earlier: an earlier one only remains after our write took over the fields of a
-        later one. Comparing with our time would fail: both may write in the same second, on one event."""
+        """The other controller if it has written since `before`, which had a write of ours; else "".
+
+        An entry with an earlier time than before is not a new write: our write has taken over the fields of a later
+        one. The time is not compared with ours, as both may write in the same second."""
         changed = (self.theirs, self.other) != (before.theirs, before.other)
         return self.other if before.ours and changed and self.theirs >= before.theirs else ""
 
     @property
     def other_controller_wrote(self) -> float:
-        """Without a `before`: when another controller wrote after us, in seconds since 1970; 0 if none did."""
+        """When another controller wrote after us, in seconds since 1970; 0 if none did."""
         return self.theirs if 0 < self.ours < self.theirs else 0.0
 
 

@@ -98,10 +98,10 @@ class Pod(NamespacedObject):
     """Whether Ready and our readiness gates are True and no in-place update is restarting a container: without a
     readiness probe, the kubelet reports a pod as ready while its program is gone."""
     ready_since: float | None
-    """Its Ready transition or last container start, the later one (seconds since 1970); None if not ready or
-    unknown."""
+    """The later of its Ready transition and its last container start (seconds since 1970); None if it is not ready or
+    the time is not known."""
     unready_since: float | None = None
-    """Its Ready transition, or else its creation, if it is not ready (seconds since 1970)."""
+    """Its Ready transition, or its creation if there is none (seconds since 1970); None while it is ready."""
     restarts: int = 0
     """The restarts of the container that restarted most often; after an update in place, those since then."""
     problem: PodProblem | None = None
@@ -117,7 +117,7 @@ class Pod(NamespacedObject):
     has_node_agent: bool = False
     """Whether the OpenKruise node agent manages its containers."""
     drained: bool = False
-    """Whether only its preparation for deletion keeps it from being ready; true until the kubelet sees its end."""
+    """Whether only its preparation for deletion keeps it from being ready, or did so until the kubelet notices."""
     drained_for_update: bool = False
     """Whether only an in-place update that has not begun keeps it from being ready."""
     held_since: float | None = None
@@ -278,7 +278,7 @@ def _latest(since: str | None, statuses: Sequence[ContainerStatusView]) -> float
 
 
 def _before(status: ContainerStatusView, state: InPlaceState | None) -> int:
-    """How many restarts of a container do not count: all, where an update in place recorded none."""
+    """The restarts of a container before its last update in place; all of them if that recorded no number."""
     if state is None:
         return 0
     return min((state.restart_counts or {}).get(status.name, status.restart_count), status.restart_count)

@@ -36,8 +36,9 @@ class ByAdmission(Value):
 
 
 def by_admission(pod: ManagedPodView, change: InPlaceChange, moved: frozenset[str] = frozenset()) -> ByAdmission:
-    """The pod's values that differ from its revision's and the new ones, except those pending from an earlier update
-    or resized by another client. Images replaced by one of `moved` count too: admission changes it in new pods."""
+    """The pod's values that differ from those of its revision and from the new ones, except values that an earlier
+    update has not written yet and resizes by another client. An image counts too if its new one is in `moved`, the
+    images that admission replaces in new pods."""
     state = state_of(pod.metadata.annotations)
     waiting = (state.next_container_images if state is not None else None) or {}
     has, unsized, sized = _images(pod), _unsized(pod), _canonical(pod_amounts(pod))

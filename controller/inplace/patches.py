@@ -123,7 +123,8 @@ def is_resized_by_restart(pod: PodView) -> bool:
 
 
 def updating_generation(pod: PodView) -> tuple[JSONObject, ...]:
-    """Operations to record the generation if another client changed the spec: it would be taken for our resize."""
+    """Operations to record the generation after another client changed the spec: otherwise that change would be taken
+    for our resize."""
     generation, state = pod.metadata.generation, state_of(pod.metadata.annotations)
     if state is None or not 0 < state.generation < generation or not _is_to_be_resized(pod, state):
         return ()

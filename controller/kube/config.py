@@ -36,8 +36,8 @@ HOST, PORT = "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"
 
 
 def in_cluster(environ: Mapping[str, str], folder: Path = SERVICE_ACCOUNT) -> Connection:
-    """The connection of this pod. Raises ConfigError outside of a pod with a service account. Token and CA are read
-    again when the kubelet has rotated them, one independently of the other."""
+    """The connection of this pod. Raises ConfigError outside of a pod with a service account. Token and CA are each
+    read again when the kubelet has rotated them."""
     host, port = environ.get(HOST, ""), environ.get(PORT, "") or "443"
     if not host:
         raise ConfigError(f"not in a cluster: {HOST} is not set")
@@ -110,7 +110,7 @@ async def connection_for(
         return await _chosen(chosen, access, program, clock)
     except ConfigError:
         raise
-    except Exception as error:  # YAML that is no kubeconfig may break anything
+    except Exception as error:  # YAML that is not a kubeconfig may raise any error
         named = os.pathsep.join(existing if files is None else files)
         where = f"kubeconfig {named}" if named else "the command line"
         raise _unusable(where, error) from error

@@ -315,7 +315,7 @@ class ExecPlugin(Credentials):
                 self._tls = await self._tls_with(credential)
         except ConfigError as failed:
             return failed
-        except Exception as error:  # odd output may break anything; a certificate may not fit its key
+        except Exception as error:  # malformed output may raise any error; a certificate may not fit its key
             words = " ".join(str(error).split()) or type(error).__name__
             return ConfigError(f"{self._program.source}: cannot renew the credentials", quoting=words)
         self._credential = credential

@@ -1,5 +1,5 @@
-"""Asks the one Prometheus of `--prometheus-url` what an expression returns now. Whatever is wrong with an answer, it
-costs one query and bounded memory. Redirects are not followed, so that the token goes nowhere else."""
+"""Queries the Prometheus server of `--prometheus-url`. A bad answer costs one query and bounded memory. Redirects are
+not followed, so that the token reaches no other server."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from controller.kube.transport import open_transport
 from controller.settings import Settings, UnusableOption
 
 QUERY_SECONDS: Final = 10.0
-"""Seconds for one query, from its beginning to the end of its answer."""
+"""Seconds from the start of a query to the end of its answer."""
 MOST_BYTES: Final = 4 * 1024 * 1024
 MOST_SERIES: Final = 100
-"""Series that the server is asked for; older ones send all."""
+"""The `limit` of a query, which older servers ignore."""
 LONGEST_SERIES: Final = 120
 _FORM: Final = "application/x-www-form-urlencoded"
 

@@ -36,7 +36,7 @@ class CounterFamily(NamedTuple):
     series: tuple[LabelValues, ...]
     """Label values whose series exist from the start for every DaemonSet."""
     in_place_series: tuple[LabelValues, ...]
-    """The same, only for DaemonSets that use or used updates in place."""
+    """Label values whose series exist only for DaemonSets that use, or have used, updates in place."""
 
 
 OF_ROLLOUTS = "kruise_daemonset_rollouts"
@@ -203,9 +203,9 @@ class RolloutEnd(Value):
 
     result: RolloutResult
     seconds: float
-    """Since the start, pauses included."""
+    """Seconds since the start, including pauses."""
     waited: float
-    """Seconds of these in `WAITING`."""
+    """The seconds spent in `WAITING` phases."""
 
 
 class RolloutRecord(Value):

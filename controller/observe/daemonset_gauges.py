@@ -49,7 +49,7 @@ class DaemonSetSample(Value):
     def may_abort(self) -> bool:
         rolling = self.daemonset.rolling_update
         asked = rolling is not None and rolling.on_failure is not None
-        return asked or self.rollout.aborted_revision is not None  # which no edit of other fields ends
+        return asked or self.rollout.aborted_revision is not None  # lasts after onFailure is removed
 
     @property
     def steps(self) -> tuple[RolloutStep, ...]:

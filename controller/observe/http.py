@@ -25,7 +25,7 @@ from controller.kube.typed import Reviews
 from controller.settings import Address
 
 MAX_IDLE = 50
-"""Connections of one server that wait for a request or for their client to read an answer."""
+"""The most connections of one server that wait for a request, or for the client to read an answer."""
 IDLE_SECONDS = 150.0
 """Seconds that an idle connection is kept, more than the interval between scrapes."""
 SHUTDOWN_SECONDS = 1.0

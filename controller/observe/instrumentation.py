@@ -285,7 +285,7 @@ class Instrumentation(Observer):
     def _pod_updated(self, daemonset: DaemonSet, action: CreatePod | UpdateInPlace, pod: str, now: float) -> None:
         self._counters.updates.created(daemonset.uid, action.node, pod, action.revision.hash)
         if (cached := self._caches.pods.get(Key(daemonset.namespace, pod))) is not None:
-            self.pod_seen(daemonset, cached)  # the cache was quicker than the answer
+            self.pod_seen(daemonset, cached)  # the watch event came before the answer
 
     def pod_seen(self, daemonset: DaemonSet, pod: Pod) -> None:
         now = self._clock()

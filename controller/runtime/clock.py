@@ -15,7 +15,7 @@ system_clock: Clock = time.time
 
 
 class ServerClock:
-    """The clock of the API server, as the `Date` header of its last answer shows it."""
+    """The API server's clock, by the `Date` header of its last answer."""
 
     def __init__(self) -> None:
         self._date, self._at = "", 0.0
@@ -25,7 +25,7 @@ class ServerClock:
             self._date, self._at = date, elapsed()
 
     def ahead(self, now: float) -> float:
-        """Seconds, less than one too few, by which it is ahead of a clock that shows `now`; 0 if not known."""
+        """Seconds by which it is ahead of `now`, too few by less than one; 0 if not known."""
         try:
             return parsedate_to_datetime(self._date).timestamp() + elapsed() - self._at - now
         except ValueError:

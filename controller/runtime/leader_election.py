@@ -25,12 +25,12 @@ from controller.runtime.clock import Clock, elapsed
 T = TypeVar("T")
 
 LEASE_DURATION, RENEW_DEADLINE, RETRY_PERIOD = 15.0, 10.0, 2.0
-"""Seconds, as in client-go: for which candidates leave an unchanged Lease alone, for which a leader may write after
-its last renewal, and between two renewals or attempts. In this order, or two processes could lead at once."""
+"""Seconds, as in client-go: how long candidates leave an unchanged Lease alone, how long a leader may write after its
+last renewal, and the pause between attempts. Each must exceed the next, or two processes could lead at once."""
 WATCHDOG_SECONDS = (RENEW_DEADLINE + LEASE_DURATION) / 2
-"""From the last renewal until the watchdog ends the process: before others take over."""
+"""Seconds from the last renewal until the watchdog ends the process, before another one takes over."""
 MISSING_SECONDS = LEASE_DURATION - RENEW_DEADLINE
-"""For which candidates leave a missing Lease to its former holder, who creates it again."""
+"""Seconds for which candidates leave a missing Lease to its former holder, which creates it again."""
 RELEASED_SECONDS = 1
 """leaseDurationSeconds of a released Lease, as in client-go; the API does not allow 0."""
 RACE_PAUSE = 0.1
@@ -216,7 +216,8 @@ class LeaderElector:
         self._observed_at: float | None = None
         """Since when the Lease has been unchanged (`elapsed`); None before the first read."""
         self._leads_from = float("-inf")
-        """When a created Lease starts to count (`elapsed`): the holder of a deleted one may write until then."""
+        """When a Lease created by this process lets it write (`elapsed`). Until then, the holder of a deleted one may
+        write."""
         self._may_be_ours = False
         """Whether a write was begun that may have made this process the holder."""
         self._reported = ""
@@ -269,7 +270,7 @@ class LeaderElector:
     async def _renew(self) -> None:
         """Renews the Lease forever. Raises `LeadershipLost` at the deadline, or when another process holds it."""
         pause, because = RETRY_PERIOD, ""
-        while True:  # a renewal is due by the clock, whatever happens
+        while True:  # renewals stay due however long one of them takes
             await asyncio.sleep(min(pause, max(0.0, self._leadership.deadline - elapsed())))
             if not self._leadership.is_valid():
                 self._lose(f"the lease was not renewed for {RENEW_DEADLINE:g} s{because}")

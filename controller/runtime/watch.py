@@ -285,7 +285,7 @@ class PauseLength(Enum):
     SHORT = (0.0, 1.0)
     """After a stream that lasted or delivered, however it ended: load balancers cut idle connections."""
     UNREACHABLE = (1.0, 2.0)
-    """A try costs the server nothing, and work waits for it."""
+    """The server is not reached: an attempt costs it nothing, and passes wait for the next success."""
     NOT_SERVED = (2.0, 4.0)
     """The CRD is probably about to be installed."""
     GROWING = (0.8, 30.0)
@@ -323,8 +323,8 @@ def pause_after(before: State, end: End, *, lasted: float, delivered: bool) -> W
 
 
 def _length(before: State, end: End, *, lasted: float, delivered: bool) -> PauseLength:
-    """A stream that lasted or delivered is followed by a short pause. If everything must be listed again, which is
-    expensive and always delivers, only one that lasted is."""
+    """The pause is short after a stream that lasted or delivered something; before a new list, which is expensive and
+    always delivers something, only after one that lasted."""
     after = on_end(before, end)
     if isinstance(before, Empty) and after != before:
         return PauseLength.NONE
