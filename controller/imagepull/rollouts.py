@@ -92,13 +92,13 @@ class RolloutJobs:
             existing = self._existing(daemonset, job)
             if existing is not None:
                 without = self._reconciler.without_image(existing, nodes)
-                failed = {node: one for node, one in without.items() if isinstance(one, Unpullable)}
+                failed = {node: pull for node, pull in without.items() if isinstance(pull, Unpullable)}
                 found = {**without, **found, **failed}
             elif not wanted.deferred and job.image not in state.existed | state.refused:
                 found = {**dict.fromkeys(nodes, BeingPulled()), **found}
         if daemonset.in_place:
             return found
-        return {node: one for node, one in found.items() if isinstance(one, BeingPulled)}
+        return {node: pull for node, pull in found.items() if isinstance(pull, BeingPulled)}
 
     def moved(self, daemonset: DaemonSet) -> frozenset[str]:
         """The images that admission changes in new pods, as far as pullers show it."""

@@ -78,13 +78,13 @@ def wanted_images(
     current = stored_current(daemonset, revisions)
     if current is None or rules.problems:
         return None
-    same = {one.hash for one in of_template(daemonset, revisions)}
+    same = {revision.hash for revision in of_template(daemonset, revisions)}
     live = [pod for pod in pods if pod.node and not pod.terminating and not pod.ended]
     old = {pod.hash for pod in live if pod.hash not in same}
     desired = (daemonset.status.desired_number_scheduled if daemonset.status else 0) or len(live)
     if not old or _is_one_wave(daemonset, desired):
         return WantedImages(revision=current, desired=desired)
-    templates = {one.hash: one.template for one in revisions}
+    templates = {revision.hash: revision.template for revision in revisions}
     present = [set(images_of(templates.get(hash_) or {}).values()) for hash_ in old]
     jobs: dict[str, WantedJob] = {}
     for container, image in images_of(daemonset.spec.template).items():
@@ -104,7 +104,11 @@ def wanted_images(
 def images_of(template: JSONObject) -> Mapping[str, str]:
     spec = fields_of(template.get("spec"))
     found = [*items_of(spec.get("initContainers")), *items_of(spec.get("containers"))]
-    return {str(one.get("name")): image for one in found if isinstance(image := one.get("image"), str) and image}
+    return {
+        str(container.get("name")): image
+        for container in found
+        if isinstance(image := container.get("image"), str) and image
+    }
 
 
 def _is_one_wave(daemonset: DaemonSet, desired: int) -> bool:
@@ -131,7 +135,7 @@ def manifest(daemonset: DaemonSet, wanted: WantedImages, job: WantedJob) -> JSON
     others = Requirement(key=HASH_LABEL, operator="NotIn", values=(revision.hash,))
     expressions = (*(daemonset.spec.selector.match_expressions or ()), others)
     annotations = fields_of(fields_of(daemonset.spec.template.get("metadata")).get("annotations"))
-    secrets: list[JSON] = [one.get("name") for one in items_of(spec.get("imagePullSecrets"))]
+    secrets: list[JSON] = [reference.get("name") for reference in items_of(spec.get("imagePullSecrets"))]
     account = spec.get("serviceAccountName") or spec.get("serviceAccount")  # the deprecated name
     completes: JSONObject = {"type": ALWAYS, "ttlSecondsAfterFinished": TTL_SECONDS}
     return {
@@ -198,7 +202,7 @@ def _options_of(daemonset: DaemonSet) -> _Options:
     seconds = read(
         TIMEOUT_ANNOTATION,
         TIMEOUT_SECONDS,
-        lambda one: isinstance(one, int) and 1 <= one <= MAX_TIMEOUT_SECONDS,
+        lambda number: isinstance(number, int) and 1 <= number <= MAX_TIMEOUT_SECONDS,
         f"a number of seconds from 1 to {MAX_TIMEOUT_SECONDS}",
     )
     return _Options(

@@ -86,9 +86,9 @@ class Blocker(StrEnum):
     __hash__ = str.__hash__  # the hash of Enum is slow, and `explanation` groups many nodes by blocker
 
     def __new__(cls, text: BlockerText) -> Blocker:
-        one = str.__new__(cls, text.name)
-        one._value_, one.text = text.name, text
-        return one
+        blocker = str.__new__(cls, text.name)
+        blocker._value_, blocker.text = text.name, text
+        return blocker
 
     PARTITION = BlockerText(
         name="partition",

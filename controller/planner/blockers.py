@@ -144,7 +144,7 @@ def handlers(pod: Pod, hook: LifecycleHook | None) -> tuple[str, ...]:
         return ()
     labels, finalizers = hook.labels_handler or {}, hook.finalizers_handler or ()
     found = [f"label {key}={value}" for key, value in pod.labels.items() if labels.get(key) == value]
-    return (*found, *(f"finalizer {one}" for one in pod.finalizers if one in finalizers))
+    return (*found, *(f"finalizer {finalizer}" for finalizer in pod.finalizers if finalizer in finalizers))
 
 
 def first_write_of_update(rollout: RolloutState, node: NodeInfo) -> BackoffKey:

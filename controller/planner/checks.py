@@ -69,8 +69,8 @@ def checks_now(
 ) -> tuple[CheckNow, ...]:
     """How `checks` stand, of which `record` is the record. While a check has no first answer, it stands as recorded,
     and holds the rollout in any case."""
-    before = {one.name: one for one in record.checks or ()}
-    known = {one.name: None if answers is None else answers.get(one.name, CheckAnswer()) for one in checks}
+    before = {check.name: check for check in record.checks or ()}
+    known = {check.name: None if answers is None else answers.get(check.name, CheckAnswer()) for check in checks}
     oldest = now - fresh_seconds(len(checks))
     return tuple([_now(name, answer, before.get(name), oldest, now) for name, answer in known.items()])
 
@@ -107,14 +107,16 @@ def _now(name: str, answer: CheckAnswer | None, before: CheckRecord | None, olde
 def recorded(checks: Iterable[CheckNow]) -> tuple[CheckRecord, ...]:
     """The record of those that do not pass, without those whose first answer is awaited."""
     return tuple(
-        CheckRecord(name=one.name, state=one.state, since=one.stamp, message=truncated(one.message, LONGEST_ITEM))
-        for one in checks
-        if one.state is not None and one.stamp is not None
+        CheckRecord(
+            name=check.name, state=check.state, since=check.stamp, message=truncated(check.message, LONGEST_ITEM)
+        )
+        for check in checks
+        if check.state is not None and check.stamp is not None
     )
 
 
 def is_unanswered(records: Iterable[CheckRecord]) -> bool:
-    return any(one.state == CheckState.UNANSWERED for one in records)
+    return any(record.state == CheckState.UNANSWERED for record in records)
 
 
 def words_of(record: CheckRecord) -> str:
@@ -138,15 +140,18 @@ class Asking(Value):
 
     def query(self, check: Check, namespace: str, name: str) -> str:
         """The query with its variables replaced. `$pods` has no character that a string of PromQL would change."""
-        pods = f"(?:{'|'.join(one.replace('.', '[.]') for one in self.pods)})" if self.pods else NO_POD
+        pods = f"(?:{'|'.join(pod.replace('.', '[.]') for pod in self.pods)})" if self.pods else NO_POD
         values = {"$$": "$", "$namespace": namespace, "$name": name, "$revision": self.revision, "$pods": pods}
         return _VARIABLE.sub(lambda found: values.get(found[0], found[0]), check.query)
 
 
 def query_problem(query: str) -> str:
     """What is wrong with the variables of a query; empty: nothing."""
-    unknown = next((one for one in _VARIABLE.findall(query) if one != "$$" and one[1:] not in VARIABLES), None)
+    unknown = next(
+        (variable for variable in _VARIABLE.findall(query) if variable != "$$" and variable[1:] not in VARIABLES),
+        None,
+    )
     if unknown is None:
         return ""
-    known = ", ".join(f"${one}" for one in VARIABLES)
+    known = ", ".join(f"${variable}" for variable in VARIABLES)
     return f"{unknown} is not one of {known}; write $$ for a dollar sign"

@@ -51,12 +51,12 @@ def failure_of(
     `Failure.unavailable_since` of the last pass. Nothing counts from before the rollout `began`, which a retry begins
     anew; `made_from`: the same by the clock that dates new pods."""
     suspects = [  # without nodes that are not updated
-        one
-        for one in nodes
-        if (one.old is None if one.current is None else not one.current_available or one.current.restarts)
+        node
+        for node in nodes
+        if (node.old is None if node.current is None else not node.current_available or node.current.restarts)
     ]
-    suspects = [one for one in suspects if not (one.unreachable or one.name in excused or one.is_going)]
-    found = ((one.name, _unavailable_since(one, known, now)) for one in suspects)
+    suspects = [node for node in suspects if not (node.unreachable or node.name in excused or node.is_going)]
+    found = ((node.name, _unavailable_since(node, known, now)) for node in suspects)
     since = {name: max(moment, min(began, now)) for name, moment in found if moment is not None}
     if asked.restarts is not None:
         for node in suspects:
@@ -71,11 +71,13 @@ def failure_of(
         return Failure(unavailable_since=since)
     text = asked.after or DEFAULT_AFTER
     after = formats.seconds(text)
-    failing = [one for one in suspects if one.name in since and not (one.current is not None and one.current.ready)]
-    late = [_named(one) for one in failing if since[one.name] + after < now]
+    failing = [
+        node for node in suspects if node.name in since and not (node.current is not None and node.current.ready)
+    ]
+    late = [_named(node) for node in failing if since[node.name] + after < now]
     most = max(formats.scaled(asked.unavailable_nodes, desired, round_up=True), 1)
     if len(late) < most:
-        due = sorted(since[one.name] + after for one in failing)[most - 1 :]
+        due = sorted(since[node.name] + after for node in failing)[most - 1 :]
         return Failure(due=due[0] if due else inf, unavailable_since=since)
     has = counted(len(late), "updated node", "has")
     why = f"{has} no available pod for longer than {text}: {listed(late, separator=', ')}"
@@ -98,8 +100,8 @@ def failure_of_checks(asked: OnFailure, checks: Iterable[CheckNow], *, began: fl
     counts from before the rollout `began`."""
     text = asked.after or DEFAULT_AFTER
     after = formats.seconds(text)
-    due = {one: max(one.since, began) + after for one in checks if one.is_answered}
-    late = [one for one, moment in due.items() if moment < now]
+    due = {check: max(check.since, began) + after for check in checks if check.is_answered}
+    late = [check for check, moment in due.items() if moment < now]
     if late:
         return Failure(why=f"check {late[0].name} fails for longer than {text}: {late[0].message}")
     return Failure(due=min(due.values(), default=inf))
@@ -119,7 +121,10 @@ def effective_daemonset(daemonset: DaemonSet, revisions: Sequence[Revision]) -> 
     if rolling is None or rolling.on_failure is None or rolling.on_failure.action != "RollBack":
         return daemonset
     current = stored_current(daemonset, revisions)
-    stable = next((one for one in revisions if one.hash == record.stable_revision and not one.terminating), None)
+    stable = next(
+        (revision for revision in revisions if revision.hash == record.stable_revision and not revision.terminating),
+        None,
+    )
     if current is None or stable is None or not current.hash == record.aborted_revision != stable.hash:
         return daemonset
     if asks_for_retry(daemonset, record) or is_overridden(daemonset, current.hash):

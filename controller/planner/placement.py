@@ -122,7 +122,7 @@ def _creates(rollout: RolloutState, needs: _Needs) -> tuple[list[actions.CreateP
     if rollout.dry_run.refused_for_unknown_fields or (
         rollout.dry_run.must_ask and hides_fields(rollout.revision.template)
     ):
-        needs.ask_about += [node.name for node, one in found if one in (rollout.revision, Blocker.REFUSED)]
+        needs.ask_about += [node.name for node, revision in found if revision in (rollout.revision, Blocker.REFUSED)]
         accepted = [(node, revision) for node, revision in accepted if revision is not rollout.revision]
     burst = rollout.budget.burst
     left_out = len(chosen) < len(empty) or len(accepted) > burst
@@ -199,7 +199,7 @@ def claim(rollout: RolloutState) -> Step:
         retire(pod, DeleteReason.STRAY, rollout) if pod.uid in world.strays else _release(pod, world.in_backoff)
         for pod in unmatched
     ]
-    releases = [one for one in lost if one is not None]
+    releases = [release for release in lost if release is not None]
     adopted = [
         actions.AdoptPod(pod=pod.ref, owners=pod.owner_index)
         for pod in rollout.adoptable
@@ -211,15 +211,15 @@ def claim(rollout: RolloutState) -> Step:
         if not revision.terminating and world.rules.owns(revision.labels) and _may_write(world, revision.uid)
     ]
     wanted: tuple[Action, ...] = (
-        *sorted(releases, key=lambda one: one.pod.name),
-        *sorted(adopted, key=lambda one: one.pod.name),
-        *sorted(histories, key=lambda one: one.revision.name),
+        *sorted(releases, key=lambda action: action.pod.name),
+        *sorted(adopted, key=lambda action: action.pod.name),
+        *sorted(histories, key=lambda action: action.revision.name),
     )
     claims = wanted[: rollout.budget.burst]
     creates = []
     if claims and rollout.revision.uid and all(isinstance(action, actions.AdoptPod) for action in claims):
         # lost pods do not wait for adoptions on other nodes, however often an owner reference is removed there
-        creates = [one for one in place_pods(rollout).actions if isinstance(one, actions.CreatePod)]
+        creates = [action for action in place_pods(rollout).actions if isinstance(action, actions.CreatePod)]
     return Step(actions=(*claims, *creates), more=bool(wanted))
 
 
@@ -230,7 +230,7 @@ def _may_write(world: World, uid: str) -> bool:
 def _adopt(revision: Revision, world: World) -> actions.AdoptRevision:
     """Records whether no pod has had the revision. Of several with one hash, pods have the first one."""
     ran = any(pod.hash == revision.hash for pod in (*world.pods, *world.orphans))
-    ran = ran and all(one.hash != revision.hash for one in world.revisions)
+    ran = ran and all(stored.hash != revision.hash for stored in world.revisions)
     return actions.AdoptRevision(
         revision=revision.ref, owners=revision.owner_index, annotated=revision.annotated, never_ran=not ran
     )

@@ -138,7 +138,7 @@ def _gates(daemonset: DaemonSet, spec: JSONObject) -> JSONObject:
         KRUISE_POD_READY: hook is not None and hook.mark_pod_not_ready,
     }
     there = {gate.get("conditionType") for gate in given}
-    missing: list[JSON] = [{"conditionType": one} for one, asked in wanted.items() if asked and one not in there]
+    missing: list[JSON] = [{"conditionType": gate} for gate, asked in wanted.items() if asked and gate not in there]
     return {"readinessGates": [*given, *missing]} if missing else {}
 
 
@@ -182,12 +182,19 @@ def _tolerations(spec: JSONObject) -> tuple[list[JSON], list[JSON]]:
     """The template's tolerations that stay, and the automatic ones. As in the native controller, an automatic one
     replaces its equal, whose `tolerationSeconds` would evict the pod."""
     automatic = daemon_tolerations(spec.get("hostNetwork") is True)
-    replaced = {(one.key, "Exists", "", one.effect) for one in automatic}
+    replaced = {(toleration.key, "Exists", "", toleration.effect) for toleration in automatic}
     kept = [
-        one
-        for one in items_of(spec.get("tolerations"))
-        if (one.get("key") or "", one.get("operator"), one.get("value") or "", one.get("effect") or "")
+        toleration
+        for toleration in items_of(spec.get("tolerations"))
+        if (
+            toleration.get("key") or "",
+            toleration.get("operator"),
+            toleration.get("value") or "",
+            toleration.get("effect") or "",
+        )
         not in replaced
     ]
-    added: list[JSON] = [{"key": one.key, "operator": "Exists", "effect": one.effect} for one in automatic]
+    added: list[JSON] = [
+        {"key": toleration.key, "operator": "Exists", "effect": toleration.effect} for toleration in automatic
+    ]
     return [*kept], added

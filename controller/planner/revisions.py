@@ -21,12 +21,12 @@ from controller.planner.world import TemplateRefused, TemplateVerdict, Unasked, 
 
 def of_template(daemonset: DaemonSet, revisions: Iterable[Revision]) -> list[Revision]:
     """The revisions that mean the same as the template: the current one and its duplicates."""
-    return [one for one in revisions if one.identity == daemonset.identity]
+    return [revision for revision in revisions if revision.identity == daemonset.identity]
 
 
 def stored_current(daemonset: DaemonSet, revisions: Iterable[Revision]) -> Revision | None:
     """The newest revision `of_template` that is not being deleted."""
-    lasting = [one for one in of_template(daemonset, revisions) if not one.terminating]
+    lasting = [revision for revision in of_template(daemonset, revisions) if not revision.terminating]
     return max(lasting, key=_order, default=None)
 
 
@@ -36,7 +36,7 @@ def current_revision(world: World) -> tuple[Revision, tuple[Revision, ...]]:
     stored = sorted(_originals(world.revisions), key=_order, reverse=True)
     current = stored_current(daemonset, stored)
     if current is not None:
-        return current, tuple(one for one in stored if one is not current)
+        return current, tuple(revision for revision in stored if revision is not current)
     hash_ = new_hash(daemonset.identity, world.collisions)
     future = Revision(
         namespace=daemonset.namespace,
@@ -55,18 +55,20 @@ def current_revision(world: World) -> tuple[Revision, tuple[Revision, ...]]:
 
 def rolled_out(world: World, revisions: tuple[Revision, ...]) -> tuple[Revision, ...]:
     """The revisions that some pod has had."""
-    if not any(one.never_ran for one in revisions):
+    if not any(revision.never_ran for revision in revisions):
         return revisions
     has_run = hashes_of_pods(world)
-    return tuple(one for one in revisions if not one.never_ran or one.hash in has_run)
+    return tuple(revision for revision in revisions if not revision.never_ran or revision.hash in has_run)
 
 
 def _originals(revisions: Iterable[Revision]) -> Iterable[Revision]:
     """Of revisions with one hash, those with the content of the first, which pods with the hash have."""
     contents: dict[str, str] = {}
-    for one in sorted(revisions, key=lambda one: (one.never_ran, one.created, one.number, one.name)):
-        contents.setdefault(one.hash, one.identity)
-    return (one for one in revisions if one.identity == contents[one.hash])
+    for revision in sorted(
+        revisions, key=lambda revision: (revision.never_ran, revision.created, revision.number, revision.name)
+    ):
+        contents.setdefault(revision.hash, revision.identity)
+    return (revision for revision in revisions if revision.identity == contents[revision.hash])
 
 
 def _order(revision: Revision) -> tuple[int, str, str]:
@@ -171,22 +173,24 @@ class Fallback(Value, dict=True, gc=True):
         if not self._others:
             return None
         live = Counter(pod.hash for node in self.nodes for pod in node.pods if not pod.terminating and not pod.ended)
-        return max(self._others, key=lambda one: live[one.hash])
+        return max(self._others, key=lambda revision: live[revision.hash])
 
     @cached_property
     def _others(self) -> tuple[Revision, ...]:
         """Older revisions without duplicates of the current one, which are about to be deleted."""
-        return tuple([one for one in self.older if one.identity != self.current.identity])
+        return tuple([revision for revision in self.older if revision.identity != self.current.identity])
 
     @cached_property
     def _stored(self) -> Mapping[str, Revision]:
         current = () if self.replaces_current else (self.current,)
-        return {one.hash: one for one in (*reversed(self._others), *current)}
+        return {revision.hash: revision for revision in (*reversed(self._others), *current)}
 
 
 def placements_of(revisions: Iterable[Revision], known: Mapping[str, Rules | None]) -> dict[str, Rules | None]:
     """The placement rules by uid of the revision; None: invalid. `known` ones are kept."""
-    return {one.uid: known[one.uid] if one.uid in known else _compiled(one) for one in revisions}
+    return {
+        revision.uid: known[revision.uid] if revision.uid in known else _compiled(revision) for revision in revisions
+    }
 
 
 def _compiled(revision: Revision) -> Rules | None:

@@ -58,7 +58,9 @@ def roll_out(rollout: RolloutState) -> Step:
     elif not isinstance(rollout.dry_run.verdict, Accepted):
         step = _dry_run_first(rollout, chosen[0], candidates)
     elif rollout.surging:
-        creates = [] if POD_QUOTA in world.in_backoff else [new_pod(rollout, one, rollout.revision) for one in chosen]
+        creates = (
+            [] if POD_QUOTA in world.in_backoff else [new_pod(rollout, node, rollout.revision) for node in chosen]
+        )
         step = Step(actions=(*creates, *_retire_surplus(rollout)))
     else:
         step = _update(rollout, chosen)
@@ -306,7 +308,9 @@ class _RunningPods:
         rollout = self.rollout
         if rollout_blocker(rollout) is not None or rollout.dry_run.refused:
             return frozenset()
-        pods = [one.old for one in (rollout.surplus if rollout.surging else rollout.outdated) if one.old is not None]
+        pods = [
+            node.old for node in (rollout.surplus if rollout.surging else rollout.outdated) if node.old is not None
+        ]
         return frozenset([pod.uid for pod in pods if not blockers.is_updated_in_place(rollout, pod)])
 
     def _stays_drained(self, pod: Pod) -> bool:
@@ -332,4 +336,4 @@ class _RunningPods:
 
     @cached_property
     def _revisions(self) -> Mapping[str, Revision]:
-        return {one.hash: one for one in (*self.rollout.older, self.rollout.revision)}
+        return {revision.hash: revision for revision in (*self.rollout.older, self.rollout.revision)}

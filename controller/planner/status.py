@@ -180,8 +180,8 @@ def columns_of(daemonset: DaemonSet, record: Rollout) -> Columns:
     listed = containers if isinstance(containers, list) else []
     return Columns(
         node_selector=_joined(f"{key}={value}" for key, value in sorted(labels.items())),
-        containers=_joined(_field(one, "name") for one in listed),
-        images=_joined(_field(one, "image") for one in listed),
+        containers=_joined(_field(container, "name") for container in listed),
+        images=_joined(_field(container, "image") for container in listed),
         selector=truncated(selector.as_text(daemonset.spec.selector)),
         step=f"{record.step}/{record.steps}" if record.step is not None else None,
     )
@@ -189,7 +189,7 @@ def columns_of(daemonset: DaemonSet, record: Rollout) -> Columns:
 
 def _bounded(conditions: Iterable[Condition]) -> tuple[Condition, ...]:
     """Messages repeat texts of users and of the server, and etcd refuses objects beyond 1.5 MiB."""
-    return tuple(replace(one, message=truncated(one.message)) for one in conditions)
+    return tuple(replace(condition, message=truncated(condition.message)) for condition in conditions)
 
 
 def _field(container: JSON, name: str) -> str:
@@ -217,7 +217,7 @@ def rollout_events(daemonset: DaemonSet, status: Status) -> tuple[Note, ...]:
     """The events for the change from the status in `daemonset` to `status`."""
     was = daemonset.status.rollout.phase if daemonset.status and daemonset.status.rollout else ""
     now = status.rollout.phase
-    conditions = {one.type: one for one in status.conditions}
+    conditions = {condition.type: condition for condition in status.conditions}
     message = conditions[READY].message
     found = []
     if now == Phase.STALLED != was and conditions[STALLED].reason == PROGRESS_DEADLINE_EXCEEDED:
@@ -231,11 +231,11 @@ def rollout_events(daemonset: DaemonSet, status: Status) -> tuple[Note, ...]:
         found.append(_note(names.ROLLOUT_COMPLETE, f"Rollout complete: {message}"))
     if was in UNDER_WAY and now == Phase.HELD:
         found.append(_note(names.ROLLOUT_HELD, f"Rollout held: {message}"))
-    before = {one.name for one in _failing(rollout_of(daemonset.status))}
+    before = {check.name for check in _failing(rollout_of(daemonset.status))}
     found += [
-        _note(names.CHECK_FAILING, f"Rollout waits: {words_of(one)}", warning=True)
-        for one in _failing(status.rollout)
-        if one.name not in before
+        _note(names.CHECK_FAILING, f"Rollout waits: {words_of(check)}", warning=True)
+        for check in _failing(status.rollout)
+        if check.name not in before
     ]
     problem = unreadable_deadline(daemonset)
     if problem and problem not in _stalled_message(daemonset.status):
@@ -244,7 +244,7 @@ def rollout_events(daemonset: DaemonSet, status: Status) -> tuple[Note, ...]:
 
 
 def _failing(record: Rollout) -> list[CheckRecord]:
-    return [one for one in record.checks or () if one.state == CheckState.FAILING]
+    return [check for check in record.checks or () if check.state == CheckState.FAILING]
 
 
 def _note(reason: str, message: str, *, warning: bool = False) -> Note:
@@ -253,4 +253,4 @@ def _note(reason: str, message: str, *, warning: bool = False) -> Note:
 
 def _stalled_message(status: DaemonSetStatus | None) -> str:
     conditions = (status.conditions if status else None) or ()
-    return next((str(one.get("message")) for one in conditions if one.get("type") == STALLED), "")
+    return next((str(condition.get("message")) for condition in conditions if condition.get("type") == STALLED), "")

@@ -110,7 +110,7 @@ def walk_of(
     steps = _steps(daemonset)
     number = min(max(record.step or 1, 1), len(steps))
     step = steps[number - 1]
-    allowed = max(formats.scaled(one.nodes, nodes, round_up=True) for one in steps[:number])
+    allowed = max(formats.scaled(step.nodes, nodes, round_up=True) for step in steps[:number])
     finished = record.is_past(len(steps))
     stamp = record.step_reached_time if number == record.step else None
     if stamp is not None and not finished and not edited and allowed < nodes:

@@ -101,15 +101,15 @@ class Summary(Value):
         if overdue:
             left = tuple(moment for moment in self.deadlines if moment > now)
             return replace(self, overdue=self.overdue + overdue, deadlines=left).at(now)
-        late = [one for one in self.starting if one.until <= now]
+        late = [pod for pod in self.starting if pod.until <= now]
         if not late:
             return self
         zones = {zone: dict(numbers) for zone, numbers in self.zones.items()}
-        for one in late:
-            zones[one.zone][ZoneState.UPDATING] -= 1
-            zones[one.zone][ZoneState.FAILED] += 1
+        for pod in late:
+            zones[pod.zone][ZoneState.UPDATING] -= 1
+            zones[pod.zone][ZoneState.FAILED] += 1
         failed = {**self.failed, PodProblem.NOT_READY: self.failed[PodProblem.NOT_READY] + len(late)}
-        starting = tuple(one for one in self.starting if one.until > now)
+        starting = tuple(pod for pod in self.starting if pod.until > now)
         return replace(self, zones=zones, failed=failed, starting=starting)
 
 

@@ -211,7 +211,7 @@ class World(Value):
 
 def hashes_of_pods(world: World) -> set[str]:
     """The hashes of the revisions that pods have, or that the last pod of some node had."""
-    gone = (one.pod.hash for one in world.predecessors.values() if one.pod is not None)
+    gone = (predecessor.pod.hash for predecessor in world.predecessors.values() if predecessor.pod is not None)
     return {*(pod.hash for pod in world.pods if pod.uid not in world.strays), *gone}
 
 
@@ -239,5 +239,5 @@ def taken_away(world: World, pod: Pod) -> Mapping[str, str]:
     hook, selector = world.daemonset.pre_delete, world.daemonset.spec.selector
     if hook is None or not pod.held_by_hook or world.rules.owns(pod.labels):
         return {}
-    asked = {*(selector.match_labels or ()), *(one.key for one in selector.match_expressions or ())}
+    asked = {*(selector.match_labels or ()), *(expression.key for expression in selector.match_expressions or ())}
     return {key: value for key, value in (hook.labels_handler or {}).items() if key in asked}

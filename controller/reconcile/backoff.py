@@ -90,14 +90,14 @@ class WriteBackoff(msgspec.Struct, Generic[K]):
         return self.failing[key].delay if key in self.failing else 0.0
 
     def in_backoff(self, moment: float) -> dict[K, float]:
-        return {key: one.until for key, one in self.failing.items() if one.until > moment}
+        return {key: delay.until for key, delay in self.failing.items() if delay.until > moment}
 
     def due_again(self, moment: float) -> dict[K, float]:
         """The failed keys that are not in back-off any more, and since when."""
-        return {key: one.until for key, one in self.failing.items() if one.until <= moment}
+        return {key: delay.until for key, delay in self.failing.items() if delay.until <= moment}
 
     def keep(self, exists: Callable[[K], bool]) -> None:
-        self.failing = {key: one for key, one in self.failing.items() if exists(key)}
+        self.failing = {key: delay for key, delay in self.failing.items() if exists(key)}
         self.inconclusive = {key: number for key, number in self.inconclusive.items() if exists(key)}
 
     def clear(self) -> None:
@@ -129,7 +129,7 @@ class RepeatedWrites(msgspec.Struct, Generic[K]):
         return times
 
     def keep(self, wanted: Callable[[K], bool]) -> None:
-        self.accepted = {write: one for write, one in self.accepted.items() if wanted(write)}
+        self.accepted = {write: known for write, known in self.accepted.items() if wanted(write)}
 
 
 LONGEST_NODE_DELAY = 900.0
@@ -211,24 +211,30 @@ class NodeBackoff(msgspec.Struct):
         self.ended_on[pod.node] = max(pod.created, self.ended_on.get(pod.node, 0.0))
 
     def forget_lasting(self, moment: float) -> None:
-        over = [n for n, one in self.created_on.items() if one.lasts(moment) or moment - one.at >= QUIET_SECONDS]
+        over = [
+            n
+            for n, created in self.created_on.items()
+            if created.lasts(moment) or moment - created.at >= QUIET_SECONDS
+        ]
         for node in over:
             del self.created_on[node]
 
     def not_before(self, moment: float) -> Mapping[str, float]:
         """When each waiting node may have its next pod."""
-        ends = {node: one.at + one.wait for node, one in self.created_on.items()}
+        ends = {node: created.at + created.wait for node, created in self.created_on.items()}
         return {node: end for node, end in ends.items() if end > moment}
 
     @property
     def short_lived(self) -> Mapping[str, float]:
         """The nodes to report, and until when."""
-        return {node: one.until for node, one in self.created_on.items() if one.wait >= REPORTED_FROM_SECONDS}
+        return {
+            node: created.until for node, created in self.created_on.items() if created.wait >= REPORTED_FROM_SECONDS
+        }
 
     @property
     def restored(self) -> frozenset[str]:
         """The nodes where another controller creates pods that do not last."""
-        return frozenset([node for node, one in self.created_on.items() if one.restored])
+        return frozenset([node for node, created in self.created_on.items() if created.restored])
 
     def forget_nodes(self, names: Set[str]) -> None:
         forget_keys(self.created_on, names)

@@ -72,7 +72,9 @@ class Caches:
         self._pods_by_node = self.pods.index(lambda pod: pod.node if pod.owner_uid else None)
         self._orphans = self.pods.index(lambda pod: None if pod.owner_uid else pod.namespace)
         self._revisions_by_owner = self.revisions.index(owner_key)
-        self._orphan_revisions = self.revisions.index(lambda one: None if one.owner_uid else one.namespace)
+        self._orphan_revisions = self.revisions.index(
+            lambda revision: None if revision.owner_uid else revision.namespace
+        )
         self._jobs_by_owner = self.jobs.index(owner_key)
         self._pullers_by_job = self.pullers.index(lambda puller: Key(puller.namespace, puller.job))
 
@@ -98,7 +100,7 @@ class Caches:
     def daemonset_of(self, dependent: Dependent) -> DaemonSet | None:
         """The DaemonSet that controls the object. As for the garbage collector, only in the same namespace."""
         owners = self._by_uid.get(dependent.owner_uid)
-        return next((one for one in owners if one.namespace == dependent.namespace), None)
+        return next((owner for owner in owners if owner.namespace == dependent.namespace), None)
 
     def is_gone(self, daemonset: DaemonSet) -> bool:
         """Whether the cache no longer shows this DaemonSet, or shows another one of its name."""

@@ -68,7 +68,7 @@ class ServerWarnings(msgspec.Struct):
     def note(self, owner: str, text: str, moment: float) -> Note | None:
         """The event of a warning; None if it is not due. Names of the pods of `owner` are removed from the text."""
         message = truncated(without_child_names(text, owner), LONGEST_WARNING)
-        self.recorded = {one: at for one, at in self.recorded.items() if moment - at < AGAIN_SECONDS}
+        self.recorded = {warning: at for warning, at in self.recorded.items() if moment - at < AGAIN_SECONDS}
         if message in self.recorded or len(self.recorded) >= MOST_WARNINGS:
             return None
         self.recorded[message] = moment
@@ -162,7 +162,9 @@ class Recorder:
 
     def _allows(self, whose: tuple[str, bool], now: float) -> bool:
         if whose not in self._allowances and len(self._allowances) >= self._most_allowances:
-            self._allowances = {key: one for key, one in self._allowances.items() if one.at_moment(now) < BURST}
+            self._allowances = {
+                key: allowance for key, allowance in self._allowances.items() if allowance.at_moment(now) < BURST
+            }
             self._most_allowances = max(FEWEST_ALLOWANCES, 2 * len(self._allowances))
         allowance = self._allowances.setdefault(whose, _Allowance(BURST, now))
         allowance.left, allowance.at = allowance.at_moment(now), now

@@ -197,7 +197,10 @@ def _merged(before: DaemonSetStatus, wanted: Status, generation: int, now: float
 def _conditions(before: Conditions, wanted: Status, generation: int, now: float) -> Conditions:
     """The wanted conditions and all foreign ones. The transition time changes only with the status."""
     old = {condition.get("type"): condition for condition in before}
-    ours = {one.type: _condition(one, old.get(one.type, {}), generation, now) for one in wanted.conditions}
+    ours = {
+        condition.type: _condition(condition, old.get(condition.type, {}), generation, now)
+        for condition in wanted.conditions
+    }
     partial = wanted.counts is None  # a refused spec says nothing about progress: leave those conditions alone
     kept = []
     for condition in before:
@@ -234,7 +237,7 @@ def _differences(before: DaemonSetStatus, after: DaemonSetStatus, *, everything:
 
 def _without_nulls(value: JSON) -> JSON:
     """`value` without unset fields: the schema does not allow null."""
-    return {key: one for key, one in value.items() if one is not None} if isinstance(value, dict) else value
+    return {key: field for key, field in value.items() if field is not None} if isinstance(value, dict) else value
 
 
 def _has_transition(before: DaemonSetStatus, after: DaemonSetStatus) -> bool:
@@ -246,8 +249,8 @@ def _has_transition(before: DaemonSetStatus, after: DaemonSetStatus) -> bool:
         return True
 
     def words(status: DaemonSetStatus) -> list[tuple[JSON, JSON, JSON]]:
-        conditions = (one for one in status.conditions or () if one.get("type") not in FOLLOWING)
-        return [(one.get("type"), one.get("status"), one.get("reason")) for one in conditions]
+        conditions = (condition for condition in status.conditions or () if condition.get("type") not in FOLLOWING)
+        return [(condition.get("type"), condition.get("status"), condition.get("reason")) for condition in conditions]
 
     return words(before) != words(after)
 

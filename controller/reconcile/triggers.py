@@ -112,7 +112,9 @@ class Triggers:
 
     def on_revision(self, change: Change[Revision]) -> None:
         """A missing revision may have to be created again; a new one, adopted."""
-        for revision in {one.uid: one for one in (change.old, change.new) if one is not None}.values():
+        for revision in {
+            revision.uid: revision for revision in (change.old, change.new) if revision is not None
+        }.values():
             if revision.owner_uid:
                 owner = self._caches.daemonset_of(revision)
                 if owner is not None:
@@ -216,7 +218,9 @@ def _verdict(rules: Rules, older: Mapping[str, Rules | None], node: Node | None)
     fit = rules.fit(node)
     if fit is Fit.LEAVE:
         return LEFT
-    runs = frozenset([uid for uid, one in older.items() if one is not None and one.fit(node) is Fit.RUN])
+    runs = frozenset(
+        [uid for uid, revision in older.items() if revision is not None and revision.fit(node) is Fit.RUN]
+    )
     return fit, rules.selects(node), node.unreachable, runs, rules.place(node)
 
 

@@ -223,7 +223,7 @@ def failure_after(
 ) -> WriteFailure | None:
     """The failure to report after a pass: its first, else the previous one unless that is over. It stays after a pass
     that did not try its kind, perhaps because of a back-off, and while only the object's name would change."""
-    failures = [(one.action, one.left) for one in answers if one.left is not None]
+    failures = [(answer.action, answer.left) for answer in answers if answer.left is not None]
     lasting = [
         (action, error)
         for action, error in failures
@@ -237,7 +237,7 @@ def failure_after(
         return before if same else failure
     if before is None or decided.all_written:
         return None
-    went_through = {type(one.action) for one in answers} - {type(action) for action, _ in failures}
+    went_through = {type(answer.action) for answer in answers} - {type(action) for action, _ in failures}
     return None if before.kind in went_through and not decided.withheld else before
 
 
