@@ -123,8 +123,9 @@ def test_an_edit_of_other_fields_sends_no_second_event_of_an_abort() -> None:
     assert cluster.plan.rollout_events == ()
 
 
-def test_fewer_do_not() -> None:
-    cluster = begun()
+@pytest.mark.parametrize("nodes", [2, "30%"], ids=["two", "a percentage, rounded up to two"])
+def test_fewer_do_not(nodes: int | str) -> None:
+    cluster = begun(careful(OnFailure(unavailable_nodes=nodes, after="5m")))
     cluster.ready("node-4")
     assert after(cluster, 3000, "-node-2 v1") in ("Progressing", "Stalled")
 
@@ -335,8 +336,10 @@ def test_available_ones_go_back_within_the_limits() -> None:
     cluster.expect("-node-2 v2")
 
 
-def test_neither_partition_nor_selector_keeps_the_aborted_revision() -> None:
-    cluster = going_back(partition=3)
+@pytest.mark.parametrize("limit", [{"partition": 3}, {"selector": {"no": "node"}}], ids=["partition", "selector"])
+def test_neither_partition_nor_selector_keeps_the_aborted_revision(limit: dict[str, Any]) -> None:
+    cluster = going_back()
+    cluster.edit(careful(BACK, **limit))
     cluster.settle()
     cluster.ready()
     cluster.settle()
