@@ -91,6 +91,36 @@ def test_is_tried_once_more_with_fresh_credentials() -> None:
     assert refreshed == ["once", "once"]
 
 
+@virtual_time_from(1000.0)
+async def test_a_stream_that_is_not_authorized_renews_them_for_the_next() -> None:
+    refreshed: list[str] = []
+
+    async def refresh() -> None:
+        refreshed.append("once")
+
+    with pytest.raises(errors.Unauthorized):
+        async with Client(Sender(Script(Watch(status=401)), refresh=refresh)).watch(THINGS):
+            pass
+    assert refreshed == ["once"]
+
+
+@virtual_time_from(1000.0)
+async def test_without_permission_no_write_is_sent_and_every_read_is() -> None:
+    class NotLeading(Exception):
+        pass
+
+    def refuse() -> None:
+        raise NotLeading
+
+    script = Script(Response(status=404))
+    client = Client(Sender(script, permission=refuse))
+    with pytest.raises(NotLeading):
+        await client.create(THINGS, "default", b"{}")
+    with pytest.raises(errors.NotFound):
+        await client.get(THINGS, REF)
+    assert [request.method for request in script.requests] == ["GET"]
+
+
 def test_credentials_that_cannot_be_renewed_are_named_in_the_error() -> None:
     async def refresh() -> None:
         raise ConfigError("context kind of config: the login has expired")
@@ -120,9 +150,13 @@ def test_every_exchange_is_reported_also_the_ones_that_are_retried() -> None:
 
 
 @virtual_time_from(1000.0)
-async def test_narrows_the_throttle_and_leaves_it_empty() -> None:
+async def test_only_a_busy_server_narrows_the_throttle_which_is_left_empty() -> None:
     throttle = Throttle(ceiling=8)
-    await Client(Sender(Script(BUSY, ok()), throttle=throttle)).create(THINGS, "default", b"{}")
+    client = Client(Sender(Script(Response(status=500), BUSY, ok()), throttle=throttle))
+    with pytest.raises(errors.ServerError):
+        await client.get(THINGS, REF)
+    assert throttle.permits == 8
+    await client.create(THINGS, "default", b"{}")
     assert throttle.permits == 5  # halved to 4, and one more after the good seconds that followed
     assert throttle.taken == 0
 
