@@ -390,28 +390,6 @@ async def test_what_another_controller_takes_back_is_written_ever_less_often(
     other.cancel()
 
 
-async def test_a_status_that_another_controller_takes_back_is_written_ever_less_often(bed: Bed) -> None:
-    await bed.deploy(daemonset(), nodes=2)
-    [made] = await bed.api.list(DAEMONSETS)
-    name, old = made["metadata"]["name"], made["status"]
-    await bed.set_image(V2)
-
-    async def take_back() -> None:
-        while True:
-            await asyncio.sleep(0.5)
-            await bed.api.patch(DAEMONSETS, name, {"status": old}, sub="status")
-
-    other = asyncio.create_task(take_back())
-    counts = []
-    for _ in range(3):
-        bed.journal.clear()
-        await asyncio.sleep(MINUTES)
-        counts.append(sum("/status" in write.resource for write in bed.journal.writes))
-    other.cancel()
-    assert [count <= most for count, most in zip(counts, (AT_FIRST, LATER, LATER), strict=True)] == [True] * 3, counts
-    await bed.event("StatusReverted", "takes this status back")
-
-
 SLOW = Behaviour(start=0.5, ready=0.5, terminate=0.5)
 
 

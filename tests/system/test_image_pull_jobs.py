@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
@@ -12,8 +12,7 @@ import pytest
 
 from controller.api.image_pull_job import PULLER_LABEL, ImagePullJobView, project
 from controller.imagepull.execute import puller_name
-from controller.imagepull.plan import LOST
-from tests.beds.api import DAEMONSETS, IMAGE_PULL_JOBS, PODS, Object, Refusal
+from tests.beds.api import DAEMONSETS, IMAGE_PULL_JOBS, PODS, Object
 from tests.beds.controller.bed import Bed
 from tests.beds.controller.opening import simulated
 from tests.beds.nodes import Behaviour
@@ -22,62 +21,7 @@ from tests.beds.simulator.cluster import Attempt
 from tests.beds.simulator.faults import Answer, Effect, Hang, LoseAnswer, NoConnection, Rule
 from tests.beds.simulator.kinds import IMAGE_PULL_JOBS as KIND
 from tests.system.admission import judged
-from tests.system.pulls import IMAGE, counts, job, no_pods, over, pulling, reads, restart, tells_of_image
-
-
-async def test_nodes_pull_one_after_the_other_the_last_name_first(pulls: Bed) -> None:
-    pulls.nodes.behave("*", Behaviour(pull=10.0))
-    await pulls.add_nodes(3)
-    began = pulls.clock()
-    await pulls.api.create(IMAGE_PULL_JOBS, job())
-    found = await over(pulls)
-    assert counts(found) == (3, 0, 3, 0)
-    assert found["message"] == "job has completed"
-    assert 30 <= pulls.clock() - began < 32
-    assert pulls.journal.created == ["node-2", "node-1", "node-0"]
-
-
-async def test_a_node_where_it_fails_is_tried_again_and_delays_no_other(pulls: Bed) -> None:
-    await pulls.add_nodes(4)
-    pulls.nodes.behave("node-3", Behaviour(missing_images=("*",)))
-    began = pulls.clock()
-    await pulls.api.create(IMAGE_PULL_JOBS, job(pullPolicy={"backoffLimit": 2}))
-    await reads(pulls, 4, 0, 3, 0)
-    assert pulls.clock() - began < 2, "the others have it before it is tried a second time"
-    found = await over(pulls)
-    assert counts(found) == (4, 0, 3, 1)
-    assert found["failedNodes"] == ["node-3"]
-    assert found["message"] == f'job has completed; node-3: ErrImagePull: Failed to pull image "{IMAGE}": not found'
-    assert pulls.journal.created.count("node-3") == 3
-    assert 3 <= pulls.clock() - began < 5, "waits of 1 and 2 seconds"
-    told = await pulls.event("ImagePullFailed", "node-3: ErrImagePull")
-    assert (told["type"], told["involvedObject"]["kind"]) == ("Warning", "ImagePullJob")
-
-
-async def test_a_node_that_tells_of_the_image_needs_no_pod(pulls: Bed) -> None:
-    await pulls.add_nodes(3)
-    await tells_of_image(pulls, "node-0", "registry.example.com/agent@sha256:00", IMAGE)
-    await tells_of_image(pulls, "node-1", "registry.example.com/agent:v1")
-    await pulls.api.create(IMAGE_PULL_JOBS, job())
-    assert counts(await over(pulls)) == (3, 0, 3, 0)
-    assert pulls.journal.created == ["node-2", "node-1"]
-
-
-@pytest.mark.parametrize(
-    ("chosen", "nodes"),
-    [
-        ({"names": ["node-1", "no-such-node"]}, ["node-1"]),
-        ({"matchLabels": {"pool": "a"}}, ["node-2", "node-0"]),
-        ({"matchExpressions": [{"key": "pool", "operator": "DoesNotExist"}]}, ["node-1"]),
-    ],
-)
-async def test_the_selector_chooses_nodes(pulls: Bed, chosen: Object, nodes: list[str]) -> None:
-    await pulls.add_nodes(3)
-    for node in ("node-0", "node-2"):
-        await pulls.label_node(node, pool="a")
-    await pulls.api.create(IMAGE_PULL_JOBS, job(selector=chosen))
-    assert counts(await over(pulls)) == (len(nodes), 0, len(nodes), 0)
-    assert pulls.journal.created == nodes
+from tests.system.pulls import counts, job, no_pods, over, pulling, reads, restart
 
 
 async def test_a_pod_selector_means_the_nodes_of_those_pods(pulls: Bed) -> None:
@@ -197,19 +141,6 @@ async def test_a_node_that_has_failed_is_not_tried_again_after_a_restart() -> No
         assert bed.journal.created == []
 
 
-@pytest.mark.parametrize("cut", [True, False], ids=["while the controller is away", "while it runs"])
-async def test_no_puller_outlives_its_job(cut: bool) -> None:
-    """Also where no garbage collector runs, as in this bed."""
-    async with pulling_on(3) as bed:
-        bed.simulator.cluster.collects = False
-        if cut:
-            await bed.controller.kill()
-        await bed.api.delete(IMAGE_PULL_JOBS, "pull")
-        if cut:
-            restart(bed)
-        await no_pods(bed)
-
-
 async def test_deletions_that_are_refused_back_off_also_when_the_job_is_gone() -> None:
     async with pulling_on(3) as bed:
         bed.simulator.cluster.collects = False
@@ -302,26 +233,6 @@ async def test_a_status_that_cannot_be_written_stops_no_pulling(effect: Effect) 
 
 
 ENDLESS = Behaviour(pull=1e6)
-
-
-async def delete_whatever_comes(bed: Bed) -> None:
-    async for event in bed.api.watch(PODS):
-        if event.type == "ADDED":
-            with suppress(Refusal):
-                await bed.api.delete(PODS, event.object["metadata"]["name"])
-
-
-async def test_who_deletes_each_puller_ends_attempts_and_makes_no_flood() -> None:
-    async with pulling() as bed:
-        bed.patience = 15.0
-        await bed.add_nodes(2)
-        bed.nodes.behave("*", ENDLESS)
-        deleting = asyncio.create_task(delete_whatever_comes(bed))
-        await bed.api.create(IMAGE_PULL_JOBS, job(pullPolicy={"backoffLimit": 2}))
-        found = await over(bed)
-        deleting.cancel()
-        assert (counts(found), len(bed.journal.created)) == ((2, 0, 0, 2), 6)
-        assert found["message"] == f"job has completed; node-0: {LOST}"
 
 
 async def test_a_pod_with_a_pullers_name_is_reported_and_the_job_goes_on_later(pulls: Bed) -> None:

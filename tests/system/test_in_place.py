@@ -12,7 +12,7 @@ from tests.beds.controller.bed import Bed
 from tests.beds.controller.opening import simulated
 from tests.beds.controller.waves import layout
 from tests.beds.nodes import Behaviour
-from tests.beds.objects import V1, V2, V3, condition, daemonset, image_of, is_ready
+from tests.beds.objects import V1, V2, condition, daemonset, is_ready
 from tests.beds.simulator.faults import LateWatch, Rule
 from tests.system.admission import webhook_down
 from tests.system.both import both_beds
@@ -57,39 +57,6 @@ async def test_what_a_running_pod_cannot_take_makes_new_ones_and_says_why(bed: B
     after = identities(await bed.runs_on(*nodes))
     assert not set(after.values()) & set(before.values())
     await bed.event("InPlaceUpdateNotPossible", "spec.containers[agent].env added")
-
-
-async def test_two_edits_in_a_row_are_not_finished_by_the_first_one_s_container(bed: Bed) -> None:
-    """The second comes while the kubelet pulls the first one's image, which it starts before it looks again."""
-    await bed.deploy(in_place(), nodes=2)
-    bed.nodes.behave("*", Behaviour(notice=0.1, pulls={V2: 6.0, V3: 4.0}, terminate=1.0))
-    async with monitoring(bed, most_unavailable=1):
-        await bed.set_image(V2)
-        await bed.until(
-            PODS, lambda pods: "" if any(image_of(pod) == V2 for pod in pods) else "none", "it is asked for"
-        )
-        await asyncio.sleep(3)
-        await bed.set_image(V3)
-        await bed.until(
-            PODS, lambda pods: "" if any(runs(pod, V2) for pod in pods) else "none", "the first one's runs"
-        )
-        await bed.idle()
-        assert not is_open((await bed.pods())["node-1"]), "it is not what the newest revision asks for"
-        await bed.settled()
-    assert await serving(bed, V3) == {"node-0", "node-1"}
-
-
-async def test_going_back_before_the_kubelet_has_looked_ends_without_a_restart(bed: Bed) -> None:
-    await bed.deploy(in_place(), nodes=1)
-    bed.nodes.behave("*", Behaviour(notice=1.0))
-    await bed.set_image(V2)
-    await bed.journal.news(bed.patience)
-    while not any(write.resource == "pods" and write.verb == "patch" for write in bed.journal.work):
-        assert await bed.journal.news(bed.patience), str(bed.journal)
-    await bed.update(V1)
-    pod = (await bed.pods())["node-0"]
-    assert runs(pod, V1)
-    assert is_open(pod)
 
 
 async def test_an_unpullable_image_stops_the_rollout_and_going_back_heals(bed: Bed) -> None:

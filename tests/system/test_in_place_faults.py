@@ -15,7 +15,6 @@ from tests.system.in_place import (
     GATE,
     SLOW,
     STATE,
-    by_priority,
     container_of,
     identities,
     in_place,
@@ -23,7 +22,6 @@ from tests.system.in_place import (
     restarts,
     runs,
     serving,
-    told,
     with_grace,
 )
 from tests.system.monitor import monitoring
@@ -34,27 +32,6 @@ HOUR = 3600.0
 
 def writes(bed: Bed) -> int:
     return len([one for one in bed.journal.writes if one.resource.startswith("pods")])
-
-
-async def test_three_launch_priorities_take_three_steps_then_traffic(bed: Bed) -> None:
-    nodes = await bed.add_nodes(2)
-
-    keys = {"agent": "p_0", "first": "p_20", "second": "p_10"}
-    await bed.deploy(in_place(pod={"containers": by_priority(V1, **keys)}))
-    before = identities(await bed.pods())
-    bed.nodes.behave("*", Behaviour(notice=0.1, start=1.0, gate=0.1))
-    async with monitoring(bed, most_unavailable=1):
-        await bed.edit({"template": {"spec": {"containers": by_priority(V2, **keys)}}})
-        await bed.settled()
-    after = await bed.pods()
-    assert identities(after) == before
-    for pod in after.values():
-        assert [restarts(pod, name) for name in ("agent", "first", "second")] == [1, 1, 1]
-        started = {one["name"]: one["state"]["running"]["startedAt"] for one in pod["status"]["containerStatuses"]}
-        assert started["first"] < started["second"] < started["agent"]
-    await bed.idle()
-    steps = ("pods/status", "pods", "pods", "pods", "pods/status")
-    assert told(bed)[1:] == [f"{node} {what}" for node in nodes[::-1] for what in steps]
 
 
 @pytest.mark.parametrize("resource", ["pods/status", "pods"])
@@ -129,21 +106,6 @@ async def write(bed: Bed, pod: str, status: str) -> None:
     """The condition of the gate, by another hand."""
     body = {"status": {"conditions": [{"type": GATE, "status": status}]}}
     await bed.api.patch(PODS, pod, body, sub="status", content_type=STRATEGIC_MERGE_PATCH)
-
-
-async def test_a_condition_closed_by_others_is_opened_again(bed: Bed) -> None:
-    await bed.deploy(in_place(), nodes=2)
-    first = (await bed.pods())["node-0"]["metadata"]["name"]
-    await write(bed, first, "False")
-    await bed.until(PODS, lambda pods: "" if all(map(is_open, pods)) else "closed", "opened again")
-    bed.nodes.behave("*", SLOW)
-    await bed.set_image(V2)
-    await asyncio.sleep(10)
-    second = (await bed.pods())["node-1"]["metadata"]["name"]
-    await write(bed, second, "True")
-    await bed.idle()
-    await bed.status(updated=1, available=1)
-    await bed.settled()
 
 
 @pytest.mark.parametrize("when", [10.0, 40.0], ids=["in the grace period", "in the restart"])

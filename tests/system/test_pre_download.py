@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from tests.beds.api import ACCOUNTS, DAEMONSETS, EVENTS, IMAGE_PULL_JOBS, NAMESPACES, PODS, Object
+from tests.beds.api import ACCOUNTS, DAEMONSETS, IMAGE_PULL_JOBS, NAMESPACES, PODS, Object
 from tests.beds.controller.bed import Bed, Check, uids
 from tests.beds.nodes import Behaviour
 from tests.beds.objects import PROBED, V1, V2, daemonset, image_of
@@ -85,19 +85,6 @@ async def test_progress_never_runs_backwards_while_nodes_are_updated(pulls: Bed)
     assert {desired for _, desired in seen} == {4}
     assert [there for there, _ in seen] == sorted(there for there, _ in seen)
     assert {0, 1, 2, 3} <= {there for there, _ in seen}
-
-
-async def test_a_finished_job_is_not_made_again_for_a_long_rollout(pulls: Bed) -> None:
-    await pulls.deploy(daemonset(rolling={"partition": 3}), nodes=3)
-    await pulls.set_image(V2)
-    await made(pulls)
-    await made(pulls, 0)
-    await asyncio.sleep(7200)
-    await pulls.api.patch(DAEMONSETS, "agent", {"metadata": {"annotations": {"touched": "yes"}}})
-    await asyncio.sleep(60)
-    assert len(pulls.journal.of("imagepulljobs.apps.kruise.io", "create")) == 1
-    told = [one for one in await pulls.api.list(EVENTS) if one["reason"] == "CreatedImagePullJob"]
-    assert len(told) == 1
 
 
 def images(*wanted: str) -> Check:

@@ -377,16 +377,6 @@ async def test_a_job_goes_with_its_daemonset_also_where_dependents_are_to_stay(p
     await pulls.runs_on(*nodes, image=V2)
 
 
-@pytest.mark.parametrize("status", [403, 500])
-async def test_no_node_waits_for_a_job_that_cannot_be_made(pulls: Bed, status: int) -> None:
-    nodes = await pulls.deploy(daemonset(rolling=IN_PLACE), nodes=3)
-    pulls.simulator.link.faults.add(Rule(verb="create", resource=JOBS, effect=Answer(status)))
-    began = pulls.clock()
-    await pulls.set_image(V2)
-    await pulls.runs_on(*nodes, image=V2)
-    assert pulls.clock() - began < 10
-
-
 async def test_a_leader_that_never_learns_of_jobs_is_waited_for_ten_seconds(pulls: Bed) -> None:
     nodes = await pulls.deploy(daemonset(pod=PROBED, rolling=IN_PLACE), nodes=3)
     await pulls.controller.kill()

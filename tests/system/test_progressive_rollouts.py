@@ -53,20 +53,6 @@ async def test_one_failure_domain_is_updated_at_a_time_and_no_more_nodes_of_it_t
     assert await layout(bed) == "v2 v2 v2 v2 v2 v2"
 
 
-async def test_a_node_that_joins_and_gets_no_available_pod_holds_up_no_other_domain(bed: Bed) -> None:
-    domains = {"key": "zone", "maxUnavailable": 2, "maxDomains": 1}
-    await deployed(bed, maxUnavailable=6, order=[{"groupBy": "zone"}], topology=domains)
-    bed.nodes.behave("*", UNREADY)
-    await bed.set_image(V2)
-    await wave(bed, both(4, 2))
-    await bed.nodes.add("node-6", labels={"zone": "b"})
-    await wave(bed, "+6")
-    await all_ready(bed, 4, 2)
-    await wave(bed, both(0))
-    await all_ready(bed, 0)
-    await wave(bed, both(5))
-
-
 @pytest.mark.parametrize("label", [{"zone": "b"}, {"early": "yes"}])
 async def test_a_node_label_that_moves_a_turn_into_the_open_domain_counts_at_once(
     bed: Bed, label: dict[str, str]
@@ -82,19 +68,6 @@ async def test_a_node_label_that_moves_a_turn_into_the_open_domain_counts_at_onc
     await bed.idle(30)
     await bed.label_node("node-2" if "zone" in label else "node-5", **label)
     await wave(bed, both(5))
-
-
-async def test_a_rollout_ends_without_the_unreachable_nodes_that_may_be_left_out(bed: Bed) -> None:
-    await deployed(bed, maxUnavailable=1, unreachableNodes={"leaveOut": 1})
-    await bed.nodes.lose("node-5")
-    await bed.set_image(V2)
-    await wave(bed, both(4, 3, 2, 1, 0))
-    done = await bed.phase("Healthy")
-    assert (done["done"], done["target"], done["leftOut"]) == (5, 6, 1)
-    assert "1 unreachable node is left out" in condition(await bed.daemonset(), "Ready")["message"]
-    await bed.nodes.regain("node-5")
-    await wave(bed, both(5))
-    assert (await bed.phase("Healthy"))["leftOut"] == 0
 
 
 async def test_a_rollout_waits_while_more_nodes_are_unreachable_than_may_be_left_out(bed: Bed) -> None:
@@ -271,60 +244,9 @@ async def led_into_the_second_step(bed: Bed, successor: Controller) -> None:
         faults.add(Rule(verb="patch", resource="leases*", effect=Hang()))
 
 
-async def test_a_lost_pod_comes_back_as_it_was_and_skipped_steps_hold_nothing_back(bed: Bed) -> None:
-    await stepped(bed)
-    await lose(bed, 0)
-    await wave(bed, "+0")
-    assert await layout(bed) == "v1 v1 v1 v1 v1 v2"
-    await say(bed, skip_steps=(await bed.daemonset())["status"]["updateRevision"])
-    await wave(bed, both(4, 3, 2, 1, 0))
-    await bed.phase("Healthy")
-
-
-async def test_the_way_back_to_the_stable_revision_has_no_steps(bed: Bed) -> None:
-    await stepped(bed)
-    await bed.idle(SOAK + 10)
-    assert await layout(bed) == "v1 v1 v1 v2 v2 v2"
-    bed.journal.clear()
-    await bed.set_image(V1)
-    await wave(bed, both(5, 4, 3))
-    await bed.phase("Healthy")
-
-
 async def restart(bed: Bed, at: str) -> None:
     """As `kubectl kruise-ds restart`, and tools that take pods along with their configuration."""
     await bed.edit({"template": {"metadata": {"annotations": {"kubectl.kubernetes.io/restartedAt": at}}}})
-
-
-async def test_a_tool_that_patches_the_template_in_mid_walk_begins_a_new_one(bed: Bed) -> None:
-    await stepped(bed)
-    stable = (await bed.daemonset())["status"]["rollout"]["stableRevision"]
-    await say(bed, approve=f"{(await bed.daemonset())['status']['updateRevision']}/2")
-    await wave(bed, both(4, 3))
-    await restart(bed, "noon")
-    await wave(bed, both(5))
-    found = await bed.phase("Soaking")
-    assert (found["step"], found["stableRevision"]) == (1, stable)
-    await wave(bed, both(4, 3))
-    found = await bed.phase("AwaitingApproval")
-    assert (found["step"], await layout(bed)) == (2, "v1 v1 v1 v2 v2 v2")
-
-
-@pytest.mark.parametrize("undo", [False, True])
-async def test_two_tools_that_patch_in_turn_get_no_further_than_the_first_step(bed: Bed, undo: bool) -> None:
-    """`undo`: the one undoes what the other has done."""
-    await stepped(bed)
-    for turn in range(4):
-        await asyncio.sleep(SOAK - 60)
-        bed.journal.clear()
-        if turn % 2 and not undo:
-            await restart(bed, f"turn {turn}")
-        else:
-            await bed.set_image((V3, V2)[turn % 2 if undo else turn // 2])
-        await wave(bed, both(5))
-        assert (await bed.phase("Soaking"))["step"] == 1
-        assert (await layout(bed)).startswith("v1 v1 v1 v1 v1 ")
-    await wave(bed, both(4, 3))
 
 
 async def test_updated_pods_that_fail_abort_the_rollout_until_a_retry(bed: Bed) -> None:
@@ -375,19 +297,6 @@ async def test_a_mended_version_begins_where_the_bad_one_is(bed: Bed) -> None:
     await bed.phase("Healthy")
 
 
-async def test_another_template_ends_the_abort(bed: Bed) -> None:
-    bed.patience = 86_400.0
-    await deployed(bed, maxUnavailable=2, onFailure={"unavailableNodes": 1, "after": "1m"})
-    bed.nodes.behave("*", UNREADY)
-    await bed.set_image(V2)
-    await bed.phase("Aborted")
-    bed.journal.clear()
-    bed.nodes.behave("*", INSTANT)
-    await bed.set_image(V1)
-    await wave(bed, both(5, 4))
-    assert "abortedRevision" not in await bed.phase("Healthy")
-
-
 @pytest.mark.parametrize("restarts", [False, True])
 async def test_a_bad_revision_goes_back_by_itself_and_the_spec_is_not_touched(bed: Bed, restarts: bool) -> None:
     bed.patience = 86_400.0
@@ -430,23 +339,6 @@ async def test_a_node_that_only_the_stable_revision_accepts_gets_it_after_an_abo
     bed.journal.clear()
     await bed.nodes.add("node-6", labels={"zone": "a"})
     await wave(bed, "+6")
-
-
-async def test_a_node_that_may_hold_the_older_revision_from_now_on_gets_it_at_once(bed: Bed) -> None:
-    """While the step keeps it from the new one, which would run there anyway."""
-    bed.patience = 3600.0
-    steps = [{"nodes": 1, "soak": "10m"}, {"nodes": "100%"}]
-    await bed.add_nodes(2, labels={"zone": "a"})
-    await bed.deploy(daemonset(pod={"nodeSelector": {"zone": "a"}}, rolling={"steps": steps}))
-    await bed.edit({"template": {"spec": {"nodeSelector": None}}})
-    await wave(bed, both(1))
-    await bed.nodes.add("node-2")
-    await bed.idle(60.0)
-    await wave(bed, "")
-    began = asyncio.get_running_loop().time()
-    await bed.label_node("node-2", zone="a")
-    await wave(bed, "+2")
-    assert asyncio.get_running_loop().time() - began < 10
 
 
 async def test_surge_hook_zones_steps_and_the_way_back_hold_at_once(bed: Bed) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection
-from itertools import pairwise
 
 import pytest
 
@@ -169,18 +168,6 @@ async def test_many_nodes_that_get_no_pod_and_come_first_delay_no_other_one(coun
         assert now() - began < 2.0, "seconds; a lost pod among them"
 
 
-async def test_a_policy_that_speaks_of_a_quota_keeps_its_own_node_alone(bed: Bed) -> None:
-    nodes = sorted(await bed.add_nodes(6))
-    words = 'admission webhook "budget.example.com" denied the request: exceeded quota: pods, requested: pods=1'
-    refuse(bed, "create", nodes[:1], words=words)
-    await bed.api.create(DAEMONSETS, daemonset(rolling={"maxUnavailable": 2}))
-    await bed.runs_on(*nodes[1:])
-    began = now()
-    await bed.set_image(V2)
-    await bed.runs_on(*nodes[1:], image=V2)
-    assert now() - began < 30.0
-
-
 @pytest.mark.parametrize("answer", ANSWERS)
 @pytest.mark.parametrize("verb", ["create", "delete"])
 async def test_whatever_the_answer_for_one_node_the_others_go_on(verb: str, answer: str) -> None:
@@ -244,24 +231,6 @@ async def test_a_raised_quota_is_seen_within_half_a_minute() -> None:
 
 
 DAYS = 3 * 86400.0
-
-
-async def test_a_pod_that_fails_again_and_again_is_replaced_later_and_later(bed: Bed) -> None:
-    bed.patience = DAYS
-    await bed.nodes.add("node-0")
-    await bed.deploy(daemonset())
-    bed.nodes.behave("node-0", Behaviour(fail=0.0))
-    await bed.nodes.fail((await bed.pods())["node-0"])
-    await bed.until(PODS, lambda _: "" if len(bed.journal.deleted) >= 12 else "too few", "12 pods")
-    at = [write.at for write in bed.journal.of("pods", "delete")]
-    pauses = [round(after - before) for before, after in pairwise(at)]
-    assert pauses == [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 900]
-
-    bed.journal.clear()
-    await bed.edit({"minReadySeconds": 1})
-    await bed.until(PODS, lambda _: "" if bed.journal.deleted else "none", "a pod deleted")
-    first = bed.journal.of("pods", "delete")[0]
-    assert first.at - at[-1] < 5, "a new generation begins at once"
 
 
 async def test_a_status_costs_one_write_and_no_read() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from itertools import groupby
 
 import pytest
@@ -16,8 +15,7 @@ from tests.beds.controller.opening import simulated
 from tests.beds.controller.waves import UNREADY, all_ready
 from tests.beds.kstatus import READ_AS, TERMINATING, kstatus
 from tests.beds.nodes import Behaviour
-from tests.beds.objects import V2, condition, daemonset, on_delete
-from tests.system.admission import full_quota
+from tests.beds.objects import V2, condition, daemonset
 from tests.system.both import both_beds
 
 
@@ -149,25 +147,6 @@ async def test_the_first_status_has_every_count_and_the_columns_of_kubectl(bed: 
     }
 
 
-@pytest.mark.parametrize("make", [daemonset, on_delete])
-async def test_when_some_creates_are_refused_the_status_is_written_all_the_same(
-    bed: Bed, make: Callable[..., Object]
-) -> None:
-    nodes = await bed.add_nodes(5)
-    async with full_quota(bed, 2):
-        await bed.api.create(DAEMONSETS, make())
-        await bed.status(desired=5, current=2, ready=2, available=2, unavailable=3)
-        degraded = await bed.condition("Degraded", "WritesFail")
-        assert "exceeded quota" in degraded["message"]
-        await bed.event("FailedCreate", "exceeded quota")
-        assert len(await bed.pods()) == 2
-        refused = [write for write in bed.journal.of("pods", "create", failed=True) if write.status == 403]
-        assert len({write.node for write in refused}) < 3, "a refused batch is the last one"
-    await bed.runs_on(*nodes)
-    await bed.settled()
-    await bed.condition("Degraded", "AsExpected")
-
-
 PODS_PER_DEPLOY = 50
 
 
@@ -229,22 +208,3 @@ async def test_no_status_is_written_for_the_sake_of_a_condition_alone(bed: Bed) 
         assert isinstance(write.body, list)
         paths = {str(one["path"]) for one in write.body if str(one["path"]).startswith("/status/")}
         assert paths - {"/status/conditions"}, f"nothing but conditions is new: {write.body}"
-
-
-async def test_a_pod_turning_ready_with_its_condition_costs_few_statuses(bed: Bed) -> None:
-    bed.patience = 86400.0
-    await bed.deploy(daemonset(rolling={"maxUnavailable": 1, "partition": 1}), nodes=2)
-    await bed.set_image(V2)
-    await bed.phase("Held")
-    await bed.idle(60)
-    bed.journal.clear()
-    bed.nodes.behave("*", Behaviour(ready=None))
-    updated = (await bed.pods())["node-1"]
-    for _ in range(40):
-        await bed.nodes.ready(updated, value=False)
-        await asyncio.sleep(0.25)
-        await bed.nodes.ready(updated)
-        await asyncio.sleep(0.25)
-    await bed.idle(10)
-    assert 3 <= len(bed.journal.statuses) <= 15, "twenty seconds in which Held and Degraded took turns"
-    assert condition(await bed.daemonset(), "Ready")["status"] == "True"
