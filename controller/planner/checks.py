@@ -1,7 +1,7 @@
 """The checks of a step (`rollingUpdate.checks`): expressions for Prometheus that return no series while all is well.
 
-Only a recent answer counts: a check without one holds the rollout, and never aborts it. A step is over once
-each check has passed by an answer to a query that was sent after its soak.
+Only a recent answer counts. A check without one holds the rollout, and never aborts it. A step ends once each check
+has passed by an answer to a query that was sent after the soak.
 """
 
 from __future__ import annotations
@@ -18,15 +18,16 @@ from controller.api.objects import Value, epoch, rfc3339
 INTERVAL: Final = 30.0
 """Seconds between two evaluations."""
 ANSWER_SECONDS: Final = 10.0
-"""Seconds that an answer may take; those to one DaemonSet come one after the other."""
+"""Seconds that an answer may take. The checks of one DaemonSet are evaluated one after the other."""
 VARIABLES: Final = ("namespace", "name", "revision", "pods")
 NO_POD: Final = "-"
-"""`$pods` while there is none: no pod has this name, while an empty expression matches series without the label."""
+"""The value of `$pods` while there are none. No pod has this name; an empty value would match series without the
+label."""
 _VARIABLE: Final = re.compile(r"\$(?:\$|\{|[A-Za-z_][A-Za-z0-9_]*)")
 
 
 def fresh_seconds(checks: int) -> float:
-    """For how long an answer counts: two intervals, and the time that the next answers may take."""
+    """Seconds for which an answer counts: two intervals, and the longest time that the next answers may take."""
     return 2 * INTERVAL + ANSWER_SECONDS * checks
 
 
@@ -34,41 +35,41 @@ class CheckAnswer(Value):
     """The last answers to one check. Times are in seconds since 1970, by a clock that does not jump."""
 
     asked: float = -inf
-    """When the last query with an answer was sent; `-inf`: there was none."""
+    """When the last answered query was sent; `-inf` if none was."""
     series: str = ""
-    """What it returned, briefly; empty: nothing, so the check passes."""
+    """The series that it returned, shortened; empty if none, so that the check passes."""
     since: float = inf
-    """Since when all answers had series."""
+    """Since when all answers have had series; `inf` if the last had none."""
     problem: str = ""
-    """Why a later query has no answer; empty: none was sent."""
+    """Why a later query has no answer; empty if all are answered."""
 
 
 class CheckNow(Value):
-    """How a check stands."""
+    """The state of a check in this pass."""
 
     name: str
     state: CheckState | None = None
-    """None: it passes."""
+    """None if it passes."""
     since: float = inf
-    """Since when it fails; `inf`: it does not."""
+    """Since when it fails; `inf` if it does not."""
     message: str = ""
     asked: float = inf
-    """When the query of the answer was sent; `inf`: it is not asked here."""
+    """When the query of the last answer was sent; `inf` if this process does not evaluate checks."""
     stamp: str | None = None
-    """What the status says of `since`; None: it says nothing, as the first answer is awaited."""
+    """The time for the status; None if the first answer is awaited, and nothing is written."""
     is_answered: bool = False
-    """Whether a recent answer says so."""
+    """Whether this is by a recent answer."""
 
     def passes_from(self, moment: float | None) -> bool:
-        """Whether it passes by a query that was sent then or later; None: at any time."""
+        """Whether it passes, by a query sent at `moment` or later if that is not None."""
         return self.state is None and (moment is None or self.asked >= moment)
 
 
 def checks_now(
     checks: Sequence[Check], answers: Mapping[str, CheckAnswer] | None, record: Rollout, now: float
 ) -> tuple[CheckNow, ...]:
-    """How `checks` stand, of which `record` is the record. While a check has no first answer, it stands as recorded,
-    and holds the rollout in any case."""
+    """The states of `checks`. A check without a first answer has the state in `record`, and holds the rollout in any
+    case. `answers`: None if this process does not evaluate checks."""
     before = {check.name: check for check in record.checks or ()}
     known = {check.name: None if answers is None else answers.get(check.name, CheckAnswer()) for check in checks}
     oldest = now - fresh_seconds(len(checks))
@@ -105,7 +106,7 @@ def _now(name: str, answer: CheckAnswer | None, before: CheckRecord | None, olde
 
 
 def recorded(checks: Iterable[CheckNow]) -> tuple[CheckRecord, ...]:
-    """The record of those that do not pass, without those whose first answer is awaited."""
+    """The checks for the status: those that do not pass, except those without a first answer."""
     return tuple(
         CheckRecord(
             name=check.name, state=check.state, since=check.stamp, message=truncated(check.message, LONGEST_ITEM)
@@ -129,24 +130,25 @@ def words_of_state(state: str) -> str:
 
 
 class Asking(Value):
-    """What the queries of the open step are about."""
+    """What the checks of the open step are evaluated for."""
 
     checks: tuple[Check, ...]
     revision: str
     pods: tuple[str, ...]
     """The names of the pods of that revision."""
     checked_from: float | None
-    """The end of the soak, after which one more answer is needed (seconds since 1970); None: it is not reached."""
+    """The end of the soak, after which one more answer is needed (seconds since 1970); None if the step is not
+    reached."""
 
     def query(self, check: Check, namespace: str, name: str) -> str:
-        """The query with its variables replaced. `$pods` has no character that a string of PromQL would change."""
+        """The query with its variables replaced. `$pods` needs no escaping in a PromQL string."""
         pods = f"(?:{'|'.join(pod.replace('.', '[.]') for pod in self.pods)})" if self.pods else NO_POD
         values = {"$$": "$", "$namespace": namespace, "$name": name, "$revision": self.revision, "$pods": pods}
         return _VARIABLE.sub(lambda found: values.get(found[0], found[0]), check.query)
 
 
 def query_problem(query: str) -> str:
-    """What is wrong with the variables of a query; empty: nothing."""
+    """What is wrong with the variables of a query; empty if nothing is."""
     unknown = next(
         (variable for variable in _VARIABLE.findall(query) if variable != "$$" and variable[1:] not in VARIABLES),
         None,

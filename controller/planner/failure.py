@@ -1,7 +1,7 @@
 """When a rollout is aborted (`rollingUpdate.onFailure`): too many updated nodes stay without an available pod, or a
 container of an updated pod keeps restarting.
 
-The abort is recorded in the status, and lasts until there is another template or a person asks for another try.
+The abort is recorded in the status, and lasts until the template changes or `kruise-ds/retry` is set.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ _LONGEST_SUFFIX = 32
 
 class Failure(Value):
     why: str = ""
-    """What failed, naming node, pod and cause; empty: nothing."""
+    """What failed, with node, pod and cause; empty if nothing did."""
     due: float = inf
-    """When something fails if nothing happens (seconds since 1970)."""
+    """When the rollout fails if nothing changes (seconds since 1970)."""
     unavailable_since: Mapping[str, float] | None = None
-    """Since when updated nodes have had no available pod, by name; None: that was not looked at, and the next pass
-    goes by what the pods say."""
+    """Since when updated nodes have had no available pod, by name; None if not determined: the next pass then takes
+    the times from the pods."""
 
 
 def failure_of(
-    asked: OnFailure,
+    limits: OnFailure,
     nodes: Iterable[NodeInfo],
     *,
     began: float,
@@ -47,10 +47,10 @@ def failure_of(
     excused: Collection[str],
     known: Mapping[str, float] | None,
 ) -> Failure:
-    """What fails among `nodes`, in update order. `excused`: nodes that were unavailable before their update. `known`:
-    `Failure.unavailable_since` of the last pass. Nothing counts from before the rollout `began`, which a retry begins
-    anew; `made_from`: the same by the clock that dates new pods."""
-    suspects = [  # without nodes that are not updated
+    """The failure among `nodes`, in update order. `excused`: nodes that were unavailable before their update;
+    `known`: `Failure.unavailable_since` of the last pass; `began`: the start of the rollout or of its last retry,
+    before which nothing counts; `made_from`: the same by the clock that dates new pods."""
+    suspects = [  # only updated nodes
         node
         for node in nodes
         if (node.old is None if node.current is None else not node.current_available or node.current.restarts)
@@ -58,24 +58,24 @@ def failure_of(
     suspects = [node for node in suspects if not (node.unreachable or node.name in excused or node.is_going)]
     found = ((node.name, _unavailable_since(node, known, now)) for node in suspects)
     since = {name: max(moment, min(began, now)) for name, moment in found if moment is not None}
-    if asked.restarts is not None:
+    if limits.restarts is not None:
         for node in suspects:
             pod = node.current
-            if pod is None or pod.restarts < asked.restarts:
+            if pod is None or pod.restarts < limits.restarts:
                 continue
             if pod.updated >= (began if pod.updated_in_place else made_from):
                 restarted = counted(pod.restarts, "time")
                 why = f"a container of {_named(node)} restarted {restarted}"
                 return Failure(why=why, unavailable_since=since)
-    if asked.unavailable_nodes is None:
+    if limits.unavailable_nodes is None:
         return Failure(unavailable_since=since)
-    text = asked.after or DEFAULT_AFTER
+    text = limits.after or DEFAULT_AFTER
     after = formats.seconds(text)
     failing = [
         node for node in suspects if node.name in since and not (node.current is not None and node.current.ready)
     ]
     late = [_named(node) for node in failing if since[node.name] + after < now]
-    most = max(formats.scaled(asked.unavailable_nodes, desired, round_up=True), 1)
+    most = max(formats.scaled(limits.unavailable_nodes, desired, round_up=True), 1)
     if len(late) < most:
         due = sorted(since[node.name] + after for node in failing)[most - 1 :]
         return Failure(due=due[0] if due else inf, unavailable_since=since)
@@ -85,8 +85,8 @@ def failure_of(
 
 
 def _unavailable_since(node: NodeInfo, known: Mapping[str, float] | None, now: float) -> float | None:
-    """Since when the node has had no available pod of the current revision, however many came and went meanwhile;
-    None: it has one, or has a first one that is only younger than minReadySeconds."""
+    """Since when the node has had no available pod of the current revision, even if pods were replaced meanwhile.
+    None if it has one, or its first one is ready and only younger than minReadySeconds."""
     pod, before = node.current, known.get(node.name) if known else None
     if node.current_available:
         return None
@@ -95,10 +95,10 @@ def _unavailable_since(node: NodeInfo, known: Mapping[str, float] | None, now: f
     return now if known is not None or pod.unready_since is None else min(pod.unready_since, now)
 
 
-def failure_of_checks(asked: OnFailure, checks: Iterable[CheckNow], *, began: float, now: float) -> Failure:
-    """What fails among `checks`: one that has returned series for longer than `after`, by a recent answer. Nothing
-    counts from before the rollout `began`."""
-    text = asked.after or DEFAULT_AFTER
+def failure_of_checks(limits: OnFailure, checks: Iterable[CheckNow], *, began: float, now: float) -> Failure:
+    """The failure among `checks`: one that has returned series for longer than `limits.after`, by a recent answer.
+    Time before `began` does not count."""
+    text = limits.after or DEFAULT_AFTER
     after = formats.seconds(text)
     due = {check: max(check.since, began) + after for check in checks if check.is_answered}
     late = [check for check, moment in due.items() if moment < now]
@@ -115,8 +115,9 @@ def _named(node: NodeInfo) -> str:
 
 
 def effective_daemonset(daemonset: DaemonSet, revisions: Sequence[Revision]) -> DaemonSet:
-    """The DaemonSet as it is carried out. While its revision is aborted and goes back, that is with the template of
-    the stable revision, everywhere: neither partition nor selector keeps an aborted one. The spec is not touched."""
+    """The DaemonSet to plan for. While an aborted revision is rolled back, it has the template of the stable
+    revision, and neither partition nor selector, so that no node keeps the aborted one. The object itself is not
+    changed."""
     rolling, record = daemonset.rolling_update, rollout_of(daemonset.status)
     if rolling is None or rolling.on_failure is None or rolling.on_failure.action != "RollBack":
         return daemonset
@@ -135,17 +136,17 @@ def effective_daemonset(daemonset: DaemonSet, revisions: Sequence[Revision]) -> 
 
 
 def asks_for_retry(daemonset: DaemonSet, record: Rollout) -> bool:
-    """Whether a person asks for another try of the aborted revision, and that is not obeyed yet."""
+    """Whether the annotation `kruise-ds/retry` has a value for the aborted revision that was not used yet."""
     aborted = record.aborted_revision
     return aborted is not None and retry_of(daemonset, aborted) not in (None, record.retried)
 
 
 def retry_of(daemonset: DaemonSet, revision: str) -> str | None:
-    """The annotation that asks for another try of this revision, once for each value; None: there is none."""
-    asked = daemonset.annotations.get(RETRY_ANNOTATION, "")[: len(revision) + _LONGEST_SUFFIX]
-    return asked if asked.partition("/")[0] == revision else None
+    """The value of the annotation `kruise-ds/retry` for this revision; None if it has none. Each value is one try."""
+    value = daemonset.annotations.get(RETRY_ANNOTATION, "")[: len(revision) + _LONGEST_SUFFIX]
+    return value if value.partition("/")[0] == revision else None
 
 
 def is_overridden(daemonset: DaemonSet, revision: str) -> bool:
-    """Whether a person rolls this revision out in spite of failures."""
+    """Whether the annotation `kruise-ds/skip-steps` rolls this revision out in spite of failures."""
     return daemonset.annotations.get(SKIP_STEPS_ANNOTATION) == revision

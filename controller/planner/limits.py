@@ -79,10 +79,10 @@ class Domains:
     ) -> None:
         """`sizes`: the number of eligible nodes of each domain; nodes without the label are one domain, None.
         `by_update`: the nodes that are short because of the update."""
-        asked = topology.max_unavailable
+        share = topology.max_unavailable
         self._topology = topology
         self.most = {
-            domain: inf if asked is None else formats.scaled(asked, size, round_up=True)
+            domain: inf if share is None else formats.scaled(share, size, round_up=True)
             for domain, size in sizes.items()
         }
         """The number of nodes that may be short at once in each domain; no limit where its nodes are not known."""
@@ -95,31 +95,31 @@ class Domains:
     def admitted(
         self, young: Sequence[NodeInfo], young_room: float, available: Sequence[NodeInfo], room: float
     ) -> list[NodeInfo]:
-        """The nodes that may be taken together, in order: at most `young_room` whose old pod is Ready and not yet
-        available, which are short already and keep their place, and at most `room` whose old pod is available."""
+        """The nodes that may be updated together, in order: at most `young_room` of `young`, whose old pod is Ready
+        and not yet available, so that they are short already; and at most `room` of `available`."""
         opened = set(self.open)
         others = self.short - Counter(map(self.domain, young))
-        return [*self._taken(young, young_room, others, opened), *self._taken(available, room, self.short, opened)]
+        return [*self._chosen(young, young_room, others, opened), *self._chosen(available, room, self.short, opened)]
 
-    def _taken(
+    def _chosen(
         self, candidates: Sequence[NodeInfo], room: float, short: Counter[str | None], opened: set[str | None]
     ) -> list[NodeInfo]:
-        """Adds to `opened` the domains that are touched now. While more are open than may be, as where an earlier
-        update left pods that are not ready, no node is taken in any."""
-        key, most, used, taken = self._topology.key, self.most, short.copy(), list[NodeInfo]()
+        """The first `room` candidates that the limits of their domains allow; adds their domains to `opened`. If more
+        domains are open than `maxDomains`, as an earlier update may have left them, no node is chosen."""
+        key, most, used, chosen = self._topology.key, self.most, short.copy(), list[NodeInfo]()
         most_open = inf if self._topology.max_domains is None else self._topology.max_domains
         for node in candidates:
-            if len(taken) >= room:
+            if len(chosen) >= room:
                 break
             domain = node.object.labels.get(key) if node.object is not None else None
             if used[domain] < most.get(domain, inf) and len(opened) + (domain not in opened) <= most_open:
                 opened.add(domain)
                 used[domain] += 1
-                taken.append(node)
-        return taken
+                chosen.append(node)
+        return chosen
 
     def is_held_by(self, node: NodeInfo, others: Collection[NodeInfo]) -> bool:
-        """Whether the node's domain would have room without these short nodes, and has none now."""
+        """Whether the node's domain is full, and would not be full without `others`, some of the short nodes."""
         domain = self.domain(node)
         held = sum(self.domain(other) == domain for other in others)
         return self.short[domain] - held < self.most.get(domain, inf) <= self.short[domain]

@@ -1,5 +1,5 @@
-"""The current revision, which means the same as the template and may have to be accepted by a dry run; and the older
-one that an empty node gets while it may not hold the current one: that of its last pod, else the usual one."""
+"""The current revision of a DaemonSet, which has the content of its template (`DryRun` says whether the server
+accepts its pods), and the older revision for empty nodes that may not get the current one yet (`Fallback`)."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ _UNASKED = Unasked()
 
 
 class DryRun(Value, dict=True, gc=True):
-    """Whether the server accepts pods of the current revision, and what is not done before that is known."""
+    """Whether the server accepts pods of the current revision, and what must wait until that is known."""
 
     world: World
     revision: Revision
@@ -87,16 +87,16 @@ class DryRun(Value, dict=True, gc=True):
 
     @property
     def verdict(self) -> TemplateVerdict:
-        """The result of the dry run. Unknown fields count only while `strict`."""
+        """The result of the last dry run. A refusal for unknown fields counts only while `strict`."""
         found = self.world.verdicts.get(self.revision.hash, _UNASKED)
         if not isinstance(found, TemplateRefused) or not found.unknown_fields:
             return found
         if not self.strict:
             return _UNASKED
-        asked = self.world.daemonset.annotations.get(UNKNOWN_FIELDS_ANNOTATION)
-        if asked is None:
+        value = self.world.daemonset.annotations.get(UNKNOWN_FIELDS_ANNOTATION)
+        if value is None:
             return found
-        aside = f"annotation {UNKNOWN_FIELDS_ANNOTATION}: {truncated(asked, LONGEST_ITEM)!r} is not allow"
+        aside = f"annotation {UNKNOWN_FIELDS_ANNOTATION}: {truncated(value, LONGEST_ITEM)!r} is not allow"
         return msgspec.structs.replace(found, message=joined(found.message, aside))
 
     @cached_property
@@ -140,7 +140,8 @@ class Fallback(Value, dict=True, gc=True):
     quota: int
 
     def revision(self, node: NodeInfo) -> Revision:
-        """The revision of the node's last pod, maybe the current one; `usual` if that is not known or not stored."""
+        """The revision for the node: that of its last pod, which may be the current one; `usual` if it is not known
+        or not stored."""
         known = self._stored.get(node.last) if node.last is not None else None
         return self.usual if known is None else known
 
@@ -153,7 +154,8 @@ class Fallback(Value, dict=True, gc=True):
 
     @cached_property
     def usual(self) -> Revision:
-        """`most_run`; the current revision if that is None or more nodes run it than may, as after a revert."""
+        """The revision for nodes whose last revision is not known: `most_run`, or the current one if there is none,
+        or if more nodes have the current one than `quota`, as after a revert."""
         older = self.most_run
         if older is None:
             return self.current

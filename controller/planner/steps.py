@@ -1,8 +1,8 @@
 """Where a rollout stands in its steps (`rollingUpdate.steps`): how many nodes may hold the current revision, and
 whether the next step may begin.
 
-The step is the one that the status says, so that it is recorded before any node is taken for it: a restart, a
-fail-over or a lost answer repeats a step and never skips one. Without a status the walk begins again.
+The step is read from the status, so a step is recorded before any node is updated for it: a restart, a fail-over or a
+lost answer may repeat a step, and never skips one. Without a status the rollout begins again at the first step.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from controller.planner.world import ClockOffset
 
 
 class Walk(Value):
-    """The walk through the steps, at one moment. Times are in seconds since 1970."""
+    """The progress of a rollout through its steps. Times are in seconds since 1970."""
 
     step: int
-    """From 1."""
+    """The number of the current step, from 1."""
     count: int
     allowed: int
     """Nodes that may hold the current revision at this step."""
@@ -33,16 +33,17 @@ class Walk(Value):
     now: float
     server_offset: ClockOffset = ClockOffset()
     unchecked: bool = False
-    """Whether a check has not passed yet by an answer from after the soak."""
+    """Whether some check has no passing answer from after the soak yet."""
     needed: int = 0
-    """Nodes that must have an available pod of the current revision: `allowed`, or as many as there are."""
+    """Nodes that must have an available pod of the current revision before the step is reached: `allowed`, or all
+    that can have one."""
     finished: bool = False
-    """Whether the rollout was complete at the last step, and is not incomplete again."""
+    """Whether the rollout was completed at the last step, and still is complete."""
     reached_time: str | None = None
-    """`Rollout.step_reached_time`; None: the step is not reached. It is by the later one of two clocks, the server's
-    and this one, and another process reads it by the earlier one (`SoakClock`), so that no soak is shorter."""
+    """`Rollout.step_reached_time`; None if the step is not reached. It is written by the later of the controller's
+    and the server's clock and read by the earlier one (`SoakClock`), so that a difference never shortens a soak."""
     since: float | None = None
-    """The same by a clock that does not jump."""
+    """`reached_time` by the monotonic clock; None if the step is not reached."""
 
     @property
     def due(self) -> float:
@@ -51,7 +52,7 @@ class Walk(Value):
 
     @property
     def checked_from(self) -> float | None:
-        """From when on an answer counts for the end of the step; None: the step is not reached."""
+        """The time after which an answer counts for the end of the step; None if the step is not reached."""
         return None if self.since is None else self.since + self.soak
 
     @property
@@ -76,10 +77,12 @@ class Walk(Value):
         return self.is_over and self.step == self.count
 
     def judged(self, *, done: int, reachable: int, unavailable: bool, latest: float) -> Walk:
-        """The walk with the step reached or not. `done`: nodes with an available pod of the current revision and no
-        other, or left out with such a pod; `reachable`: nodes that could be; `unavailable`: whether one that is not
-        left out has such a pod that is not available; `latest`: when the last of them became ready, which begins the
-        soak anew also where no pass saw it."""
+        """The progress after this pass, which decides whether the step is reached.
+
+        `done`: the number of nodes that have an available pod of the current revision and no other pod, or are left
+        out and have a pod of it; `reachable`: the number of nodes that can be done; `unavailable`: whether a node
+        that is not left out has a pod of it that is not available; `latest`: when the last of these pods became
+        ready. A later time than the recorded one restarts the soak."""
         if self.finished:
             return self
         needed, recorded = min(self.allowed, reachable), epoch(self.reached_time)
@@ -103,10 +106,11 @@ def walk_of(
     reached: float | None,
     edited: bool,
 ) -> Walk:
-    """The walk of the rollout of this revision, of which `record` is the record; see `applies`. `nodes`: those of
-    which a step takes a percentage; `reached`: the time of `record` by a clock that does not jump; None: as recorded.
-    While it soaks, a step allows no more nodes than when it was reached, as a cluster that grows begins no soak anew;
-    unless the spec was `edited` since."""
+    """The progress recorded in `record` for the rollout of this revision, if steps apply (`applies`).
+
+    `nodes`: the number of nodes that a percentage refers to; `reached`: the recorded time by the monotonic clock,
+    None for as recorded; `edited`: whether the spec has changed since. While it soaks, an unedited step allows no
+    more nodes than when it was reached, so that nodes that join do not restart the soak."""
     steps = _steps(daemonset)
     number = min(max(record.step or 1, 1), len(steps))
     step = steps[number - 1]
@@ -131,8 +135,8 @@ def walk_of(
 
 
 def applies(daemonset: DaemonSet, record: Rollout, revision: str, *, first: bool) -> bool:
-    """Whether a rollout of this revision goes by steps: not the `first` deployment, not back to the stable revision,
-    and not if a person skips them."""
+    """Whether steps apply to a rollout of this revision: not to the `first` deployment, not to a return to the stable
+    revision, and not with the annotation that skips them."""
     skipped = daemonset.annotations.get(SKIP_STEPS_ANNOTATION) == revision
     return bool(_steps(daemonset)) and not (first or skipped or record.stable_revision == revision)
 

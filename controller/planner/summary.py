@@ -32,7 +32,7 @@ class ZoneState(StrEnum):
     FAILED = "failed"
     """Its pod of the current revision does not recover by waiting, or has ended."""
     OLD = "old"
-    """It has a pod of an older revision, waits for one, or for its turn."""
+    """It has, or will get, a pod of an older revision; or it is empty and not its turn yet."""
 
 
 PHASE_REASONS: Final[Mapping[str, WaitReason]] = {
@@ -85,11 +85,11 @@ class Summary(Value):
     leaving: int = 0
     """Misscheduled nodes whose pod has to go."""
     preparing: int | None = None
-    """Pods that the preDelete hook holds; None: no hook is set."""
+    """Pods that the preDelete hook holds; None without a hook."""
     overdue: int = 0
     """How many of these are held for longer than the deadline."""
     deadlines: tuple[float, ...] = ()
-    """When each of the others will be (seconds since 1970); see `at`."""
+    """When each of the others passes the deadline (seconds since 1970); see `at`."""
 
     @property
     def updating(self) -> int:

@@ -45,7 +45,7 @@ POD_QUOTA = BackoffKey("quota")
 
 class FormerPod(Value):
     hash: str
-    """The hash of its revision; empty: none."""
+    """The hash of its revision; empty if it has none."""
     created: float = 0.0
     """Seconds since 1970."""
 
@@ -55,7 +55,7 @@ class Predecessor(Value, gc=True):
 
     uid: str
     pod: FormerPod | None = None
-    """None: the DaemonSet did not control it, only its name was taken."""
+    """None if the DaemonSet did not control it, and only its name was taken."""
 
 
 def predecessor(gone: Pod) -> Predecessor:
@@ -63,11 +63,11 @@ def predecessor(gone: Pod) -> Predecessor:
 
 
 class Unasked(Value):
-    """The server has not said yet whether it accepts pods of a template."""
+    """It is not known yet whether the server accepts pods of the template."""
 
 
 class Accepted(Value):
-    """The server accepts pods of a template."""
+    """The server accepts pods of the template."""
 
 
 class TemplateRefused(Value):
@@ -100,22 +100,24 @@ class ClockOffset(Value):
     """How the clock of the server differs from the controller's. Moments are by the latter, in seconds since 1970."""
 
     ahead: float = 0.0
-    """Seconds, less than one too few, by which it is ahead; negative if it is behind."""
+    """Seconds by which it is ahead, too few by less than one; negative if it is behind."""
 
     @property
     def behind(self) -> float:
-        """Seconds by which it is behind, and with it those of the nodes; up to two seconds less."""
+        """Seconds by which it is behind, too few by up to two. The clocks of nodes are taken to be as the
+        server's."""
         return max(-self.ahead - 1.0, 0.0)
 
     def later(self, moment: float) -> float:
-        """What the later one of the two clocks shows then."""
+        """The time that the later of the two clocks shows at `moment`."""
         return moment + max(self.ahead, 0.0)
 
     def earlier(self, moment: float) -> float:
         return moment + min(self.ahead, 0.0)
 
     def earliest_date(self, moment: float) -> float:
-        """The earliest time with which the server, whose clock shows whole seconds, may have dated what it made."""
+        """The earliest timestamp that the server, which writes whole seconds, may give to an object created at
+        `moment`."""
         return moment - self.behind - 2.0
 
 
@@ -143,7 +145,7 @@ class World(Value):
     strays: frozenset[str] = frozenset()
     """Uids of pods whose labels a webhook changed, so that the selector does not match them."""
     unreadable: str = ""
-    """Why a pod cannot be decoded; empty: all can be."""
+    """Why a pod cannot be decoded; empty if all can be."""
 
     changes: Mapping[str, InPlaceChange | NotPossible] = {}
     """Updates in place to the current revision, by hash of the stored older one. Empty if not asked for."""
@@ -152,7 +154,7 @@ class World(Value):
     resizable: bool = True
     """Whether cpu and memory may change in place: it is enabled and supported."""
     no_resize: str = ""
-    """Why the cluster does not support that; empty: it does, as far as is known."""
+    """Why the cluster does not support that; empty if it does, or that is not known."""
     refused_resizes: Mapping[str, str] = {}
     """The server's message by uid of a pod whose resize it refused."""
     unmapped: Mapping[str, str] = {}
@@ -171,14 +173,15 @@ class World(Value):
     ready_seen: Mapping[str, float] = {}
     """When pods were first seen ready (seconds since 1970), by uid, if their Ready condition names a later time."""
     step_reached: float | None = None
-    """`Rollout.step_reached_time` by a clock that does not jump (seconds since 1970); None: as recorded."""
+    """`Rollout.step_reached_time` by the monotonic clock, in seconds since 1970; None for as recorded."""
     server_offset: ClockOffset = ClockOffset()
     unavailable_before: frozenset[str] = frozenset()
     """Those of `Rollout.unavailable_before` that the last pass found; the status may not have them yet."""
     unavailable_since: Mapping[str, float] | None = None
-    """`Failure.unavailable_since` of the last pass, by a clock that does not jump; None: there was none."""
+    """`Failure.unavailable_since` of the last pass, by the monotonic clock; None in the first pass."""
     answers: Mapping[str, CheckAnswer] | None = None
-    """What Prometheus answered, by name of the check; None: it is not asked here, and the status is believed."""
+    """Answers of Prometheus by name of the check; None if this process does not evaluate checks: the status then
+    counts."""
     restarts_seen: Mapping[str, float] = {}
     """When this process first saw the last restart of a container (seconds since 1970), by uid of the pod."""
 
@@ -197,7 +200,7 @@ class World(Value):
     due_again: Mapping[BackoffKey, float] = {}
     """Since when writes that failed may be tried again (seconds since 1970)."""
     write_failure: str = ""
-    """The error of a write that is still needed; empty: none fails."""
+    """The error of a write that is still needed; empty if none fails."""
     reverted_externally: bool = False
     """Whether a write to some pod was reverted externally, so that the pod is left alone for a while."""
 

@@ -284,13 +284,13 @@ class OtherController(msgspec.Struct):
     """The pause that this controller makes after another one has written the status."""
 
     until: float = -inf
-    """Its end (`elapsed`); `-inf` before the first."""
+    """The end of the pause (`elapsed`); `-inf` before the first one."""
     pause: float = 0.0
     """Seconds from the other controller's last write to the end."""
 
     def wrote(self, moment: float) -> None:
-        """A write during the pause restarts it, one soon after doubles it; after as long without one, the next pause
-        is short again."""
+        """Records a write of the other controller. During the pause it restarts the pause, within as long after its
+        end it doubles it; later it begins a short pause again."""
         if moment > self.until + self.pause:
             self.pause = FIRST_YIELD
         elif moment >= self.until:
