@@ -18,11 +18,12 @@ from controller.planner import actions
 from controller.planner.plan import Plan
 from controller.planner.summary import Summary
 from controller.planner.world import POD_QUOTA, BackoffKey, Predecessor, predecessor
-from controller.reconcile.backoff import NodeBackoff, WriteBackoff, forget_keys
+from controller.reconcile.backoff import WriteBackoff, forget_keys
 from controller.reconcile.caches import Cached, Compiled
 from controller.reconcile.checks import CheckAnswers
 from controller.reconcile.events import ServerWarnings
 from controller.reconcile.in_place import UndoesAdmission
+from controller.reconcile.node_backoff import NodeBackoff
 from controller.reconcile.status_writer import FIRST_YIELD, OtherController, StatusWriter
 from controller.reconcile.write_outcomes import (
     LONGEST_QUOTA_DELAY,
