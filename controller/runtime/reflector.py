@@ -42,7 +42,7 @@ class Restored(Value):
 
 
 ReflectorEvent: TypeAlias = Change[T] | Malformed | Connectivity | Received | Restarted | Restored
-Steps: TypeAlias = Iterator[ReflectorEvent[T] | None]
+ReflectorEvents: TypeAlias = Iterator[ReflectorEvent[T] | None]
 """The events of one answer; None where other tasks may run."""
 
 
@@ -93,14 +93,14 @@ class Reflector(Generic[W, T]):
         """Lists and watches forever, retrying every `ApiError`. A change is yielded once the store and its indexes
         show it. The caller must handle an event without waiting, and close the generator."""
         async with aclosing(self._answers()) as answers:
-            async for steps in answers:
-                for step in steps:
-                    if step is None:
+            async for events in answers:
+                for event in events:
+                    if event is None:
                         await asyncio.sleep(0)  # other tasks may run
                     else:
-                        yield step
+                        yield event
 
-    async def _answers(self) -> AsyncGenerator[Steps[T]]:
+    async def _answers(self) -> AsyncGenerator[ReflectorEvents[T]]:
         while True:
             if self._relist_requested.is_set():
                 self._relist_requested.clear()
@@ -112,8 +112,8 @@ class Reflector(Generic[W, T]):
             try:
                 if isinstance(request, watch.OpenWatch):
                     async with aclosing(self._stream(request.query)) as bunches:
-                        async for steps in bunches:
-                            yield steps
+                        async for events in bunches:
+                            yield events
                 else:
                     limit, token = request.limit, request.token
                     yield self._page(await self._client.page(self.resource, self.namespace, limit=limit, token=token))
@@ -128,7 +128,7 @@ class Reflector(Generic[W, T]):
                     with suppress(TimeoutError):
                         await asyncio.wait_for(self._relist_requested.wait(), seconds)
 
-    async def _stream(self, query: Query) -> AsyncGenerator[Steps[T]]:
+    async def _stream(self, query: Query) -> AsyncGenerator[ReflectorEvents[T]]:
         """Yields the events of one stream and sets `_end`. Only an incomplete initial state is ended by
         `IDLE_SECONDS` without an event. `relist` interrupts every wait for one."""
         self._idle = limit = asyncio.timeout(IDLE_SECONDS)
@@ -172,31 +172,31 @@ class Reflector(Generic[W, T]):
             return watch.Stalled()
         return watch.Failed(error=Unreachable("watch", self.resource.name, f"no answer within {IDLE_SECONDS:g} s"))
 
-    def _events(self, bunch: Events[T]) -> Steps[T]:
+    def _events(self, bunch: Events[T]) -> ReflectorEvents[T]:
         yield Received()
         try:
             for event in bunch:
-                step = watch.on_event(self._state, event)
-                if not isinstance(step, watch.Next):
-                    self._end = step
+                following = watch.on_event(self._state, event)
+                if not isinstance(following, watch.Next):
+                    self._end = following
                     return
-                self._state = step.state
-                yield from self._store(step.event)
+                self._state = following.state
+                yield from self._store(following.event)
         except ApiError as error:
             self._end = watch.Failed(error=error)
 
-    def _page(self, page: Page[T]) -> Steps[T]:
+    def _page(self, page: Page[T]) -> ReflectorEvents[T]:
         yield from self._reachable()
         yield Received()
         self._state, events = watch.on_page(self._state, page)
         for event in events:
             yield from self._store(event)
 
-    def _reachable(self) -> Steps[T]:
+    def _reachable(self) -> ReflectorEvents[T]:
         if self._is_news(reachable := Connectivity(state="reachable")):
             yield reachable
 
-    def _report(self, pause: watch.WatchPause) -> Steps[T]:
+    def _report(self, pause: watch.WatchPause) -> ReflectorEvents[T]:
         if pause.restart is not None:
             yield Restarted(reason=pause.restart)
         if pause.connectivity is not None and self._is_news(pause.connectivity):
@@ -206,7 +206,7 @@ class Reflector(Generic[W, T]):
             yield from self._store(watch.Init())
             yield from self._store(watch.InitDone(version=""))
 
-    def _store(self, event: watch.StoreEvent[T]) -> Steps[T]:
+    def _store(self, event: watch.StoreEvent[T]) -> ReflectorEvents[T]:
         """Writes the event into the store; yields what that changes, and None after every `SLICE`."""
         if isinstance(event, Malformed):
             yield event
