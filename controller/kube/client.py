@@ -8,12 +8,14 @@ from copy import copy
 from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from controller.api.objects import JSON, JSONObject, Ref, View, as_bytes
 from controller.kube.decode import UNREADABLE, Decoder, ErrorEvent, Page, WatchEvent
 from controller.kube.errors import Unreadable, response_error
 from controller.kube.requests import (
     JSON_PATCH,
+    ONLY_METADATA,
     PAGE_SIZE,
     GroupVersionResource,
     Query,
@@ -121,7 +123,7 @@ class Client:
             query=((DRY_RUN,) if dry_run else ()) + ((STRICT,) if strict else ()),
             body=_bytes(body),
         )
-        return (await self._sender.answer(call, request, _WrittenView, stores=True)).metadata
+        return (await self._written(call, request)).metadata
 
     async def patch(
         self,
@@ -134,7 +136,7 @@ class Client:
     ) -> Written:
         """Sends a JSON Patch with its own guard (`api.patch`). Raises Conflict for an old version or another uid."""
         call, request = _patch(resource, target, patch, sub, dry_run=dry_run)
-        return (await self._sender.answer(call, request, _WrittenView, stores=True)).metadata
+        return (await self._written(call, request)).metadata
 
     async def preview(self, resource: Resource[W, T], target: Target, patch: Body, *, sub: str = "") -> T | None:
         """The object as a patch would leave it after admission; nothing is stored. Raises as `patch` does."""
@@ -151,7 +153,7 @@ class Client:
         guards = _given(uid=ref.uid, resourceVersion=version)
         options = _given(kind="DeleteOptions", apiVersion="v1", preconditions=guards, propagationPolicy=propagation)
         request = Request(method="DELETE", path=resource.path(ref), body=as_bytes(options))
-        view = await self._sender.answer(call, request, _WrittenView, stores=True)
+        view = await self._written(call, request)
         return None if view.kind == "Status" else view.metadata.version or None
 
     @asynccontextmanager
@@ -173,6 +175,10 @@ class Client:
             events = (self._decoded(call, bunch, self.decoder(resource)) async for bunch in lines)
             async with aclosing(events):
                 yield events
+
+    async def _written(self, call: Call, request: Request) -> _WrittenView:
+        """The metadata alone: it is less than half of the answer."""
+        return await self._sender.answer(call, replace(request, accept=ONLY_METADATA), _WrittenView, stores=True)
 
     async def _single(self, call: Call, request: Request, resource: Resource[W, T]) -> T | None:
         response = await self._sender.send(call, request)

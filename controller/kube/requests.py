@@ -76,6 +76,8 @@ JSON = "application/json"
 JSON_PATCH = "application/json-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 """Server-side apply; its body may be JSON, a subset of YAML."""
+ONLY_METADATA = f"{JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1, {JSON}"
+"""As `Request.accept`: instead of an object, a PartialObjectMetadata, if the server can."""
 PAGE_SIZE = 500
 """Objects per page of a list, as in client-go (`pager.defaultPageSize`)."""
 
@@ -97,6 +99,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     query: tuple[tuple[str, str], ...] = ()
     body: bytes = b""
     content_type: str = JSON
+    accept: str = JSON
     timeout: float | None = 30.0
     """Seconds for the exchange or, for a stream, of silence until it counts as broken. None means no limit."""
     permission: Callable[[], None] | None = None

@@ -28,7 +28,7 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from controller.kube.connection import Connection
-from controller.kube.requests import JSON, NotConnected, Request, Response
+from controller.kube.requests import NotConnected, Request, Response
 
 CONNECT_SECONDS: Final = 10.0
 """Seconds to open a TCP connection; the timeout of the request applies as well."""
@@ -55,8 +55,8 @@ class AiohttpTransport:
         self._connection = connection
         self._server = connection.server.rstrip("/")
         self._fixed = CIMultiDict(connection.impersonation)
-        self._fixed.extend({"Accept": JSON, "Accept-Encoding": "identity", "User-Agent": user_agent})
-        self._headers: dict[str, CIMultiDict[str]] = {}
+        self._fixed.extend({"Accept-Encoding": "identity", "User-Agent": user_agent})
+        self._headers: dict[tuple[str, str], CIMultiDict[str]] = {}
         self._authorization: str | None = None
 
     async def exchange(self, request: Request) -> Response:
@@ -117,13 +117,14 @@ class AiohttpTransport:
         if authorization != self._authorization:
             self._authorization = authorization
             self._headers.clear()
-        headers = self._headers.get(request.content_type)
+        kind = (request.content_type, request.accept)
+        headers = self._headers.get(kind)
         if headers is None:
             headers = self._fixed.copy()
-            headers["Content-Type"] = request.content_type
+            headers["Content-Type"], headers["Accept"] = kind
             if authorization:
                 headers["Authorization"] = authorization
-            self._headers[request.content_type] = headers
+            self._headers[kind] = headers
         return headers
 
 

@@ -77,6 +77,7 @@ async def test_a_request_arrives_as_it_was_written() -> None:
                 query=(("dryRun", "All"), ("labelSelector", "a=b c,!d")),
                 body=b"[]",
                 content_type=JSON_PATCH,
+                accept="application/json;as=Table",
             )
         )
     assert (response.status, response.body, response.retry_after) == (409, b"no", 3.0)
@@ -84,7 +85,7 @@ async def test_a_request_arrives_as_it_was_written() -> None:
     assert seen["method"] == "PATCH"
     assert seen["path"] == "/api/v1/namespaces/a%2Fb/pods/x?dryRun=All&labelSelector=a%3Db+c%2C%21d"
     assert seen["body"] == b"[]"
-    assert seen["Content-Type"] == "application/json-patch+json"
+    assert (seen["Content-Type"], seen["Accept"]) == ("application/json-patch+json", "application/json;as=Table")
     assert seen["Authorization"] == "Bearer t0ken"
     assert seen["User-Agent"] == "kruise-ds/test"
     assert seen["Accept-Encoding"] == "identity"

@@ -65,6 +65,20 @@ def test_delete_is_guarded_by_uid_and_by_version_only_when_asked() -> None:
     assert options["propagationPolicy"] == "Orphan"
 
 
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda client: client.create(THINGS, "default", {}),
+        lambda client: client.patch(THINGS, REF, ()),
+        lambda client: client.delete(THINGS, REF),
+    ],
+    ids=["create", "patch", "delete"],
+)
+def test_the_answer_to_a_write_need_not_be_the_whole_object(write: Callable[[Client], Awaitable[object]]) -> None:
+    _, request = asked(write)
+    assert request.accept == "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1, application/json"
+
+
 def test_get_returns_the_record_or_none_for_a_foreign_object() -> None:
     got, request = asked(lambda client: client.get(THINGS, KEY), ok(json.dumps(thing("a", 7)).encode()))
     assert got == Thing(name="a", uid="uid-a", version="7")
