@@ -55,8 +55,8 @@ def update_blocker(rollout: RolloutState, node: NodeInfo) -> Blocker | None:
 
 
 def image_blocker(rollout: RolloutState, node: NodeInfo) -> Blocker | None:
-    """The blocker while the node lacks the new image. None if the old pod has no traffic to lose; it has some if it
-    was drained for an update or restarts."""
+    """The blocker while the node lacks the new image; None if the old pod has no traffic to lose. A pod that was
+    drained for its update or is restarting counts as having traffic."""
     found, old = rollout.world.unpulled.get(node.name), node.old
     if isinstance(found, Unpullable):
         return Blocker.UNPULLED
@@ -122,7 +122,7 @@ def pods_do_not_last(world: World, node: str) -> bool:
 
 
 def is_given_up(rollout: RolloutState, pod: Pod) -> bool:
-    """Whether a write towards the pod's deletion failed, so that it gets traffic until an attempt succeeds."""
+    """Whether a write for the pod's deletion failed. It then gets traffic until an attempt succeeds."""
     world, key = rollout.world, BackoffKey("object", pod.uid)
     return (key in world.in_backoff or key in world.due_again) and not waits_for_hook(rollout, pod)
 
@@ -237,9 +237,9 @@ def is_unanswered(world: World, *keys: BackoffKey) -> bool:
 def others_first(
     world: World, nodes: Iterable[NodeInfo], key_of: Callable[[NodeInfo], BackoffKey], *, scattered: bool = False
 ) -> list[NodeInfo]:
-    """`nodes` in order, then at most `RETRIES` of those where a write failed, the longest due first, so that they
-    take no budget from others. With `scattered` and after a failure, the others are ordered by a checksum of their
-    names, because nodes of one kind fail together and have similar names."""
+    """`nodes` in order, then at most `RETRIES` of those where a write failed, the longest due first: a failing node
+    takes no budget from others. With `scattered`, the others are ordered by a checksum of their names once a write
+    has failed, because nodes of one kind fail together and have similar names."""
     due = world.due_again
     if not due and not (scattered and world.in_backoff):
         return list(nodes)

@@ -58,7 +58,7 @@ class Explainer:
     def __init__(self, rollout: RolloutState) -> None:
         self.rollout = rollout
         self.stop = blockers.rollout_blocker(rollout) if rollout.stopped else None
-        """What keeps the current revision from every node that does not have it."""
+        """What keeps the current revision from all nodes that do not have it; None if nothing does."""
         world = rollout.world
         of_daemonset = world.daemonset.pre_delete or world.daemonset.in_place_grace
         waits = world.in_backoff or world.not_before or world.unpulled or rollout.taken
@@ -99,7 +99,7 @@ class Explainer:
 
     @property
     def keepers(self) -> set[Blocker]:
-        """The blockers that `kept` may return for some node, without a look at each node."""
+        """The blockers that `kept` may return for some node; cheaper than asking for each."""
         rollout, rolling = self.rollout, self.rollout.rolling_update
         found = {self.stop} if self.stop is not None else set()
         if len(rollout.target) < rollout.budget.desired:

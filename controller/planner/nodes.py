@@ -25,7 +25,7 @@ class NodeInfo(Value):
     selected: bool
     unreachable: bool
     pods: tuple[Pod, ...]
-    """Without `removed`: bound before unbound, then oldest first."""
+    """The pods here without `removed`, bound ones first, then the oldest."""
     removed: tuple[Pod, ...]
     """Pods that are both terminating and ended: nothing waits for them, but their names are still taken."""
     current: Pod | None
@@ -38,7 +38,7 @@ class NodeInfo(Value):
     had_current: bool
     """Whether a pod of the current revision is here, live or not; on an empty node, whether the last one was."""
     had_old: bool
-    """The same for other revisions. Both are False if no pod was ever seen here."""
+    """As `had_current` for other revisions. Both are False if no pod was ever seen here."""
     last: str | None
     """The revision hash of the last pod if none is live; None: unknown."""
 
@@ -189,11 +189,11 @@ class NodeReader:
         return moment < self._now or self._awaits(moment)
 
     def _seen(self, live: Pod, reported: float) -> float:
-        """When the pod became ready, at the latest when that was seen: the clock of the node may be ahead."""
+        """When the pod became ready, but not after this was seen: the node's clock may be ahead."""
         return min(reported, self._ready_seen.get(live.uid, reported)) if self._ready_seen else reported
 
     def _restarted(self, live: Pod, reported: float) -> float:
-        """When its container restarted, at the earliest a second before that was seen: the clock may be behind."""
+        """When its container restarted, but not more than a second before this was seen: the clock may be behind."""
         seen = self._restarts_seen.get(live.uid)
         return self._seen(live, reported) if seen is None else max(min(reported, seen), seen - 1)
 
@@ -204,7 +204,7 @@ class NodeReader:
 
 
 def _without_removed(pods: Sequence[Pod]) -> tuple[tuple[Pod, ...], tuple[Pod, ...]]:
-    """The pods in the order in which they count, and those that are both terminating and ended."""
+    """The pods in order of precedence, and those that are both terminating and ended."""
     there = (pod for pod in pods if not (pod.terminating and pod.ended))
     removed = tuple([pod for pod in pods if pod.terminating and pod.ended])
     return tuple(sorted(there, key=lambda pod: (not pod.bound, pod.created, pod.name))), removed

@@ -72,7 +72,8 @@ class _Needs:
         return action is not None
 
     def leave(self, pod: Pod) -> None:
-        """Deletes a pod from a node that the current revision leaves, after any dry run for misspelt fields."""
+        """Deletes a pod from a node that the current revision does not fit, after the dry run if one is due: the spec
+        may have a misspelt field."""
         if pod.hash != self.rollout.revision.hash and self.rollout.dry_run.must_ask:
             self.ask_about.append(pod.node)
         else:
@@ -140,9 +141,11 @@ def in_order(rollout: RolloutState, empty: Sequence[NodeInfo]) -> list[NodeInfo]
 
 
 def refills(rollout: RolloutState, empty: Sequence[NodeInfo]) -> list[tuple[NodeInfo, Revision | Blocker]]:
-    """The revision that each of these `fillable` nodes gets, or its blocker: the current one if it is stored and the
-    node may hold it, else that of `Fallback`. The node stays empty if its pods do not run there or the server does
-    not know all fields. With partitionedScaling, nodes that never had a pod wait for their turn."""
+    """The revision for each of these `fillable` nodes, or what keeps it empty.
+
+    It is the current revision if that is stored and the node may hold it, else that of `Fallback`. A node stays empty
+    if the pods of its revision do not run there, or the server does not know all fields of it; with
+    partitionedScaling, nodes that never had a pod wait for their turn."""
     refused = Blocker.REFUSED if rollout.dry_run.refused_for_unknown_fields else None
     if rollout.fills_with_current:
         return [(node, refused or rollout.revision) for node in empty]
@@ -169,9 +172,11 @@ def refills(rollout: RolloutState, empty: Sequence[NodeInfo]) -> list[tuple[Node
 
 
 def _in_turn(rollout: RolloutState, empty: Sequence[NodeInfo], may_hold: Container[str]) -> tuple[set[str], set[str]]:
-    """New nodes that wait because the partition is used up, and new nodes that get the current revision. Nodes that
-    lost a pod this process has seen never wait; OpenKruise does not replace those while the partition is used up.
-    Nodes that selector or pause keep do not count; beyond the step, a node gets an older revision."""
+    """The new nodes that wait because the partition is used up, and those that get the current revision.
+
+    A node whose pod was lost while this process ran is not new; OpenKruise does not replace that pod while the
+    partition is used up. Nodes kept by selector or pause do not count. Beyond the step, nodes get an older
+    revision."""
     returning = [node for node in rollout.eligible if node.had_old and not node.live and node.name in may_hold]
     having = sum(1 for node in rollout.eligible if node.had_current) + len(returning)
     room, allowed = rollout.unpartitioned - having, rollout.quota - having
@@ -218,7 +223,7 @@ def claim(rollout: RolloutState) -> Step:
     claims = wanted[: rollout.budget.burst]
     creates = []
     if claims and rollout.revision.uid and all(isinstance(action, actions.AdoptPod) for action in claims):
-        # lost pods do not wait for adoptions on other nodes, however often an owner reference is removed there
+        # otherwise a client that keeps removing owner references elsewhere would delay lost pods
         creates = [action for action in place_pods(rollout).actions if isinstance(action, actions.CreatePod)]
     return Step(actions=(*claims, *creates), more=bool(wanted))
 
@@ -228,7 +233,8 @@ def _may_write(world: World, uid: str) -> bool:
 
 
 def _adopt(revision: Revision, world: World) -> actions.AdoptRevision:
-    """Records whether no pod has had the revision. Of several with one hash, pods have the first one."""
+    """The adoption of a revision, with a record if no pod has had it. Of several with one hash, pods have the
+    first."""
     ran = any(pod.hash == revision.hash for pod in (*world.pods, *world.orphans))
     ran = ran and all(stored.hash != revision.hash for stored in world.revisions)
     return actions.AdoptRevision(
@@ -239,7 +245,7 @@ def _adopt(revision: Revision, world: World) -> actions.AdoptRevision:
 def _release(
     pod: Pod, in_backoff: Collection[BackoffKey]
 ) -> actions.CancelDelete | actions.OpenGates | actions.ReleasePod:
-    """The next step to release a pod. Its closed readiness gates are opened first, unless that is in backoff."""
+    """The next write that releases a pod. Its closed readiness gates are opened first, unless that is in back-off."""
     if not pod.ended:
         if pod.held_by_hook or pod.marked_not_ready:
             return actions.CancelDelete(pod=pod.ref)

@@ -82,10 +82,11 @@ def unblocked(rollout: RolloutState) -> list[NodeInfo]:
 def within_limits(
     rollout: RolloutState, candidates: Sequence[NodeInfo], *, in_domains: bool = False
 ) -> list[NodeInfo]:
-    """The candidates that are updated now: all whose old pod has no traffic, and as many others as the limits have
-    room for, those younger than minReadySeconds first; `in_domains`: as many as only those of failure domains have.
-    A write to an unreachable node would have no effect. While surging, a pod that only its hook keeps from being
-    ready counts as available, because a new one beside it is not urgent."""
+    """The candidates to update now: all whose old pod has no traffic, and as many others as the limits have room for,
+    those with pods younger than minReadySeconds first. `in_domains`: only the limits of failure domains count.
+
+    Unreachable nodes are left out, because a write would have no effect there. While surging, a pod that only its
+    hook keeps from being ready counts as available: a new one beside it is not urgent."""
     surging, at_once, young, within = rollout.surging, list[NodeInfo](), list[NodeInfo](), list[NodeInfo]()
     for node in candidates:
         if node.unreachable or (surging and blockers.in_the_way(rollout, node)):
@@ -112,7 +113,8 @@ def _dry_run_first(rollout: RolloutState, first: NodeInfo, candidates: Sequence[
 
 
 def dry_run(rollout: RolloutState, first: str, others: Iterable[str]) -> Step:
-    """Tries the current revision on the `first` node; after a refusal on another, as the node may be the cause."""
+    """A dry run of the current revision on the `first` node; after a refusal on another, as the node may be the
+    cause."""
     tries = rollout.world.asked
     candidates = [node for node in others if node != first] if tries else []
     node = min(candidates, key=lambda node: crc32(f"{tries} {node}".encode()), default=first)
@@ -151,7 +153,7 @@ def _update(rollout: RolloutState, chosen: Sequence[NodeInfo]) -> Step:
 def _in_place(
     rollout: RolloutState, node: NodeInfo, pod: Pod, change: InPlaceChange
 ) -> actions.DrainPod | actions.UpdateInPlace:
-    """With a grace period, a ready pod is drained before a restart, as it gets traffic before it is available."""
+    """With a grace period, a ready pod is drained before a restart: it may have traffic before it is available."""
     if pod.ready and change.restarts and rollout.world.daemonset.in_place_grace:
         return actions.DrainPod(pod=pod.ref, node=node.name)
     return actions.UpdateInPlace(
@@ -174,8 +176,8 @@ def _retire_surplus(rollout: RolloutState) -> tuple[actions.DeletePod | actions.
 def retire(
     pod: Pod, why: DeleteReason, rollout: RolloutState, refusal: InPlaceRefusal | None = None
 ) -> actions.DeletePod | actions.PrepareDelete | None:
-    """The next step towards the pod's deletion; None while `deletion_blocker` finds a reason. A pod that the
-    preDelete hook matches is prepared first, and deleted once the hook does not match any more."""
+    """The next write of the pod's deletion; None while `deletion_blocker` finds a reason. A pod that the preDelete
+    hook matches is prepared first, and deleted once the hook no longer matches it."""
     if blockers.deletion_blocker(rollout, pod):
         return None
     hook = rollout.world.daemonset.pre_delete
@@ -259,7 +261,7 @@ class _RunningPods:
             self.actions.append(action)
 
     def _keeps_traffic(self, pod: Pod, in_progress: UpdateInProgress) -> bool:
-        """Whether only the pod's resize waits, for an unknown time."""
+        """Whether the pod waits only for its resize, for an unknown time."""
         waits = in_progress.resize is Resize.DEFERRED
         waits = waits or (bool(resize_refusal(self.world, pod)) and not is_recreated(self.world, pod))
         return waits and in_progress.only_resizes
@@ -293,7 +295,7 @@ class _RunningPods:
         self.notes.append(Note(warning=True, reason=reason, message=text))
 
     def _stays(self, node: NodeInfo, pod: Pod) -> bool:
-        """Whether nothing wants the pod deleted. False if its node is gone, where a deletion goes on."""
+        """Whether the pod is not to be deleted. False if its node is gone."""
         if node.fit is None or node.fit is Fit.LEAVE or pod not in (node.current, node.old):
             return False
         if is_recreated(self.world, pod):
@@ -314,7 +316,7 @@ class _RunningPods:
         return frozenset([pod.uid for pod in pods if not blockers.is_updated_in_place(rollout, pod)])
 
     def _stays_drained(self, pod: Pod) -> bool:
-        """Whether its gate stays closed for the next update. A failed update opens it until an attempt succeeds."""
+        """Whether its gate stays closed because it is updated again next; not while that update fails."""
         key = BackoffKey("object", pod.uid)
         if key in self.world.in_backoff or key in self.world.due_again or not pod.draining:
             return False

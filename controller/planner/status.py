@@ -45,13 +45,14 @@ class Status(Value):
     rollout: Rollout
     conditions: tuple[Condition, ...]
     soaks_until: float | None = None
-    """When the soak of the step ends (seconds since 1970), or now if the next step begins; None: neither."""
+    """When the soak of the step ends (seconds since 1970), or now if the next step begins; None if neither is due."""
     fails_at: float = inf
-    """When the rollout is aborted, if nothing happens (seconds since 1970)."""
+    """When the rollout is aborted if nothing changes (seconds since 1970)."""
     asking: Asking | None = None
-    """What the checks of the open step ask about; None: none is to be evaluated."""
+    """The checks to evaluate for the open step; None if there are none."""
     stable_at: float | None = None
-    """When another revision becomes stable, if nothing happens (seconds since 1970); None: not by waiting."""
+    """When another revision becomes stable if nothing changes (seconds since 1970); None if it does not by time
+    alone."""
 
     @property
     def settled(self) -> bool:
@@ -126,8 +127,8 @@ def _soaks_until(standing: Standing, recorded: Rollout) -> float | None:
 
 
 def _counts(rollout: RolloutState) -> Counts:
-    """One pod counts per node: a live one before a terminating one, which counts as scheduled. While surging it is
-    the old one, or the new one if that is available and the hook holds the old one."""
+    """The pod of a node that counts: a live one before a terminating one, which counts as scheduled. While surging,
+    the old one; the new one if it is available and the hook holds the old one."""
     hash_, run = rollout.revision.hash, Fit.RUN
     current = misscheduled = ready = updated = available = 0
     for node in rollout.nodes:
@@ -210,7 +211,7 @@ UNDER_WAY: Final = (
     Phase.STALLED,
     Phase.MANUAL,
 )
-"""Phases from which a rollout completes. After Degraded, only pods have come back."""
+"""Phases whose change to Healthy completes a rollout; after Degraded, pods have only recovered."""
 
 
 def rollout_events(daemonset: DaemonSet, status: Status) -> tuple[Note, ...]:

@@ -25,7 +25,7 @@ REPEAT_SECONDS = 600.0
 
 
 def forget_keys(known: dict[str, Any], names: Set[str]) -> None:
-    """As quick as the smaller of the two is small: a DaemonSet knows few of many nodes that go at once."""
+    """Takes time in proportion to the smaller of the two: of many nodes that go at once, a DaemonSet knows few."""
     for name in known.keys() & names:
         del known[name]
 
@@ -54,7 +54,7 @@ class WriteBackoff(msgspec.Struct, Generic[K]):
             self.failing[key] = Delay(until=moment + delay, delay=delay)
 
     def record_error(self, key: K, moment: float, *, counts: bool) -> bool:
-        """Records an error, which alone `counts` or not (`WriteOutcome.counts`); returns whether it does so here."""
+        """Records an error; returns whether it counts as a failure of the key. `counts`: as in `WriteOutcome`."""
         is_failure = counts or self.is_suspect(key)
         if not counts:
             self.record_inconclusive(key)

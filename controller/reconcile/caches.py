@@ -63,7 +63,7 @@ class Caches:
             NODES.plural: self.nodes,
             REVISIONS.plural: self.revisions,
         }
-        """Those that are always filled."""
+        """The stores that are always filled."""
         self._fleet: tuple[Node, ...] | None = None
         self.nodes.follow(self._forget_fleet, _is_placed_otherwise)
         self._by_uid = self.daemonsets.index(lambda ds: ds.uid)
@@ -164,7 +164,7 @@ class Compiled:
         self._resizable = False
 
     def is_of(self, daemonset: DaemonSet) -> bool:
-        """A restored server counts generations from an earlier one, so that the same number may be another spec."""
+        """Compares the spec too: after a backup was restored, the same generation may be another spec."""
         known, spec = self.spec, daemonset.spec
         if self.generation != daemonset.generation or (known is not spec and known != spec):
             return False

@@ -39,7 +39,8 @@ class Observer:
         """A pass waits until the caches show earlier writes. If that is overdue, the resource is listed again."""
 
     def check_answered(self, key: Key, check: str, problem: str) -> None:
-        """The answers to a check have begun to fail for another reason, or without `problem` come again."""
+        """A check has no answer because of `problem`, or has answers again if that is empty. Called at each
+        change."""
 
     def pod_seen(self, daemonset: DaemonSet, pod: Pod) -> None:
         """A pod of a DaemonSet was added or changed."""

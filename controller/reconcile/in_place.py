@@ -43,7 +43,7 @@ from controller.planner import actions
 from controller.runtime.clock import Clock
 
 ATTEMPTS = 5
-"""Tries of a write whose pod changes meanwhile. A kubelet may write twice a second while a pod starts."""
+"""Attempts of a write whose pod changes meanwhile; a kubelet may write twice a second while a pod starts."""
 
 
 class InPlaceWrites:
@@ -95,15 +95,16 @@ class InPlaceWrites:
             case actions.PrepareDelete():
                 await self._prepare(action, pod)
             case actions.CancelDelete():
-                # the state goes last: while it is there, every pass tries both again
+                # the state goes last, because a pass repeats both while it is there
                 ref = await self._patched(ref, marking(pod, self._clock(), mark=False), sub="status")
                 await self._patched(ref, cancelling(pod, action.labels), of=pod)
             case _:
                 assert_never(action)
 
     async def _is_opened(self, action: actions.OpenGates) -> bool:
-        """Opens the gates of the pod version that the pass saw, so that a gate closed since then stays closed. False:
-        that version is outdated, and a later one may be patched because the gates were not set."""
+        """Opens the gates of the pod at the version that the pass saw, so that a gate closed since then stays closed.
+        Returns False if that version is outdated and none of the gates was set, so that a later one may be
+        patched."""
         try:
             await self._patched(action.pod, opened(action.gates, rfc3339(self._clock())), sub="status")
         except Conflict:
@@ -136,7 +137,8 @@ class InPlaceWrites:
         await self._patched(ref, updating(pod, action.revision, change, now), of=pod)
 
     async def _as_admitted(self, pod: ManagedPodView, change: InPlaceChange, found: ByAdmission) -> InPlaceChange:
-        """The change with the amounts that admission sets. Errors of the node or server are left to the resize."""
+        """The change with the amounts that admission sets. Other refusals of the resize are found by the resize
+        itself."""
         ref = _ref(pod)
         guarded = patch.guarded_by_uid(ref.uid, *resize_operations(pod, change.resources))
         try:

@@ -18,7 +18,7 @@ MOST_NAMES = 4
 QUIET_SECONDS = 2 * LONGEST_NODE_DELAY
 """Seconds without a create after which a node is forgotten."""
 REPORTED_FROM_SECONDS = 8.0
-"""Wait from which a node is reported; a shorter one may come from a few deletions by users."""
+"""Seconds of waiting from which a node is reported; a few deletions by users may cause shorter waits."""
 
 
 class _Created(msgspec.Struct):
@@ -42,7 +42,7 @@ class _Created(msgspec.Struct):
 
     @property
     def until(self) -> float:
-        """When this record expires unless another pod is created."""
+        """When the record is dropped unless another pod is created."""
         return self.at + 1 + (max(LASTING_SECONDS, self.wait) if self.lasted is None else QUIET_SECONDS)
 
 

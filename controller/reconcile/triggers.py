@@ -111,7 +111,7 @@ class Triggers:
             self._observer.node_gone(change.key.name)
 
     def on_revision(self, change: Change[Revision]) -> None:
-        """A missing revision may have to be created again; a new one, adopted."""
+        """Enqueues the owner: a missing revision may have to be created again, a new one adopted."""
         for revision in {
             revision.uid: revision for revision in (change.old, change.new) if revision is not None
         }.values():
@@ -127,7 +127,7 @@ class Triggers:
         for _, pod, _ in lost:
             owner = None if pod is None else self._caches.daemonset_of(pod)
             if pod is not None and owner is not None and Key("", pod.node) in self._caches.nodes:
-                self._states.of(owner.uid).lost(pod, self._moment())  # else nothing would make us forget the pod
+                self._states.of(owner.uid).lost(pod, self._moment())  # for a node that is gone, it would stay forever
 
     def _nodes_gone(self, gone: Sequence[Move[Node]]) -> None:
         self._states.forget_nodes({key.name for key, _, _ in gone})
@@ -144,8 +144,8 @@ class Triggers:
             self._queue.enqueue(daemonset.key, "urgent", "server back")
 
     def on_server_restored(self, listed: str) -> None:
-        """Nothing is planned before pods and revisions are listed again, except what was just `listed` (a
-        `Resource.name`): other caches may still show what never was."""
+        """Holds all plans until pods and revisions are listed again, because the caches may show objects that the
+        restored server does not have. `listed`: the resource (`Resource.name`) whose new list is complete."""
         resources = [name for name in (PODS.name, REVISIONS.name) if name != listed]
         for daemonset in self._caches.daemonsets.values():
             self._expectations.expect_lists(daemonset.uid, resources, self._moment())
@@ -196,8 +196,8 @@ def _is_gone(old: Node | None, new: Node | None) -> bool:
 
 
 def _waits_for_us(old: Pod, new: Pod) -> bool:
-    """Whether the kubelet's part of an update in place is done. Until the controller's next step the pod gets no
-    traffic, and a kubelet that has just looked at the pod looks again a second later."""
+    """Whether the kubelet has done its part of an update in place. The pod gets no traffic until the controller's
+    next write, and the kubelet looks at it again a second later."""
     return new.in_progress != old.in_progress and (new.in_progress is None or new.in_progress.has_next_batch)
 
 

@@ -185,8 +185,8 @@ class RevertedWrites(RepeatedWrites[RepeatedAction]):
                 return Reverted("create", f"{REVISIONS.name} {action.name}", words)
 
     def learn(self, answer: Answer, failing: Mapping[BackoffKey, Delay], moment: float) -> None:
-        """Counts an accepted write, unless it makes up for a failed one. Having to open a gate again shows that
-        closing it was not reverted."""
+        """Counts an accepted write, unless it reverts a failed one. If a gate has to be opened, its closing was not
+        reverted, and is no longer counted."""
         action = answer.action
         accepted = answer.error is None or isinstance(answer.error, Reverted)
         if not accepted or isinstance(action, actions.CreatePod | actions.ProbeTemplate):
@@ -221,8 +221,8 @@ class WriteFailure(Value):
 def failure_after(
     before: WriteFailure | None, decided: Plan, answers: Sequence[Answer], failing: Container[BackoffKey]
 ) -> WriteFailure | None:
-    """The failure to report after a pass: its first, else the previous one unless that is over. It stays after a pass
-    that did not try its kind, perhaps because of a back-off, and while only the object's name would change."""
+    """The failure to report after a pass: the first of the pass, else the previous one unless it is over. The
+    previous one stays if the pass did not try this kind of write, or if only the object's name would change."""
     failures = [(answer.action, answer.left) for answer in answers if answer.left is not None]
     lasting = [
         (action, error)
