@@ -5,7 +5,6 @@ Otherwise pods would restart when a DaemonSet is taken over from the native cont
 
 from __future__ import annotations
 
-import json
 import os
 import re
 
@@ -83,7 +82,7 @@ async def test_the_record_of_what_is_stored_is_true(bed: ApiServer, real_plane: 
         pytest.skip("the record is of the pinned Kubernetes")
     _, answer = await stored(bed, templates.given(name))
     if os.environ.get("KRUISE_DS_GOLDEN") == "write":
-        templates.stored_path(name).write_text(json.dumps(answer, indent=1) + "\n")
+        templates.record(name, answer)
     assert answer == templates.stored(name)
 
 

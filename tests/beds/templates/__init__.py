@@ -6,7 +6,6 @@ asks for nothing. What is stored is recorded from the pinned Kubernetes, by test
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,13 +22,14 @@ def given(name: str) -> Object:
     return found
 
 
-def stored_path(name: str) -> Path:
-    return FOLDER / f"{name}-stored.json"
-
-
 def stored(name: str) -> Object:
-    found: Object = json.loads(stored_path(name).read_text())
-    return found
+    return given(f"{name}-stored")
+
+
+def record(name: str, answer: Object) -> None:
+    """Keep what an API server has stored."""
+    text = yaml.safe_dump(answer, sort_keys=False, default_flow_style=None, width=118)
+    (FOLDER / f"{name}-stored.yaml").write_text(text)
 
 
 def known_part(sent: Object, answer: Object) -> Object:
