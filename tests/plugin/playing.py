@@ -32,7 +32,7 @@ from tests.plugin.golden import check
 from tests.plugin.in_process import Ran, call, surroundings
 from tests.plugin.users_machine import UsersMachine, UserTransport
 
-__all__ = ["HOME", "LEASE", "NAMESPACE", "NOW", "Meanwhile", "Ran", "Scene", "opened"]
+__all__ = ["HOME", "LEASE", "NAMESPACE", "NOW", "Meanwhile", "Ran", "Scene", "controller_pod", "opened", "renewed"]
 
 T = TypeVar("T")
 
@@ -195,14 +195,8 @@ class Scene:
             await self._beat()
 
     async def _beat(self) -> None:
-        if not self.controller.is_running:
-            return
-        moment = rfc3339(self.now()).replace("Z", ".000000Z")
-        spec = {"holderIdentity": "kruise-ds-controller-0_sample", "leaseDurationSeconds": 15, "renewTime": moment}
-        try:
-            await self.api.patch(LEASES, LEASE, {"spec": spec}, namespace=HOME, content_type=MERGE_PATCH)
-        except Refusal:
-            await self.api.create(LEASES, {"metadata": {"name": LEASE, "namespace": HOME}, "spec": spec})
+        if self.controller.is_running:
+            await renewed(self)
 
     async def beside(self, body: Coroutine[Any, Any, T], meanwhile: Meanwhile) -> T:
         """Run `body` with `meanwhile` in the cluster, which is cut off when it ends."""
@@ -214,6 +208,30 @@ class Scene:
             await asyncio.wait([other])
             if not other.cancelled():
                 other.result()
+
+
+async def renewed(scene: Scene, namespace: str = HOME, name: str = LEASE, holder: str = "") -> None:
+    """This Lease is renewed now."""
+    moment = rfc3339(scene.now()).replace("Z", ".000000Z")
+    holder = holder or "kruise-ds-controller-0_sample"
+    spec = {"holderIdentity": holder, "leaseDurationSeconds": 15, "renewTime": moment}
+    try:
+        await scene.api.patch(LEASES, name, {"spec": spec}, namespace=namespace, content_type=MERGE_PATCH)
+    except Refusal:
+        await scene.api.create(LEASES, {"metadata": {"name": name, "namespace": namespace}, "spec": spec})
+
+
+def controller_pod(
+    scene: Scene, image: str, *, number: int = 0, namespace: str = HOME, version: str | None = None
+) -> str:
+    """A pod as the manifests have it, with `version` as a label; returns its name."""
+    labels = {"app.kubernetes.io/name": "kruise-ds", "app.kubernetes.io/component": "controller"}
+    if version:
+        labels["app.kubernetes.io/version"] = version
+    name = f"kruise-ds-controller-{number}"
+    metadata = {"name": name, "namespace": namespace, "labels": labels}
+    scene.do(scene.api.create(PODS, {"metadata": metadata, "spec": {"containers": [{"name": "c", "image": image}]}}))
+    return name
 
 
 @contextmanager

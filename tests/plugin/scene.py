@@ -37,11 +37,7 @@ PACE = Behaviour(terminate=1.0, start=10.0, ready=30.0)
 STARTED = NOW - 372.0
 LAST_WORDS = "open /etc/agent/v2.yaml: no such file or directory"
 REFUSAL = 'violates PodSecurity "restricted": allowPrivilegeEscalation != false'
-STEPS = (
-    {"nodes": 2, "soak": "10m"},
-    {"nodes": 8, "soak": "30m", "approval": "Required"},
-    {"nodes": "100%"},
-)
+STEPS = ({"nodes": 2, "soak": "10m"}, {"nodes": 8, "soak": "30m", "approval": "Required"}, {"nodes": "100%"})
 Opened = Callable[[], AbstractContextManager[Scene]]
 STATUS = ("status", NAME, "-n", NAMESPACE)
 WATCH = (*STATUS, "-w")
@@ -87,10 +83,7 @@ def daemonset_named(name: str, **rolling: object) -> Object:
             "selector": {"matchLabels": {"app": name}},
             "template": content,
             "revisionHistoryLimit": 3,
-            "updateStrategy": {
-                "type": "RollingUpdate",
-                "rollingUpdate": {"maxUnavailable": 2, **rolling},
-            },
+            "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 2, **rolling}},
         },
     }
 

@@ -119,11 +119,7 @@ def test_version_on_a_cluster_without_a_controller(kubectl: Kubectl) -> None:
     found = json.loads(ran.out)
     assert found["crd"] == {"served": ["v1alpha1", "v1beta1"], "stored": "v1beta1"}
     assert found["server"].startswith("v1.")
-    assert found["controller"] == {
-        "leader": "",
-        "reason": "no controller pods in kruise-ds-system",
-        "version": "",
-    }
+    assert found["controller"] == {"leader": "", "reason": "no controller pods in kruise-ds-system", "version": ""}
 
 
 def test_the_doctor_of_a_cluster_without_a_controller(kubectl: Kubectl) -> None:

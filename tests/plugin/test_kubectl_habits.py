@@ -47,11 +47,7 @@ def test_help_is_offered_like_a_verb() -> None:
         ("rollout status node-agent", "rollout status", "{} status -w node-agent"),
         ("rollout status ds/node-agent -n obs", "rollout status", "{} status -w ds/node-agent -n obs"),
         ("-n obs rollout status ds node-agent", "rollout status", "{} status -w node-agent -n obs"),
-        (
-            "rollout status x --watch=false",
-            "rollout status",
-            "{} status -w x --watch=false",
-        ),
+        ("rollout status x --watch=false", "rollout status", "{} status -w x --watch=false"),
         ("rollout undo x -n=obs --to-revision=3", "rollout undo", "{} rollback x --to-revision=3 -n obs"),
         ("rollout undo x --context prod", "rollout undo", "{} --context=prod rollback x"),
         ("--context=prod rollout history x", "rollout history", "{} --context=prod history x"),

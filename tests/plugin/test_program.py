@@ -64,9 +64,7 @@ def flags_of(*words: str) -> list[GlobalFlags]:
     ],
     ids=" ".join,
 )
-def test_flags_may_stand_before_or_after_the_verb_and_the_later_wins(
-    words: tuple[str, ...],
-) -> None:
+def test_flags_may_stand_before_or_after_the_verb_and_the_later_wins(words: tuple[str, ...]) -> None:
     assert [flags.namespace for flags in flags_of(*words)] == ["obs"]
 
 

@@ -53,6 +53,7 @@ TABLES: list[tuple[Opened, tuple[str, ...]]] = [
     (scenes.canary, ("list", "-A")),
     (scenes.canary, ("history", *HERE)),
     (scenes.held, ("promote", *HERE, "--dry-run")),
+    (scenes.healthy, ("restart", *HERE, "--dry-run=client")),
     *((state, ("nodes", *HERE)) for state in (scenes.canary, scenes.in_place, scenes.preparing)),
     (in_zones, ("nodes", *HERE, "--by-domain")),
 ]

@@ -50,13 +50,7 @@ class Cluster:
     comes into being with its first object.
     """
 
-    def __init__(
-        self,
-        clock: Clock,
-        *,
-        watch_list: bool = True,
-        strict_namespaces: bool = False,
-    ) -> None:
+    def __init__(self, clock: Clock, *, watch_list: bool = True, strict_namespaces: bool = False) -> None:
         self.clock = clock
         self.store = Store(clock, KINDS)
         self.watch_list = watch_list

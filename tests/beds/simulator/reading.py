@@ -107,12 +107,7 @@ def open_watch(cluster: Cluster, asked: Asked) -> Watch:
     if version > store.version:
         raise too_new(version, store.version)
     watch = Watch(
-        kind,
-        asked.version,
-        asked.namespace,
-        selected,
-        bookmarks=asked.flag("allowWatchBookmarks"),
-        version=version,
+        kind, asked.version, asked.namespace, selected, bookmarks=asked.flag("allowWatchBookmarks"), version=version
     )
     forgotten = store.histories[kind].forgotten
     if initial or (initial is None and version == 0):

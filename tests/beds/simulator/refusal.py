@@ -134,12 +134,7 @@ def expired(message: str, *, token: str = "") -> Refused:
 
 
 def internal(message: str) -> Refused:
-    return Refused(
-        500,
-        "InternalError",
-        f"Internal error occurred: {message}",
-        {"causes": [{"message": message}]},
-    )
+    return Refused(500, "InternalError", f"Internal error occurred: {message}", {"causes": [{"message": message}]})
 
 
 def method_not_allowed() -> Refused:

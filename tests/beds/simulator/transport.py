@@ -182,12 +182,7 @@ class InProcess:
     """
 
     def __init__(
-        self,
-        cluster: Cluster,
-        *,
-        faults: FaultPlan | None = None,
-        latency: float = 0.0,
-        keep: int | None = None,
+        self, cluster: Cluster, *, faults: FaultPlan | None = None, latency: float = 0.0, keep: int | None = None
     ) -> None:
         self.cluster = cluster
         self.faults = faults or FaultPlan()

@@ -152,9 +152,7 @@ async def run(place: Place, *words: str, **environ: str) -> Ran:
     return await asyncio.to_thread(call, [*words, *options], environ=environ)
 
 
-async def test_the_way_to_the_server_is_the_proxy_of_the_environment(
-    place: Place,
-) -> None:
+async def test_the_way_to_the_server_is_the_proxy_of_the_environment(place: Place) -> None:
     """Both programs ask for a name that only the proxy knows."""
     server = f"https://api.nowhere.example:{urlsplit(place.plane.url).port}"
     options = (f"--server={server}", "--tls-server-name=127.0.0.1")

@@ -79,10 +79,7 @@ AS_FLAGS: list[tuple[tuple[str, ...], dict[str, Any]]] = [
         ("--as=alice", "--as-group=dev", "--as-group=ops", "--as-uid=7"),
         {"as_user": "alice", "as_groups": ("dev", "ops"), "as_uid": "7"},
     ),
-    (
-        ("--as=system:serviceaccount:kube-system:default",),
-        {"as_user": "system:serviceaccount:kube-system:default"},
-    ),
+    (("--as=system:serviceaccount:kube-system:default",), {"as_user": "system:serviceaccount:kube-system:default"}),
 ]
 
 

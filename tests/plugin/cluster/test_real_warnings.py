@@ -44,10 +44,7 @@ def policy(namespace: str) -> tuple[Object, Object]:
 
 async def stderr_of(*words: str) -> list[str]:
     process = await asyncio.create_subprocess_exec(
-        *words,
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.DEVNULL,
-        stderr=asyncio.subprocess.PIPE,
+        *words, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE
     )
     _, err = await process.communicate()
     return err.decode().splitlines()

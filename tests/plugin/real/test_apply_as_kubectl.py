@@ -143,9 +143,7 @@ CASES = {
         text(manifest(minReadySeconds=9)), ((("create",), manifest(minReadySeconds=5)),), refused=True
     ),
     "taken over from kubectl create": Case(
-        text(manifest(minReadySeconds=9)),
-        ((("create",), manifest(minReadySeconds=5)),),
-        flags=("--force-conflicts",),
+        text(manifest(minReadySeconds=9)), ((("create",), manifest(minReadySeconds=5)),), flags=("--force-conflicts",)
     ),
     "another manager's name": Case(text(manifest()), flags=("--field-manager=deployer",)),
     "apps.kruise.io/v9": Case(text({**manifest(), "apiVersion": "apps.kruise.io/v9"}), refused=True),
@@ -211,15 +209,7 @@ async def namespaces(plane: ControlPlane) -> None:
     kubectl = str(plane.binaries.kubectl)
     for namespace in (KUBECTL, OURS):
         await run_to_end((kubectl, "create", "namespace", namespace), environ)
-        patch = (
-            "patch",
-            KIND,
-            "-n",
-            namespace,
-            "--type=merge",
-            "-p",
-            '{"metadata":{"finalizers":null}}',
-        )
+        patch = ("patch", KIND, "-n", namespace, "--type=merge", "-p", '{"metadata":{"finalizers":null}}')
         for name in ("agent", "other"):
             await run_to_end((kubectl, *patch, name), environ)
         words = ("delete", KIND, "-n", namespace, "--all", "--cascade=orphan")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -44,11 +45,7 @@ def test_it_goes_ahead(scene: Scene, words: tuple[str, ...], options: dict[str, 
     assert len(patches(scene)) == 1
 
 
-@pytest.mark.parametrize(
-    "words",
-    [("restart",), ("rollback",), ("promote", "--full")],
-    ids=lambda words: words[0],
-)
+@pytest.mark.parametrize("words", [("restart",), ("rollback",), ("promote", "--full")], ids=lambda words: words[0])
 @pytest.mark.parametrize(
     "elsewhere", [("stdin",), ("stderr",), ("stdin", "stdout", "stderr")], ids=["</dev/null", "2>file", "no terminal"]
 )
@@ -120,7 +117,9 @@ def test_with_yes_all_of_them_are_changed(three: Scene, words: tuple[str, ...]) 
 
 def test_on_a_terminal_one_question_is_asked_for_all(three: Scene) -> None:
     three.run("pause", "log-agent", *HOME)
-    ran = three.run("pause", "--all", "-q", *HOME, terminal=True, typed="y\n")
+    ran = three.run("pause", "--all", *HOME, terminal=True, typed="y\n")
+    results = ("log-agent already paused", "net-agent paused", "node-agent paused")
+    assert ran.out.splitlines() == [f"daemonset.apps.kruise.io/{one}" for one in results], "the rest was told before"
     assert ran.err == (
         "3 DaemonSets:\n"
         "  observability/log-agent  already paused\n"
@@ -148,9 +147,7 @@ def test_when_all_are_so_already_nothing_is_asked(three: Scene) -> None:
 def test_all_namespaces_need_yes_even_on_a_terminal(three: Scene) -> None:
     ran = three.run("pause", "-A", terminal=True, typed="y\n")
     assert ran == Ran(
-        6,
-        "",
-        "error: -A would change 3 DaemonSets in all namespaces\n  hint: add --yes if that is what you want\n",
+        6, "", "error: -A would change 3 DaemonSets in all namespaces\n  hint: add --yes if that is what you want\n"
     )
     assert paused_ones(three) == []
 
@@ -158,8 +155,9 @@ def test_all_namespaces_need_yes_even_on_a_terminal(three: Scene) -> None:
 def test_one_that_is_refused_does_not_keep_the_others(three: Scene) -> None:
     strategy = {"updateStrategy": {"type": "OnDelete", "rollingUpdate": None}}
     three.do(three.edit({"spec": strategy}, "log-agent"))
-    ran = three.run("pause", "--all", "-y", *HOME)
+    ran = three.run("pause", "--all", "-y", "-o", "json", *HOME)
     assert ran.code == 6
+    assert [one["metadata"]["name"] for one in json.loads(ran.out)["items"]] == ["net-agent", "node-agent"]
     assert ran.err.startswith("error: cannot pause log-agent: updateStrategy is OnDelete")
     assert paused_ones(three) == ["net-agent", "node-agent"]
 

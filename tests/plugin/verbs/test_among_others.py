@@ -111,10 +111,7 @@ def ended(words: tuple[str, ...], seed: int) -> End:
 
 @pytest.mark.parametrize(
     ("words", "codes"),
-    [
-        (("status", NAME, "-w"), {0, 3, 4, 5}),
-        (("set-partition", NAME, "0", "--wait"), {0, 3, 4, 6}),
-    ],
+    [(("status", NAME, "-w"), {0, 3, 4, 5}), (("set-partition", NAME, "0", "--wait"), {0, 3, 4, 6})],
     ids=lambda one: one[0] if isinstance(one, tuple) else "",
 )
 def test_the_record_confirms_the_exit_code(words: tuple[str, ...], codes: set[int]) -> None:

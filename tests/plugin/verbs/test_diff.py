@@ -65,6 +65,8 @@ def test_a_file(scene: Scene, manifest: Path) -> None:
         "+  image: registry.example.com/agent:1.9.1",
         "2 changes: pods are re-created",
     ]
+    shown = scene.run(*WORDS, "-f", str(manifest), "--show-values").out.splitlines()
+    assert shown[3:5] == ["-  value: sample", "+  value: other"]
 
 
 @pytest.mark.parametrize(
@@ -94,11 +96,6 @@ def test_a_value_that_may_be_a_secret_is_not_printed(
     assert "q7Xw" not in ran.out
     assert ran.out.count("<hidden, ") >= 3
     assert "q7Xw" in scene.run(*WORDS, "-f", str(path), *output, "--show-values").out
-
-
-def test_values_for_who_asks(scene: Scene, manifest: Path) -> None:
-    lines = scene.run(*WORDS, "-f", str(manifest), "--show-values").out.splitlines()
-    assert lines[3:5] == ["-  value: sample", "+  value: other"]
 
 
 def test_a_native_manifest_from_standard_input(scene: Scene) -> None:

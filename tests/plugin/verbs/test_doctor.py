@@ -12,11 +12,10 @@ import msgspec
 import pytest
 import yaml
 
-from controller.api.objects import rfc3339
 from controller.kube.requests import Request, Response
 from kubectl_plugin.commands.doctor import WANTED
 from tests.beds.api import DAEMONSETS, LEASES, MERGE_PATCH, NAMESPACES, PODS
-from tests.plugin.playing import HOME, LEASE, NAMESPACE, Scene, opened
+from tests.plugin.playing import HOME, LEASE, NAMESPACE, Scene, controller_pod, opened, renewed
 from tests.plugin.scene import daemonset_named
 from tests.plugin.users_machine import UserTransport
 
@@ -51,11 +50,7 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
         one.environ, one.version = {"PATH": str(with_programs(tmp_path))}, "0.1.0"
         one.door = Rights(one)
         for number in range(2):
-            labels = {"app.kubernetes.io/name": "kruise-ds", "app.kubernetes.io/component": "controller"}
-            name = f"kruise-ds-controller-{number}"
-            metadata = {"name": name, "namespace": HOME, "labels": labels}
-            spec = {"containers": [{"name": "controller", "image": "registry.example.com/kruise-ds:v0.1.0"}]}
-            one.do(one.api.create(PODS, {"metadata": metadata, "spec": spec}))
+            name = controller_pod(one, "registry.example.com/kruise-ds:v0.1.0", number=number)
             ready = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
             one.do(one.api.patch(PODS, name, ready, namespace=HOME, sub="status", content_type=MERGE_PATCH))
         yield one
@@ -94,11 +89,7 @@ def test_in_a_pipe_nothing_is_broken_over_lines(scene: Scene) -> None:
 
 def test_another_manager_that_is_alive(scene: Scene) -> None:
     scene.do(scene.api.create(NAMESPACES, {"metadata": {"name": "kruise-system"}}))
-    moment = rfc3339(scene.now()).replace("Z", ".000000Z")
-    spec = {"holderIdentity": "manager-1", "renewTime": moment}
-    scene.do(
-        scene.api.create(LEASES, {"metadata": {"name": "kruise-manager", "namespace": "kruise-system"}, "spec": spec})
-    )
+    scene.do(renewed(scene, "kruise-system", "kruise-manager", "manager-1"))
     ran = scene.check("doctor/rival", "doctor", "-n", NAMESPACE, columns=120, **AT_A_TERMINAL)
     assert ran.code == 1
 
@@ -119,11 +110,7 @@ def test_a_replica_that_is_ready_gets_a_moment_to_lead(scene: Scene) -> None:
 
     async def leads_soon() -> None:
         await asyncio.sleep(3)
-        spec = {
-            "holderIdentity": "kruise-ds-controller-0_1",
-            "renewTime": rfc3339(scene.now()).replace("Z", ".000000Z"),
-        }
-        await scene.api.create(LEASES, {"metadata": {"name": LEASE, "namespace": HOME}, "spec": spec})
+        await renewed(scene)
 
     async def started() -> asyncio.Task[None]:
         return asyncio.create_task(leads_soon())
@@ -217,16 +204,8 @@ def moved() -> Iterator[Scene]:
         one.do(one.controller.kill())
         one.do(one.api.delete(LEASES, LEASE, namespace=HOME))
         one.do(one.api.create(NAMESPACES, {"metadata": {"name": ELSEWHERE}}))
-        spec = {
-            "holderIdentity": "kruise-ds-controller-0_1",
-            "renewTime": rfc3339(one.now()).replace("Z", ".000000Z"),
-        }
-        one.do(one.api.create(LEASES, {"metadata": {"name": LEASE, "namespace": ELSEWHERE}, "spec": spec}))
-        labels = {"app.kubernetes.io/name": "kruise-ds", "app.kubernetes.io/component": "controller"}
-        metadata = {"name": "kruise-ds-controller-0", "namespace": ELSEWHERE, "labels": labels}
-        image = "registry.example.com/kruise-ds:v0.1.0"
-        containers = [{"name": "controller", "image": image}]
-        one.do(one.api.create(PODS, {"metadata": metadata, "spec": {"containers": containers}}))
+        one.do(renewed(one, ELSEWHERE))
+        controller_pod(one, "registry.example.com/kruise-ds:v0.1.0", namespace=ELSEWHERE)
         yield one
 
 
@@ -236,7 +215,7 @@ def test_it_is_found_where_it_is_said_to_be(moved: Scene, words: tuple[str, ...]
     assert (doctor.code, "FAIL" in doctor.out) == (0, False), doctor
     assert "1 controller pod, 0 ready, leader renewed" in doctor.out
     version = moved.run("version", *words, environ=environ)
-    assert "Controller:  0.1.0, leader kruise-ds-controller-0_1\n" in version.out, version
+    assert "Controller:  0.1.0, leader kruise-ds-controller-0_sample\n" in version.out, version
 
 
 @pytest.mark.parametrize(("words", "environ"), TOLD)

@@ -17,8 +17,8 @@ from tests.plugin.verbs.few_nodes import acted, few_nodes, get_between, moving
 
 HOME = ("-n", NAMESPACE)
 LIE = "error: all is lost"
-UNSEEN = "\u202e\u200b\u2060\ufeff\u00ad\u034f\u3164\ufe0f\U000e0041"
-"""Characters that turn a line round, or that take no place."""
+UNSEEN = "\u202e\u200b\u2060\ufeff\u00ad\u034f\u3164\ufe0f\U000e0041\x9b\x7f"
+"""Characters that turn a line round, take no place, or command a terminal."""
 IMAGE = f"1.9.1{UNSEEN}\n{LIE}\nwarning: {LIE}"
 NOTED = {
     "verb": "pause",

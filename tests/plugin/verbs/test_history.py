@@ -45,9 +45,6 @@ def test_after_an_abort_the_stable_and_the_aborted_revision_are_marked() -> None
 
 def test_one_revision_whole(scene: Scene) -> None:
     assert "sample" not in scene.check("history/revision-7", *WORDS, "--revision", "7").out
-
-
-def test_values_of_one_revision_for_who_asks(scene: Scene) -> None:
     assert "value: sample" in scene.run(*WORDS, "--revision", "7", "--show-values").out
 
 

@@ -28,13 +28,7 @@ WORDS = f'ErrImagePull: Failed to pull image "registry.example.com/agent:1.9.0":
 
 @story
 def ahead(
-    scene: Scene,
-    seconds: float = 70.0,
-    /,
-    *,
-    in_place: bool = True,
-    refused: tuple[str, ...] = (),
-    canary: str = "",
+    scene: Scene, seconds: float = 70.0, /, *, in_place: bool = True, refused: tuple[str, ...] = (), canary: str = ""
 ) -> None:
     """So long after the template of `node-agent` has got another image, for the canary only where there is one."""
     few_nodes.play(scene)

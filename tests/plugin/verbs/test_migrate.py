@@ -8,18 +8,16 @@ from typing import Any
 
 import pytest
 
-from controller.kube.requests import Request, Response
 from tests.beds.api import DAEMONSETS, PODS
 from tests.beds.native import NATIVE
 from tests.beds.simulator.cluster import Attempt
 from tests.beds.simulator.faults import Answer, LoseAnswer, Rule
 from tests.beds.simulator.kinds import DAEMONSETS as OUR_KIND
-from tests.beds.simulator.route import route
 from tests.plugin.playing import Ran, Scene
 from tests.plugin.scene import daemonset
-from tests.plugin.users_machine import UserTransport
 from tests.plugin.verbs.few_nodes import HOME, NODES, acted, ends_it, few_nodes, signalled, stop_serving
 from tests.plugin.verbs.natives import NAME, STRATEGY, acts, native_nodes, ours, owners, pods, theirs
+from tests.plugin.verbs.test_doctor import Rights
 
 OURS, THEIRS = "apps.kruise.io/v1beta1", "apps/v1"
 ARGO = {"argocd.argoproj.io/tracking-id": "agents:apps/DaemonSet:observability/node-agent"}
@@ -165,24 +163,13 @@ def test_the_manifest_of_what_is_ours_already() -> None:
 def test_without_a_right_nothing_is_begun() -> None:
     """The server says so in advance."""
     with native_nodes() as scene:
-        scene.door = Powerless(scene.door)
+        scene.door = Rights(scene)
+        scene.door.missing.add(("delete", "daemonsets"))
         ran = migrated(scene, NAME, "-y")
         assert ran.code == 1, ran
-        assert "no right to delete daemonsets.apps in observability: nothing was begun" in ran.err
+        rights = "delete daemonsets.apps.kruise.io, delete daemonsets.apps"
+        assert ran.err.startswith(f"error: no right to {rights} in observability: nothing was begun\n")
         assert ours(scene) == {}
-
-
-class Powerless(UserTransport):
-    """No user may delete native DaemonSets."""
-
-    def __init__(self, door: UserTransport) -> None:
-        super().__init__(door.link.cluster)
-
-    async def exchange(self, request: Request) -> Response:
-        if route(request).plural != "selfsubjectaccessreviews":
-            return await super().exchange(request)
-        refused = b'"verb":"delete"' in request.body and b'"group":"apps"' in request.body
-        return Response(status=201, body=b'{"spec":{},"status":{"allowed":%s}}' % (b"false" if refused else b"true"))
 
 
 @pytest.mark.parametrize("native", [False, True], ids=["to-ours", "to-native"])

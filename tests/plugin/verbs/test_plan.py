@@ -366,15 +366,13 @@ def test_without_the_right_to_list_nodes_those_with_pods_stand_for_all() -> None
         assert check["text"].startswith("no right to list nodes: ")
 
 
-def test_without_the_right_to_list_pods_there_is_no_plan() -> None:
+@pytest.mark.parametrize("what", ["pods", "controllerrevisions"])
+def test_without_a_right_a_plan_would_be_a_guess(what: str) -> None:
     with canary() as scene:
-        scene.door.forbid("list", "pods")
+        scene.door.forbid("list", f"{what}*")
         ran = plan(scene)
-        assert (ran.code, ran.out, ran.err) == (
-            1,
-            "",
-            "error: a plan for node-agent needs the right to list pods in namespace observability\n",
-        )
+    words = f"error: a plan for {NAME} needs the right to list {what} in namespace {NAMESPACE}\n"
+    assert (ran.code, ran.out, ran.err) == (1, "", words)
 
 
 def test_a_template_that_the_server_refuses_moves_no_pod() -> None:

@@ -70,24 +70,25 @@ def test_during_the_soak_it_is_approved_for_later() -> None:
         assert promote(scene).out == f"{LINE} already promoted: step 2 of 3 is approved\n"
 
 
-def test_a_step_that_is_not_finished_is_not_approved() -> None:
-    with settled() as scene:
-        start_canary(scene, partition=0, steps=[{"nodes": 2, "approval": "Required"}, {"nodes": "100%"}])
-        scene.pass_time(20.0)
-        assert promote(scene) == Ran(
-            6,
-            "",
-            f"error: step 1 of 2 of {NAME} is not finished: 0 of 2 nodes updated\n"
-            f"  hint: to see when it is: kubectl kruise-ds status {WHERE} --watch\n",
-        )
-        assert not patches(scene)
+NOT_FINISHED = (
+    f"error: step 1 of 2 of {NAME} is not finished: 0 of 2 nodes updated\n"
+    f"  hint: to see when it is: kubectl kruise-ds status {WHERE} --watch\n"
+)
 
 
-def test_a_step_without_approval_ends_by_itself() -> None:
+@pytest.mark.parametrize(
+    ("steps", "seconds", "expected"),
+    [
+        ([{"nodes": 2, "approval": "Required"}, {"nodes": "100%"}], 20.0, Ran(6, "", NOT_FINISHED)),
+        (STEPS, 100.0, Ran(0, f"{LINE} needs no approval: step 1 of 3 ends by itself\n", "")),
+    ],
+    ids=["not finished", "ends by itself"],
+)
+def test_what_awaits_no_approval_gets_none(steps: object, seconds: float, expected: Ran) -> None:
     with settled() as scene:
-        start_canary(scene, partition=0, steps=STEPS)
-        scene.pass_time(100.0)
-        assert promote(scene) == Ran(0, f"{LINE} needs no approval: step 1 of 3 ends by itself\n", "")
+        start_canary(scene, partition=0, steps=steps)
+        scene.pass_time(seconds)
+        assert promote(scene) == expected
         assert not patches(scene)
 
 
@@ -133,19 +134,18 @@ def test_full_skips_the_steps_and_lifts_the_partition() -> None:
         assert stored(scene)["status"]["updatedNumberScheduled"] == 24
 
 
+def test_full_is_refused_for_on_delete() -> None:
+    with on_delete() as scene:
+        ran = promote(scene, "--full", "-y")
+        assert (ran.code, patches(scene), "OnDelete" in ran.err) == (6, [], True)
+
+
 def test_full_is_asked_for_and_an_approval_is_not() -> None:
     with awaiting_approval() as scene:
         ran = promote(scene, "--full", terminal=True, typed="no\n")
         assert (ran.code, ran.out, patches(scene)) == (6, "", [])
         assert ran.err.startswith(f"Promote {NAME} fully?\n  up to 24 of 24 nodes may now run revision 7")
         assert promote(scene, terminal=True).code == 0
-
-
-def test_full_is_refused_for_on_delete() -> None:
-    with on_delete() as scene:
-        ran = promote(scene, "--full", "-y")
-        assert (ran.code, patches(scene)) == (6, [])
-        assert "OnDelete" in ran.err
 
 
 def test_a_status_that_is_written_meanwhile_costs_no_approval() -> None:

@@ -163,14 +163,6 @@ def test_nodes_and_list_leave_the_number_out(scene: Scene) -> None:
     assert document["items"][0]["revision"] is None
 
 
-def test_a_plan_would_be_a_guess(scene: Scene) -> None:
-    ran = scene.run("plan", NAME, *HERE)
-    assert (ran.code, ran.out) == (1, "")
-    assert (
-        ran.err == f"error: a plan for {NAME} needs the right to list controllerrevisions in namespace {NAMESPACE}\n"
-    )
-
-
 REVISIONS = "list controllerrevisions.apps"
 
 

@@ -74,13 +74,16 @@ def test_a_share_stays_that_share_when_nodes_join() -> None:
         assert len(updated) == 4, "half of the eight"
 
 
-@pytest.mark.parametrize("name", ["node-agent", "ads/node-agent", "daemonset.apps.kruise.io/node-agent"])
-def test_a_name_in_any_spelling_comes_before_the_value(scene: Scene, name: str) -> None:
-    assert scene.run("set-partition", name, "1", "-q", *HOME) == Ran(0, f"{RESULT} 2 -> 1\n", "")
-
-
-@pytest.mark.parametrize("words", [("-l", "app=node-agent", "1"), ("--all", "--update", "3")])
-def test_objects_may_be_chosen_otherwise(scene: Scene, words: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    "words",
+    [
+        *((name, "1") for name in ("node-agent", "ads/node-agent", "daemonset.apps.kruise.io/node-agent")),
+        ("-l", "app=node-agent", "1"),
+        ("--all", "--update", "3"),
+    ],
+    ids=" ".join,
+)
+def test_objects_in_any_spelling_come_before_the_value(scene: Scene, words: tuple[str, ...]) -> None:
     assert scene.run("set-partition", *words, "-q", *HOME) == Ran(0, f"{RESULT} 2 -> 1\n", "")
 
 
@@ -94,9 +97,18 @@ def test_a_name_and_a_value_are_needed(scene: Scene, words: tuple[str, ...]) -> 
     )
 
 
-def test_a_value_and_update_are_one_too_many(scene: Scene) -> None:
-    ran = acted(scene, "set-partition", "1", "--update", "1")
-    assert ran == Ran(2, "", "error: give VALUE or --update, not both\n")
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (("1", "--update", "1"), "give VALUE or --update, not both"),
+        *(
+            ((value,), f'invalid partition "{value}": use a number (0 or more) or a percentage from 0% to 100%')
+            for value in ("half", "1.5", "101%", "5%5", "")
+        ),
+    ],
+)
+def test_a_bad_value(scene: Scene, words: tuple[str, ...], error: str) -> None:
+    assert acted(scene, "set-partition", *words) == Ran(2, "", f"error: {error}\n")
     assert patches(scene) == []
 
 
@@ -120,11 +132,3 @@ def test_holding_back_moves_no_node(value: str) -> None:
         assert acted(scene, "set-partition", value).code == 0
         scene.pass_time(600.0)
         assert images(scene) == before
-
-
-@pytest.mark.parametrize("value", ["half", "1.5", "101%", "5%5", ""])
-def test_a_bad_value(scene: Scene, value: str) -> None:
-    assert acted(scene, "set-partition", value) == Ran(
-        2, "", f'error: invalid partition "{value}": use a number (0 or more) or a percentage from 0% to 100%\n'
-    )
-    assert patches(scene) == []

@@ -164,9 +164,6 @@ def test_writes_that_fail_are_a_problem_with_something_to_try(unwritable: Scene)
     assert "  Problem    the controller's writes fail:\n" in out
     assert REFUSAL in " ".join(out.split())
     assert "  Try        kubectl describe ads -n observability node-agent\n" in out
-
-
-def test_writes_that_fail_are_a_problem_for_programs(unwritable: Scene) -> None:
     document = json.loads(unwritable.run(*STATUS, "-o", "json").out)
     (problem,) = document["problems"]
     assert (problem["reason"], problem["node"], problem["pod"]) == ("WritesFail", "", "")

@@ -15,6 +15,7 @@ from rich.cells import cell_len
 
 from tests.beds.api import DAEMONSETS, NAMESPACES
 from tests.plugin import scene as scenes
+from tests.plugin.playing import Meanwhile
 from tests.plugin.scene import NAME, NAMESPACE, PACE, STATUS, WATCH, Scene, canary, held, paused, template
 from tests.plugin.verbs.few_nodes import few_nodes, few_recover, moving, stop_serving, unreachable, unserved
 
@@ -154,25 +155,27 @@ def test_lost_nodes_after_the_rollout_are_waited_for_like_others() -> None:
     assert (ran.code, "(Degraded)" in ran.err) == (3, True), ran.err
 
 
-def test_another_revision_takes_over() -> None:
-    async def overtakes(scene: Scene) -> None:
+async def overtakes(scene: Scene) -> None:
+    await scene.edit({"spec": {"template": template("1.9.1")}})
+
+
+async def deletes(scene: Scene) -> None:
+    await scene.api.delete(DAEMONSETS, NAME)
+
+
+@pytest.mark.parametrize(
+    ("happens", "flags", "code", "words"),
+    [(overtakes, ("--revision", "2"), 6, "it is 3 now"), (deletes, (), 1, "was deleted")],
+    ids=["another revision", "deleted"],
+)
+def test_what_happens_meanwhile_ends_it(happens: Meanwhile, flags: tuple[str, ...], code: int, words: str) -> None:
+    async def later(scene: Scene) -> None:
         await asyncio.sleep(5.0)
-        await scene.edit({"spec": {"template": template("1.9.1")}})
+        await happens(scene)
 
     with moving() as scene:
-        ran = scene.run(*WATCH, "--revision", "2", meanwhile=overtakes)
-    assert ran.code == 6
-    assert "it is 3 now" in ran.err
-
-
-def test_it_is_deleted_meanwhile() -> None:
-    async def deletes(scene: Scene) -> None:
-        await asyncio.sleep(5.0)
-        await scene.api.delete(DAEMONSETS, NAME)
-
-    with moving() as scene:
-        ran = scene.run(*WATCH, meanwhile=deletes)
-    assert (ran.code, "was deleted" in ran.err) == (1, True)
+        ran = scene.run(*WATCH, *flags, meanwhile=later)
+    assert (ran.code, words in ran.err) == (code, True), ran
 
 
 def test_several_objects_end_with_the_highest_code() -> None:
@@ -217,13 +220,8 @@ def test_a_rollout_that_begins_while_one_looks() -> None:
 def test_quiet_says_nothing_but_the_exit_code_and_the_error() -> None:
     with paused() as scene:
         ran = scene.run(*WATCH, "-q")
-    assert (ran.code, ran.out) == (5, "")
-    assert ran.err.startswith("error: ")
-
-
-def test_yaml_is_no_form_of_watching() -> None:
-    with held() as scene:
-        assert scene.run(*WATCH, "-o", "yaml").code == 2
+        assert scene.run(*WATCH, "-o", "yaml").code == 2, "no form of watching"
+    assert (ran.code, ran.out, ran.err.startswith("error: ")) == (5, "", True)
 
 
 class HeadOne(io.TextIOWrapper):

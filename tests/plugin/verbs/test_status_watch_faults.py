@@ -14,6 +14,7 @@ from tests.beds.simulator.faults import Answer, CloseWatch, ErrorEvent, Hang, Lo
 from tests.beds.simulator.kinds import CONFIGMAPS
 from tests.beds.simulator.route import route
 from tests.plugin import scene as scenes
+from tests.plugin.playing import Meanwhile
 from tests.plugin.scene import MINUTE, NAME, NAMESPACE, PACE, WATCH, Ran, Scene
 from tests.plugin.users_machine import UserTransport
 from tests.plugin.verbs.few_nodes import KIND, acted, at_half, few_nodes, few_recover, moving, stored
@@ -161,25 +162,35 @@ def test_a_watch_that_ended_in_good_order_may_find_its_place_forgotten() -> None
     assert ran.code == 0, ran.err
 
 
-def test_a_revision_that_comes_back_has_a_new_number() -> None:
-    async def goes_back(scene: Scene) -> None:
+async def goes_back(scene: Scene) -> None:
+    """A revision that comes back has a new number."""
+    await scene.edit({"spec": {"template": scenes.HISTORY[0][1], **scenes.rolling(partition=0)}})
+
+
+async def goes(scene: Scene) -> None:
+    """A pod does, and nothing else tells it."""
+    await scene.controller.kill()
+    await scene.api.delete(PODS, (await scene.pod_on("a-04"))["metadata"]["name"], gracePeriodSeconds="0")
+
+
+async def joins(scene: Scene) -> None:
+    """A node does, before the minute is over in which they are listed."""
+    await scenes.join(scene, ["d-01"])
+
+
+@pytest.mark.parametrize(
+    ("happens", "part", "field", "value"),
+    [(goes_back, "revision", "current", 3), (goes, "nodes", "missing", 1), (joins, "nodes", "desired", 5)],
+    ids=["revision", "pod", "node"],
+)
+def test_a_watch_tells_what_happens_meanwhile(happens: Meanwhile, part: str, field: str, value: int) -> None:
+    async def later(scene: Scene) -> None:
         await asyncio.sleep(5.0)
-        await scene.edit({"spec": {"template": scenes.HISTORY[0][1], **scenes.rolling(partition=0)}})
+        await happens(scene)
 
     with moving() as scene:
-        ran = scene.run(*WATCH, "-o", "json", "--timeout", "20s", meanwhile=goes_back)
-    assert json.loads(ran.out.splitlines()[-1])["revision"]["current"] == 3
-
-
-def test_a_pod_that_goes_without_a_word_is_missed() -> None:
-    async def goes(scene: Scene) -> None:
-        await asyncio.sleep(5.0)
-        await scene.controller.kill()
-        await scene.api.delete(PODS, (await scene.pod_on("a-04"))["metadata"]["name"], gracePeriodSeconds="0")
-
-    with moving() as scene:
-        ran = scene.run(*WATCH, "-o", "json", "--timeout", "20s", meanwhile=goes)
-    assert json.loads(ran.out.splitlines()[-1])["nodes"]["missing"] == 1
+        ran = scene.run(*WATCH, "-o", "json", "--timeout", "20s", meanwhile=later)
+    assert json.loads(ran.out.splitlines()[-1])[part][field] == value
 
 
 def test_no_right_to_watch_costs_a_read_every_other_second_and_no_more() -> None:
@@ -204,16 +215,6 @@ def test_watching_is_three_watches_and_a_list_of_the_nodes_each_minute() -> None
     assert counts["list pods"] == 1
     assert counts[f"list {PULLS}"] == counts[f"watch {PULLS}"] == 1, "they are watched, though nothing is pulled"
     assert sum(counts.values()) <= 12, counts
-
-
-def test_a_new_node_is_known_before_the_minute_is_over() -> None:
-    async def joins(scene: Scene) -> None:
-        await asyncio.sleep(3.0)
-        await scenes.join(scene, ["d-01"])
-
-    with moving() as scene:
-        ran = scene.run(*WATCH, "-o", "json", "--timeout", "20s", meanwhile=joins)
-    assert json.loads(ran.out.splitlines()[-1])["nodes"]["desired"] == 5
 
 
 def test_credentials_that_are_not_valid_any_more_are_reported() -> None:

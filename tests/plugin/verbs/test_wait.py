@@ -233,10 +233,7 @@ def tolerant(scene: Scene, /, partition: int) -> None:
 
 @pytest.mark.parametrize(
     "words",
-    [
-        ("set-image", "agent=registry.example.com/agent:2.0.0", "--hold-at", "3", "-y"),
-        ("set-partition", "3"),
-    ],
+    [("set-image", "agent=registry.example.com/agent:2.0.0", "--hold-at", "3", "-y"), ("set-partition", "3")],
     ids=lambda words: str(words[0]),
 )
 def test_a_change_waits_and_says_for_which_nodes(words: Sequence[str]) -> None:

@@ -8,11 +8,7 @@ from controller.api.formats import IntOrPercent
 from controller.api.objects import JSONObject, fields_of, value_at
 from controller.api.pod import Pod
 from kubectl_plugin.changes.edit import ROLLING, Caution, Edit, with_operations
-from kubectl_plugin.changes.partition import (
-    misread_caution,
-    partition_for_nodes,
-    set_partition,
-)
+from kubectl_plugin.changes.partition import misread_caution, partition_for_nodes, set_partition
 from kubectl_plugin.errors import CommandError
 from kubectl_plugin.rollout.snapshot import Snapshot, Unread
 from tests.beds.worlds import served

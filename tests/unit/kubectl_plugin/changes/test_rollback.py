@@ -15,13 +15,7 @@ from controller.api.objects import JSONObject, fields_of
 from controller.api.pod import Pod
 from controller.api.revision import Revision
 from kubectl_plugin.changes.edit import Caution, with_operations
-from kubectl_plugin.changes.rollback import (
-    RollbackWish,
-    choice_explained,
-    kept_cautions,
-    preview,
-    roll_back,
-)
+from kubectl_plugin.changes.rollback import RollbackWish, choice_explained, kept_cautions, preview, roll_back
 from kubectl_plugin.errors import CommandError
 from kubectl_plugin.rollout.history import target_of
 from kubectl_plugin.rollout.snapshot import Snapshot, Unread
@@ -310,11 +304,7 @@ def test_where_the_budget_is_used_up_it_says_by_whom() -> None:
 @pytest.mark.parametrize(
     ("settings", "wish", "line"),
     [
-        (
-            {"partition": "25%"},
-            {},
-            "also set    partition 25% -> 0   (with 25%, only 1 node would move back)",
-        ),
+        ({"partition": "25%"}, {}, "also set    partition 25% -> 0   (with 25%, only 1 node would move back)"),
         ({"paused": True}, {}, "also set    paused true -> false   (while paused, no node would move back)"),
         (
             {"selector": {"matchLabels": {"track": "canary"}}},

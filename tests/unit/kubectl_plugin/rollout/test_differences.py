@@ -423,11 +423,7 @@ TWO: list[JSON] = [{"name": "a", "image": "a:1"}, {"name": "b", "image": "b:1"}]
         (
             of_agent(args=["--a", "--b"]),
             of_agent(args=["--a", "--c: d"]),
-            [
-                f"{PLACE}.args",
-                "-  - <hidden, 3 characters, digest dff3>",
-                "+  - <hidden, 6 characters, digest 47bb>",
-            ],
+            [f"{PLACE}.args", "-  - <hidden, 3 characters, digest dff3>", "+  - <hidden, 6 characters, digest 47bb>"],
         ),
         (
             {"schedulingGates": [{"name": "a"}], "hostAliases": [{"ip": "1", "hostnames": ["b"]}]},

@@ -52,13 +52,7 @@ BY_HELM, RELEASE = {"app.kubernetes.io/managed-by": "Helm"}, {"meta.helm.sh/rele
         ({}, {}, (ADMIRER,), None, f'Fan "other" {OWNER}'),
         ({}, {}, (*HOLDERS, GATEWAY), None, f'Gateway "g" {OWNER}'),
         # the outer of two tools is the one that writes
-        (
-            {"helm.toolkit.fluxcd.io/name": "apps", **BY_HELM},
-            RELEASE,
-            (),
-            None,
-            f'Flux HelmRelease "apps" {FLUX}',
-        ),
+        ({"helm.toolkit.fluxcd.io/name": "apps", **BY_HELM}, RELEASE, (), None, f'Flux HelmRelease "apps" {FLUX}'),
         ({**BY_HELM, "app.kubernetes.io/instance": "x"}, {}, (), ARGO_WROTE, f'Argo CD app "x" {ARGO}'),
     ],
 )

@@ -10,13 +10,7 @@ from msgspec.structs import replace
 from controller.api.image_pull_job import ImagePullJobStatus, PullState
 from controller.api.objects import JSONObject
 from kubectl_plugin.rollout import images
-from kubectl_plugin.rollout.snapshot import (
-    NodePull,
-    PullProgress,
-    PullStage,
-    failure_lines,
-    worst_pulls,
-)
+from kubectl_plugin.rollout.snapshot import NodePull, PullProgress, PullStage, failure_lines, worst_pulls
 from kubectl_plugin.wording import between
 from tests.unit.controller.imagepull.worlds import job, puller
 
@@ -167,12 +161,7 @@ def test_without_the_nodes_those_that_failed_are_still_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("nodes", "words"),
-    [
-        (["c"], "c"),
-        (["c", "b", "a"], "c, b, a"),
-        (["d", "c", "b", "a"], "d … a"),
-    ],
+    ("nodes", "words"), [(["c"], "c"), (["c", "b", "a"], "c, b, a"), (["d", "c", "b", "a"], "d … a")]
 )
 def test_few_nodes_are_named_and_many_by_both_ends(nodes: list[str], words: str) -> None:
     assert between(nodes) == words

@@ -158,10 +158,7 @@ def test_a_node_in_turn_says_how_and_why_not_in_place() -> None:
         ("in place", "waits for budget"),
         ("in place", "waits for budget"),
         ("in place", "waits for budget"),
-        (
-            "re-create",
-            "waits for budget; not in place: they were made without the readiness gate InPlaceUpdateReady",
-        ),
+        ("re-create", "waits for budget; not in place: they were made without the readiness gate InPlaceUpdateReady"),
     ]
 
 

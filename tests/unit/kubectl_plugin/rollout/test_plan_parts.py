@@ -17,19 +17,7 @@ from kubectl_plugin.forecast.simulate import port_waiters
 from kubectl_plugin.forecast.warnings import CheckResult
 from kubectl_plugin.forecast.what_if import differences, laid_over
 from tests.beds.snapshots import container, detail
-from tests.beds.worlds import (
-    ago,
-    ds,
-    everywhere,
-    matching,
-    node,
-    pending,
-    pod,
-    revision,
-    served,
-    template,
-    world,
-)
+from tests.beds.worlds import ago, ds, everywhere, matching, node, pending, pod, revision, served, template, world
 
 # further steps
 

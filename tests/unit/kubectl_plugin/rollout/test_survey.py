@@ -20,116 +20,99 @@ from tests.beds.snapshots import container, crashing, detail, observed, of_world
 from tests.beds.worlds import ago, ds, everywhere, failed, node, pod, prepared, served, taint, world
 
 
-def row(surveyed: Survey, name: str) -> tuple[NodeState, str]:
-    found = next(one for one in surveyed.rows if one.node == name)
-    return found.state, found.why
-
-
 def canary(**changes: Any) -> Snapshot:
     """Five nodes on the way from v1 to v2 with partition 2: node-4 and node-3 have it, node-2 is next."""
     pods = (*served("node-0", "node-1", "node-2"), *served("node-3", "node-4", rev="v2"))
     return snapshot(ds("v2", partition=2, **changes), pods=pods)
 
 
-@pytest.mark.parametrize(
-    ("changes", "name", "state", "why"),
-    [
-        ({"paused": True}, "node-2", NodeState.NEXT, "paused"),
-        ({"selector": {"track": "canary"}}, "node-2", NodeState.OLD, "rollingUpdate.selector leaves it out"),
-    ],
-)
-def test_what_an_old_pod_waits_for(changes: dict[str, Any], name: str, state: NodeState, why: str) -> None:
-    found, words = row(survey(canary(**changes)), name)
-    assert found is state
-    assert words.startswith(why)
-
-
 YOUNG = pod("node-0", "v2", ready=None, created=ago(9))
-
-
-def test_with_on_delete_old_pods_wait_for_a_deletion() -> None:
-    surveyed = survey(snapshot(ds("v2", on_delete=True), pods=everywhere(2), nodes=2))
-    assert row(surveyed, "node-0") == (NodeState.NEXT, "OnDelete: when its pod is deleted")
-    assert surveyed.phase is Phase.MANUAL
-
-
-@pytest.mark.parametrize(
-    ("new", "state", "why"),
-    [
-        (detail(YOUNG, container(ready=False, waiting="ErrImagePull")), NodeState.FAILING, "ErrImagePull"),
-        (detail(failed("node-0", "v2"), reason="Evicted"), NodeState.FAILING, "Evicted"),
-        (
-            detail(YOUNG, container(ready=False, waiting="ContainerCreating")),
-            NodeState.UPDATING,
-            "main ContainerCreating, 9s",
-        ),
-        (detail(pod("node-0", "v1", terminating=True)), NodeState.UPDATING, "old pod is terminating"),
-        (
-            detail(pod("node-0", "v1", ready=None), crashing()),
-            NodeState.NEXT,
-            "at once: its old pod is not available; CrashLoopBackOff, exit 1",
-        ),
-    ],
-)
-def test_what_the_pod_of_a_node_tells(new: PodDetail, state: NodeState, why: str) -> None:
-    surveyed = survey(snapshot(ds("v2"), pods=(new.pod, pod("node-1")), details={"node-0": new}, nodes=2))
-    assert row(surveyed, "node-0") == (state, why)
-
-
-def test_a_new_pod_waits_for_min_ready_seconds() -> None:
-    surveyed = survey(snapshot(ds("v2", min_ready=30), pods=served("node-0", rev="v2", ready=ago(9)), nodes=1))
-    assert row(surveyed, "node-0") == (NodeState.UPDATING, "ready for 9s of 30s")
-
-
-def test_while_surging_a_node_is_updated_once_its_old_pod_is_gone() -> None:
-    surveyed = survey(snapshot(ds("v2", max_surge=1), pods=(pod("node-0", "v1"), pod("node-0", "v2")), nodes=1))
-    assert row(surveyed, "node-0") == (NodeState.UPDATING, "its old pod goes now")
-
-
-def test_a_pod_that_the_partition_would_have_kept_old_is_unplanned() -> None:
-    surveyed = survey(snapshot(ds("v2", partition=4), pods=(*everywhere(3), *served("node-3", "node-4", rev="v2"))))
-    assert row(surveyed, "node-3") == (NodeState.UNPLANNED, "newer than the partition allows")
-    assert (surveyed.counts.updated, surveyed.counts.unplanned) == (2, 1)
-
-
-def test_an_unreachable_node_is_not_waited_for_in_vain() -> None:
-    silent = node("node-1", taint(TAINT_UNREACHABLE, "NoExecute"))
-    surveyed = survey(snapshot(ds("v2"), pods=everywhere(2), nodes=(node("node-0"), silent)))
-    assert row(surveyed, "node-1") == (NodeState.NEXT, "the node is unreachable")
-
-
+HOOK = LifecycleHook(labels_handler={"hook": "yes"})
 HELD = "held by label hook=yes; goes without it"
-
-
-@pytest.mark.parametrize(
-    ("limit", "state", "why"),
-    [
-        ({"max_unavailable": 1}, {LIFECYCLE_STATE_LABEL: PREPARING_DELETE}, HELD),
-        ({"max_surge": 1}, {}, "waits for budget"),
-    ],
+HOOKED = {"hook": "yes"}
+PREPARED = {**HOOKED, LIFECYCLE_STATE_LABEL: PREPARING_DELETE}
+SILENT = (node("node-0"), node("node-1", taint(TAINT_UNREACHABLE, "NoExecute")))
+SSD = {"disk": "ssd"}
+LEFT_OUT = snapshot(
+    ds("v1", nodeSelector=SSD),
+    nodes=(node("node-0", labels=SSD), node("node-1"), node("node-2", taint("gpu", value="yes"), labels=SSD)),
+    pods=served("node-0", "node-2"),
 )
-def test_a_hook_holds_the_pod_to_be_deleted_and_not_its_successor(
-    limit: dict[str, Any], state: dict[str, str], why: str
-) -> None:
-    hook = LifecycleHook(labels_handler={"hook": "yes"})
-    held = pod("node-0", labels={"hook": "yes", **state})
-    surveyed = survey(snapshot(ds("v2", hook=hook, **limit), pods=(held,), nodes=1))
-    assert row(surveyed, "node-0") == (NodeState.NEXT, why)
 
 
-def test_beside_its_new_pod_the_hook_holds_the_old_one() -> None:
-    hook = LifecycleHook(labels_handler={"hook": "yes"})
-    pods = (pod("node-0", labels={"hook": "yes", LIFECYCLE_STATE_LABEL: PREPARING_DELETE}), pod("node-0", "v2"))
-    surveyed = survey(snapshot(ds("v2", hook=hook, max_surge=1), pods=pods, nodes=1))
-    assert row(surveyed, "node-0") == (NodeState.UPDATING, f"node-0-v1 {HELD}")
+def with_pod(new: PodDetail) -> Snapshot:
+    """node-0 has that one, and node-1 an old one."""
+    return snapshot(ds("v2"), pods=(new.pod, pod("node-1")), details={"node-0": new}, nodes=2)
+
+
+ONE_NODE: list[tuple[Snapshot, str]] = [
+    (canary(paused=True), "node-2 next: paused"),
+    (canary(selector={"track": "canary"}), "node-2 old: rollingUpdate.selector leaves it out"),
+    (
+        snapshot(ds("v2", on_delete=True), pods=everywhere(2), nodes=2),
+        "node-0 next: OnDelete: when its pod is deleted",
+    ),
+    (with_pod(detail(YOUNG, container(ready=False, waiting="ErrImagePull"))), "node-0 failing: ErrImagePull"),
+    (with_pod(detail(failed("node-0", "v2"), reason="Evicted")), "node-0 failing: Evicted"),
+    (
+        with_pod(detail(YOUNG, container(ready=False, waiting="ContainerCreating"))),
+        "node-0 updating: main ContainerCreating, 9s",
+    ),
+    (with_pod(detail(pod("node-0", "v1", terminating=True))), "node-0 updating: old pod is terminating"),
+    (
+        with_pod(detail(pod("node-0", "v1", ready=None), crashing())),
+        "node-0 next: at once: its old pod is not available; CrashLoopBackOff, exit 1",
+    ),
+    (
+        snapshot(ds("v2", min_ready=30), pods=served("node-0", rev="v2", ready=ago(9)), nodes=1),
+        "node-0 updating: ready for 9s of 30s",
+    ),
+    (
+        snapshot(ds("v2", max_surge=1), pods=(pod("node-0", "v1"), pod("node-0", "v2")), nodes=1),
+        "node-0 updating: its old pod goes now",
+    ),
+    (
+        snapshot(ds("v2", partition=4), pods=(*everywhere(3), *served("node-3", "node-4", rev="v2"))),
+        "node-3 unplanned: newer than the partition allows",
+    ),
+    (snapshot(ds("v2"), pods=everywhere(2), nodes=SILENT), "node-1 next: the node is unreachable"),
+    (snapshot(ds("v2", hook=HOOK), pods=(pod("node-0", labels=PREPARED),), nodes=1), f"node-0 next: {HELD}"),
+    (  # whose successor stands beside it
+        snapshot(ds("v2", hook=HOOK, max_surge=1), pods=(pod("node-0", labels=HOOKED),), nodes=1),
+        "node-0 next: waits for budget",
+    ),
+    (
+        snapshot(
+            ds("v2", hook=HOOK, max_surge=1), pods=(pod("node-0", labels=PREPARED), pod("node-0", "v2")), nodes=1
+        ),
+        f"node-0 updating: node-0-v1 {HELD}",
+    ),
+    (LEFT_OUT, "node-1 excluded: node selector"),
+    (LEFT_OUT, "node-2 excluded: taint gpu=yes:NoSchedule; its pod may stay"),
+    (snapshot(ds("v1"), nodes=2, pods=everywhere(1)), "node-1 missing: no pod yet"),
+]
+
+
+@pytest.mark.parametrize(("seen", "told"), ONE_NODE, ids=[told for _, told in ONE_NODE])
+def test_each_node_in_a_word_and_why(seen: Snapshot, told: str) -> None:
+    assert told in [f"{one.node} {one.state.value}: {one.why}" for one in survey(seen).rows]
+
+
+def test_with_on_delete_the_phase_is_manual() -> None:
+    assert survey(snapshot(ds("v2", on_delete=True), pods=everywhere(2), nodes=2)).phase is Phase.MANUAL
+
+
+def test_an_unplanned_node_is_counted_as_updated() -> None:
+    pods = (*everywhere(3), *served("node-3", "node-4", rev="v2"))
+    counts = survey(snapshot(ds("v2", partition=4), pods=pods)).counts
+    assert (counts.updated, counts.unplanned) == (2, 1)
 
 
 def test_only_preparing_shows_nodes_with_held_pods_whatever_they_are() -> None:
-    hook = LifecycleHook(labels_handler={"hook": "yes"})
     excluded = node("node-1", taint("gpu", "NoExecute"))
-    pods = [prepared(pod(f"node-{number}", labels={"hook": "yes"})) for number in range(2)]
+    pods = [prepared(pod(f"node-{number}", labels=HOOKED)) for number in range(2)]
     nodes = ("node-0", excluded, "node-2")
-    surveyed = survey(snapshot(ds("v2", hook=hook), pods=(*pods, pod("node-2")), nodes=nodes))
+    surveyed = survey(snapshot(ds("v2", hook=HOOK), pods=(*pods, pod("node-2")), nodes=nodes))
     shown = chosen_rows(surveyed, choice_of("preparing", excluded=False, group=None, sort="name"))
     assert [one.node for one in shown] == ["node-0", "node-1"]
     held = "held for 60s by label hook=yes; goes without it"
@@ -137,22 +120,8 @@ def test_only_preparing_shows_nodes_with_held_pods_whatever_they_are() -> None:
     assert not any(one.preparing for one in surveyed.rows if one.node == "node-2")
 
 
-def test_why_a_node_is_left_out() -> None:
-    daemonset = ds("v1", nodeSelector={"disk": "ssd"})
-    nodes = (
-        node("node-0", labels={"disk": "ssd"}),
-        node("node-1"),
-        node("node-2", taint("gpu", value="yes"), labels={"disk": "ssd"}),
-    )
-    surveyed = survey(snapshot(daemonset, nodes=nodes, pods=served("node-0", "node-2")))
-    assert row(surveyed, "node-1") == (NodeState.EXCLUDED, "node selector")
-    assert row(surveyed, "node-2") == (NodeState.EXCLUDED, "taint gpu=yes:NoSchedule; its pod may stay")
-    assert surveyed.counts.desired == 1
-
-
-def test_a_node_without_a_pod_is_missing() -> None:
-    surveyed = survey(snapshot(ds("v1"), nodes=2, pods=everywhere(1)))
-    assert row(surveyed, "node-1") == (NodeState.MISSING, "no pod yet")
+def test_nodes_that_are_left_out_are_not_desired() -> None:
+    assert survey(LEFT_OUT).counts.desired == 1
 
 
 def test_the_numbers_add_up_to_all_nodes() -> None:
@@ -250,8 +219,7 @@ OTHERS: tuple[JSONObject, ...] = (
 
 
 @pytest.mark.parametrize(
-    "wanted",
-    [manifest(), manifest("apps.kruise.io/v1alpha1"), manifest("apps/v1"), manifest(namespace="obs")],
+    "wanted", [manifest(), manifest("apps.kruise.io/v1alpha1"), manifest("apps/v1"), manifest(namespace="obs")]
 )
 def test_found_among_others(wanted: JSONObject) -> None:
     assert daemonset_among([*OTHERS, wanted], KEY, "x.yaml") is wanted
