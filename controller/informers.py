@@ -81,7 +81,7 @@ class Informers:
         def on_restored(noticed_by: AnyReflector) -> None:
             if elapsed() - self._restored_at >= RESTORED_SECONDS:
                 self._restored_at = elapsed()
-                triggers.on_server_restored(noticed_by.resource.name)
+                triggers.on_server_restored(noticed_by.resource)
                 _relist(
                     [reflector for reflector in (*self._needed, *self._of_image_pulls) if reflector is not noticed_by]
                 )

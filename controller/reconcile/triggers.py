@@ -5,7 +5,7 @@ its pod, lets a pod serve again, or changes what should run; others change only 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from controller.api.daemonset import DaemonSet
 from controller.api.names import MALFORMED_OBJECT
@@ -15,7 +15,7 @@ from controller.api.pod import Pod
 from controller.api.revision import Revision
 from controller.api.selector import Labels
 from controller.kube.decode import Malformed
-from controller.kube.requests import DAEMONSETS, PODS, REVISIONS
+from controller.kube.requests import DAEMONSETS, PODS, REVISIONS, Resource
 from controller.planner.actions import Note
 from controller.planner.failure import effective_daemonset
 from controller.planner.node_fit import Fit, Rules
@@ -143,10 +143,10 @@ class Triggers:
         for daemonset in self._caches.daemonsets.values():
             self._queue.enqueue(daemonset.key, "urgent", "server back")
 
-    def on_server_restored(self, listed: str) -> None:
-        """Holds all plans until pods and revisions are listed again, because the caches may show objects that the
-        restored server does not have. `listed`: the resource (`Resource.name`) whose new list is complete."""
-        resources = [name for name in (PODS.name, REVISIONS.name) if name != listed]
+    def on_server_restored(self, listed: Resource[Any, Any]) -> None:
+        """Holds all plans until all pods and revisions are listed again, because the caches may show objects that the
+        restored server does not have. `listed`: the resource whose new list is complete."""
+        resources = [one.name for one in (PODS, REVISIONS) if one is not listed]
         for daemonset in self._caches.daemonsets.values():
             self._expectations.expect_lists(daemonset.uid, resources, self._moment())
 

@@ -19,6 +19,7 @@ from controller.api.pod import Pod
 from controller.api.revision import Revision
 from controller.kube.client import Client
 from controller.kube.decode import Malformed, Seen
+from controller.kube.requests import NODES, PODS, PULLERS, REVISIONS, Resource
 from controller.kube.sender import Sender
 from controller.planner.world import FormerPod, Predecessor
 from controller.reconcile.dependencies import Dependencies, Observer
@@ -26,7 +27,7 @@ from controller.reconcile.state import DaemonSetStates
 from controller.reconcile.status_writer import FIRST_YIELD
 from controller.reconcile.triggers import Triggers
 from controller.runtime.clock import ServerClock
-from controller.runtime.expectations import Expectations
+from controller.runtime.expectations import CacheProgress, Expectations
 from controller.runtime.pacing import PacedQueue, Urgency
 from controller.runtime.store import Change, Store
 from controller.runtime.watch import Init
@@ -87,14 +88,14 @@ class Woken:
         self.forgotten: list[str] = []
         self.foreign: list[tuple[str, str]] = []
         self.seen: list[str] = []
-        self._queue = Recorded()
+        self._queue, self.expectations = Recorded(), Expectations()
         self.triggers = Triggers(
             self.caches,
             self.states,
             self._queue,
             Dependencies(
                 client=Client(Sender(Script())),
-                expectations=Expectations(),
+                expectations=self.expectations,
                 clock=lambda: NOW,
                 observer=Observed(self),
                 server_clock=ServerClock(),
@@ -447,6 +448,23 @@ def test_the_sorted_nodes_are_the_same_until_one_comes_or_goes() -> None:
     woken.node(None, Key("", "node-1"))
     assert [one.name for one in woken.caches.fleet] == ["node-0"]
     assert woken.forgotten == ["node-1"]
+
+
+# a restored server
+
+
+@pytest.mark.parametrize(
+    ("noticed_by", "waits_for_pods"), [(PODS, False), (PULLERS, True), (REVISIONS, True), (NODES, True)]
+)
+def test_no_plan_is_made_before_all_pods_are_listed_again(
+    noticed_by: Resource[Any, Any], waits_for_pods: bool
+) -> None:
+    """A list of the pullers alone, which are pods too, is not enough."""
+    woken = Woken()
+    woken.triggers.on_server_restored(noticed_by)
+    listed = {REVISIONS.name: CacheProgress(listed=1.0)}
+    stale = woken.expectations.check(ds().uid, listed, lambda _: False, 2.0)
+    assert (stale is not None) is waits_for_pods
 
 
 # revisions
