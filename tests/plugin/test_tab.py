@@ -43,17 +43,21 @@ def tab(scene: Scene, *words: str) -> list[str]:
 @pytest.mark.parametrize(
     ("words", "lines"),
     [
+        (("re",), ["resume", "restart", "retry"]),
+        (("status", "--req"), ["--require-full", "--request-timeout"]),
         (("status", "-o", ""), ["json", "yaml", "name", "wide"]),
         (("-o", "j"), ["json"]),
         (("pause", "x", "--dry-run", ""), ["none", "client", "server"]),
         (("list", "--phase", "He"), ["Held", "Healthy"]),
         (("nodes", "x", "--sort", "r"), ["restarts"]),
+        (("nodes", "x", "--only", "failing,ne"), ["failing,next"]),
         (("completion", "z"), ["zsh"]),
     ],
     ids=lambda given: " ".join(given) if isinstance(given, tuple) else "",
 )
 def test_values_that_are_known_need_no_cluster(words: tuple[str, ...], lines: list[str]) -> None:
-    assert sorted(main.candidates(words, Host())) == sorted([*lines, ":4"])
+    found = [line.partition("\t")[0] for line in main.candidates(words, Host())]
+    assert sorted(found) == sorted([*lines, ":4"])
 
 
 @pytest.fixture(scope="module")
@@ -116,6 +120,25 @@ def test_set_image_offers_containers_after_the_name(
     stepping: Scene, words: tuple[str, ...], lines: list[str]
 ) -> None:
     assert tab(stepping, *words) == lines
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        ((*HOME, "status", "n"), ["node-agent"]),
+        (("-n", "default", "status", *HOME, "n"), ["node-agent"]),
+        (("status", f"--namespace={HOME[1]}", "ads/n"), ["ads/node-agent"]),
+        (("status", "-n", "nowhere", ""), []),
+        (("diff", "node-agent", *HOME, ""), ["2", "1"]),
+        (("history", "node-agent", *HOME, "--revision", "1"), ["1"]),
+    ],
+    ids=lambda given: " ".join(given),
+)
+def test_names_and_revisions_are_those_of_the_namespace(
+    stepping: Scene, words: tuple[str, ...], offered: list[str]
+) -> None:
+    *lines, directive = tab(stepping, *words)
+    assert ([line.partition("\t")[0] for line in lines], directive) == (offered, ":4")
 
 
 def test_a_text_of_the_server_makes_no_line_of_its_own() -> None:
