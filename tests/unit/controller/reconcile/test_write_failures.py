@@ -12,7 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.inplace.change import InPlaceChange
-from controller.kube.errors import ApiError, Conflict, Forbidden, WriteVerdict
+from controller.kube.errors import (
+    RETRY_VERDICTS,
+    AlreadyExists,
+    ApiError,
+    Conflict,
+    Forbidden,
+    MutatedByWebhook,
+    UnknownOutcome,
+    WriteVerdict,
+)
 from controller.planner import actions
 from controller.planner.actions import Action, CreatePod, DeletePod, DeleteReason
 from controller.planner.plan import Plan
@@ -37,6 +46,7 @@ from controller.reconcile.write_outcomes import (
     may_be_done,
     retry_decision,
 )
+from controller.runtime.expectations import CacheProgress
 from tests.beds.worlds import NOW, ds, pod, revision
 
 REF = pod("node-0").ref
@@ -86,6 +96,21 @@ def test_what_an_error_leaves_to_ask_and_to_do(means: WriteVerdict) -> None:
         assert may_be_done(action, means) is asks, f"{what}: a lost earlier attempt may have succeeded"
         assert retry_decision(action, means, owner_gone=False) is LEFT[means][index], what
         assert retry_decision(action, means, owner_gone=True) is AGAIN, f"{what}: there is nothing to ask and to tell"
+
+
+ENDS_REUSE = (None, AlreadyExists, MutatedByWebhook)
+
+
+@pytest.mark.parametrize("error", [None, *RETRY_VERDICTS])
+def test_the_name_of_an_unanswered_create_is_used_until_a_pod_may_have_it(error: type[ApiError] | None) -> None:
+    """Then the name of the next pod comes from what was there: under the same name it would never be made."""
+    daemonset, state, action = ds(), DaemonSetState(), create("node-0")
+    state.begin(daemonset, CacheProgress())
+    lost = UnknownOutcome("create", "pods", "no answer")
+    state.learn(Answer(action=action, error=lost, left=lost), daemonset, NOW)
+    assert state.unanswered_names == {"node-0": action.name}
+    state.learn(Answer(action=action, error=None if error is None else error("create", "pods", "no")), daemonset, NOW)
+    assert (state.unanswered_names == {}) is (error in ENDS_REUSE)
 
 
 # for how long a place is left alone
