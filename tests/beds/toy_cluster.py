@@ -20,6 +20,7 @@ from controller.planner import actions
 from controller.planner.failure import effective_daemonset
 from controller.planner.plan import Plan, plan
 from controller.planner.revisions import placements_of
+from controller.planner.status import Status
 from controller.planner.validation import compiled
 from controller.planner.world import Accepted, World, predecessor
 from tests.beds.worlds import OURS, RESIZING, RESTARTING, WANTED, gated, pending, picture, revision, tag_of, words
@@ -44,6 +45,12 @@ class ToyCluster:
             self._apply(action)
         self._keep_status()
         return said
+
+    @property
+    def status(self) -> Status:
+        """What the last pass wants there."""
+        assert self.plan.status is not None
+        return self.plan.status
 
     @property
     def effective(self) -> World:

@@ -44,6 +44,7 @@ from controller.inplace.change import InPlaceChange
 from controller.planner import actions
 from controller.planner.plan import Plan, plan
 from controller.planner.revisions import placements_of
+from controller.planner.status import Status
 from controller.planner.validation import compiled
 from controller.planner.world import Accepted, FormerPod, Predecessor, TemplateRefused, World
 
@@ -463,6 +464,11 @@ def _pod(pod: Pod, now: float) -> str:
     traits += ["terminating"] if pod.terminating else []
     traits += [] if pod.bound else ["unbound"]
     return "(" + " ".join(traits) + ")"
+
+
+def status_in(decided: Plan) -> Status:
+    assert decided.status is not None, "the plan has no status"
+    return decided.status
 
 
 def check(world: World, *expected: str) -> Plan:

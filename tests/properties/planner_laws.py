@@ -19,6 +19,7 @@ from controller.planner.node_fit import Fit
 from controller.planner.plan import Plan
 from controller.planner.revisions import current_revision
 from controller.planner.world import TemplateRefused, World, hashes_of_pods
+from tests.beds.worlds import status_in
 from tests.properties.planner_facts import (
     begun,
     creates,
@@ -187,8 +188,7 @@ def paused_or_on_delete_nothing_is_updated(world: World, plan: Plan) -> None:
 def no_node_newly_gets_an_aborted_revision(world: World, plan: Plan) -> None:
     """Not even in the pass that aborts it, nor in the one before a person's wish to retry is recorded."""
     current, _ = current_revision(world)
-    assert plan.status is not None
-    records = (rollout_of(world.daemonset.status), plan.status.rollout)
+    records = (rollout_of(world.daemonset.status), status_in(plan).rollout)
     if (
         any(one.aborted_revision == current.hash for one in records)
         and world.daemonset.annotations.get("kruise-ds/skip-steps") != current.hash
@@ -288,8 +288,7 @@ def the_alarm_is_not_set_for_the_past(world: World, plan: Plan) -> None:
 
 
 def the_status_adds_up(world: World, plan: Plan) -> None:
-    assert plan.status is not None
-    counts = plan.status.counts
+    counts = status_in(plan).counts
     assert counts is not None
     desired = counts.desired_number_scheduled
     assert desired == len(eligible(world)) == counts.number_available + counts.number_unavailable
@@ -299,8 +298,7 @@ def the_status_adds_up(world: World, plan: Plan) -> None:
 
 
 def the_generation_is_seen_only_when_nothing_is_outstanding(world: World, plan: Plan) -> None:
-    assert plan.status is not None
-    seen = plan.status.observed_generation
+    seen = status_in(plan).observed_generation
     assert seen in (None, world.daemonset.generation)
     if seen is not None:
         update = (

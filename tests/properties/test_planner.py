@@ -17,7 +17,7 @@ from controller.planner.status import Status
 from controller.planner.validation import compiled
 from controller.planner.world import World
 from tests.beds.random_worlds import surges, worlds
-from tests.beds.worlds import picture
+from tests.beds.worlds import picture, status_in
 from tests.properties.planner_facts import rolling
 from tests.properties.planner_laws import LAWS
 from tests.properties.size import every_day
@@ -93,8 +93,7 @@ def test_the_record_of_a_rollout_moves_only_with_the_world(world: World, later: 
 
 def _written(world: World) -> tuple[World, Status]:
     """The world with the status that a pass wants, and that status."""
-    status = plan(world).status
-    assert status is not None
+    status = status_in(plan(world))
     written = DaemonSetStatus(
         update_revision=status.revision_hash or "",
         rollout=status.rollout,

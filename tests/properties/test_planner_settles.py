@@ -87,8 +87,7 @@ def _everything_is_in_its_place(cluster: ToyCluster) -> None:
     _revisions_are_where_they_may_be(world)
     _history_is_tidy(world)
     assert cluster.step() == [], "a quiet world stays quiet"
-    status = cluster.plan.status
-    assert status is not None
+    status = cluster.status
     assert status.counts is not None
     assert status.counts.number_unavailable == len(empty(world))
     assert status.observed_generation == world.daemonset.generation

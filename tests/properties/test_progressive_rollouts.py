@@ -135,8 +135,7 @@ class Walks(RuleBasedStateMachine):
         )
         before = cluster.effective
         cluster.step()
-        status = cluster.plan.status
-        assert status is not None
+        status = cluster.status
         self.soak.decided(status.revision_hash, status.rollout, cluster.world.now, self.moment)
         self.no_check_is_passed_over(before)
         for law in LAWS:

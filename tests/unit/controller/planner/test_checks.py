@@ -141,8 +141,7 @@ def soaking() -> ToyCluster:
 
 
 def asked_from(cluster: ToyCluster) -> float | None:
-    status = cluster.plan.status
-    assert status is not None
+    status = cluster.status
     assert status.asking is not None
     return status.asking.checked_from
 

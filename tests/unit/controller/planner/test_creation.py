@@ -130,8 +130,7 @@ def test_the_condition_says_who_waits_and_why() -> None:
     cluster.expect("+node-0 v1", "")
     cluster.ready()
     cluster.expect("")
-    status = cluster.plan.status
-    assert status is not None
+    status = cluster.status
     [progressing] = [one for one in status.conditions if one.type == "Progressing"]
     assert progressing.reason == "PartitionReached"
     assert progressing.message.endswith("partition 3 with partitionedScaling leaves 3 without a pod")

@@ -55,8 +55,7 @@ def test_enough_updated_nodes_without_an_available_pod_for_long_enough_abort_the
     assert after(cluster, 2) == "Aborted"
     assert cluster.plan.wake_at is not None, "the next pass decides from the record"
     assert cluster.plan.wake_at <= cluster.world.now + 1
-    status = cluster.plan.status
-    assert status is not None
+    status = cluster.status
     assert status.rollout.aborted_revision == "v2"
     kind, reason, message = said(cluster.plan, "Stalled")
     assert (kind, reason) == ("True", "RolloutAborted")
@@ -311,8 +310,7 @@ def test_nodes_that_have_the_aborted_revision_get_the_stable_one_back() -> None:
     cluster.expect("", "")
     assert at(cluster)[0] == "Aborted"
     assert set(cluster.revisions().values()) == {"v1"}
-    status = cluster.plan.status
-    assert status is not None
+    status = cluster.status
     assert (status.revision_hash, status.rollout.aborted_revision) == ("v1", "v2")
     assert status.rollout.stable_revision == "v1"
     kind, reason, message = said(cluster.plan, "Stalled")

@@ -33,6 +33,7 @@ from tests.beds.worlds import (
     prepared,
     refusing,
     revision,
+    status_in,
     taint,
     world,
 )
@@ -207,8 +208,7 @@ def test_a_message_about_a_held_pod_says_what_holds_it() -> None:
     found = preparing(check(at("v1", hook=HOOK, pods=[one]), "~node-0 v1"))
     assert [action.held_by for action in found] == ["label drain=wait and finalizer demo.io/hold"]
     waiting = check(at("v1", hook=HOOK, pods=[prepared(one, since=NOW - 60)]))
-    assert waiting.status is not None
-    told = next(one.message for one in waiting.status.conditions if one.type == "Progressing")
+    told = next(one.message for one in status_in(waiting).conditions if one.type == "Progressing")
     assert told == (
         "0 of 1 node have a pod of revision v2; the preDelete hook holds node-0-v1 by label drain=wait and "
         f"finalizer demo.io/hold since {rfc3339(NOW - 60)}"
@@ -219,8 +219,7 @@ def test_the_generation_counts_as_observed_while_pods_are_held() -> None:
     misplaced = held("v1", 0, rev="v1", nodes=[node("node-0", labels=WINDOWS)], **LINUX)
     for waiting in (held("v1", 0), misplaced):
         decided = check(waiting)
-        assert decided.status is not None
-        assert decided.status.observed_generation == 1
+        assert status_in(decided).observed_generation == 1
 
 
 @pytest.mark.parametrize(
@@ -236,8 +235,7 @@ def test_the_generation_counts_as_observed_while_pods_are_held() -> None:
 )
 def test_a_condition_warns_while_no_pod_has_what_the_hook_looks_for(pods: list[Pod], warns: bool) -> None:
     decided = plan(world(ds(hook=HOOK), nodes=len(pods), pods=pods))
-    assert decided.status is not None
-    told = [found.message for found in decided.status.conditions if found.type == "HookUnmatched"]
+    told = [found.message for found in status_in(decided).conditions if found.type == "HookUnmatched"]
     words = (
         "no pod has label drain=wait or label backup=todo or finalizer demo.io/hold: the preDelete hook holds none "
     )

@@ -147,8 +147,7 @@ def test_a_node_excluded_by_the_older_revision_stays_empty() -> None:
     for expected in ("-node-3 v1, +node-3 v2", "-node-2 v1, +node-2 v2", ""):
         assert ", ".join(cluster.settle()) == expected
         cluster.ready()
-    assert cluster.plan.status is not None
-    assert cluster.plan.status.rollout.phase == Phase.HELD
+    assert cluster.status.rollout.phase == Phase.HELD
     cluster.edit(ds("v2", partition=1))
     cluster.expect("+node-1 v2", "")
     cluster.ready()

@@ -10,7 +10,7 @@ from controller.api.node import Node
 from controller.planner.rollout_state import rollout_state
 from controller.planner.world import World
 from tests.beds.toy_cluster import ToyCluster
-from tests.beds.worlds import at, check, ds, node, pod, revision
+from tests.beds.worlds import at, check, ds, node, pod, revision, status_in
 
 CANARY = {"track": "canary"}
 
@@ -107,9 +107,8 @@ def test_what_is_held(of: World, expected: str) -> None:
 
 def test_while_paused_no_pod_is_updated_and_the_status_says_so() -> None:
     decided = check(at("v1! v1! v1!", paused=True))
-    assert decided.status is not None
-    assert decided.status.revision_hash == "v2"
-    [progressing] = [one for one in decided.status.conditions if one.type == "Progressing"]
+    assert status_in(decided).revision_hash == "v2"
+    [progressing] = [one for one in status_in(decided).conditions if one.type == "Progressing"]
     assert progressing.reason == "Paused"
 
 

@@ -24,6 +24,7 @@ from tests.beds.worlds import (
     node,
     numbered,
     pod,
+    status_in,
     taint,
     world,
 )
@@ -222,13 +223,11 @@ def test_a_status_of_an_older_controller_begins_a_record() -> None:
 
 
 def phase(cluster: ToyCluster) -> str:
-    assert cluster.plan.status is not None
-    return cluster.plan.status.rollout.phase
+    return cluster.status.rollout.phase
 
 
 def progressing(cluster: ToyCluster) -> tuple[str, str, str]:
-    assert cluster.plan.status is not None
-    [found] = [one for one in cluster.plan.status.conditions if one.type == "Progressing"]
+    [found] = [one for one in cluster.status.conditions if one.type == "Progressing"]
     return found.status, found.reason, found.message
 
 
@@ -313,8 +312,7 @@ def test_a_rollout_that_waits_for_nodes_alone_is_never_late(
     decided = plan(later)
     status, reason, said = words(looked_at(later), "Progressing")
     assert (waits in said, reason == "NodesUnreachable") == (True, bool(waits)), said
-    assert decided.status is not None
-    assert decided.status.rollout.phase == ("Progressing" if waits else "Stalled"), said
+    assert status_in(decided).rollout.phase == ("Progressing" if waits else "Stalled"), said
     assert status == ("True" if waits else "False")
     assert not waits or decided.wake_at is None or decided.wake_at > later.now, "or it would never rest"
 

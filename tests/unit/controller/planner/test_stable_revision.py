@@ -23,6 +23,7 @@ from tests.beds.worlds import (
     everywhere,
     node,
     revision,
+    status_in,
     taint,
     template,
     world,
@@ -33,8 +34,7 @@ Recorded: TypeAlias = tuple[str | None, str | None]
 
 def recorded(found: World) -> str | None:
     """The hash of the stable revision that the status should name."""
-    status = plan(found).status
-    assert status is not None
+    status = status_in(plan(found))
     return status.rollout.stable_revision
 
 

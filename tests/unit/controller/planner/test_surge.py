@@ -119,16 +119,14 @@ def test_an_old_pod_on_a_node_that_may_only_keep_it_makes_room() -> None:
 
 
 def phase(cluster: ToyCluster) -> str:
-    assert cluster.plan.status is not None
-    return cluster.plan.status.rollout.phase
+    return cluster.status.rollout.phase
 
 
 def test_of_a_template_that_runs_nowhere_old_pods_go_before_the_end() -> None:
     cluster = ToyCluster(surging("v1 v1 v1", (0, 1, 2)))
     cluster.expect("-node-2 v1, -node-1 v1, -node-0 v1")
     assert phase(cluster) == Phase.PROGRESSING
-    assert cluster.plan.status is not None
-    [ready] = [one for one in cluster.plan.status.conditions if one.type == "Ready"]
+    [ready] = [one for one in cluster.status.conditions if one.type == "Ready"]
     assert ready.message == "3 old pods leave for good: no new one may start there"
     cluster.expect("")
     assert phase(cluster) == Phase.HEALTHY
@@ -173,8 +171,7 @@ def test_paused_in_the_middle_partners_go_but_nothing_new_begins() -> None:
     cluster.edit(ds("v2", max_surge=2, paused=True))
     cluster.ready()
     cluster.expect("-node-3 v1, -node-4 v1", "")
-    status = cluster.plan.status
-    assert status is not None
+    status = cluster.status
     assert status.counts is not None
     assert (status.counts.number_available, status.counts.updated_number_scheduled) == (5, 2)
 
@@ -186,8 +183,7 @@ def test_a_node_whose_old_pod_is_held_by_a_hook_keeps_its_surge_slot() -> None:
     cluster.expect("")
     cluster.pass_time(601)
     cluster.expect("")
-    assert cluster.plan.status is not None
-    (stalled,) = (one for one in cluster.plan.status.conditions if one.type == "Stalled")
+    (stalled,) = (one for one in cluster.status.conditions if one.type == "Stalled")
     assert stalled.message == "no progress for 600 seconds; the preDelete hook holds node-4-v1 by label drain=wait"
     cluster.change(cluster.pod("node-4-v1").uid, labels=pod("node-4").labels)
     cluster.expect("-node-4 v1", "+node-3 v2", "")

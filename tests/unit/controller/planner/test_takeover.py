@@ -29,6 +29,7 @@ from tests.beds.worlds import (
     pod,
     prepared,
     revision,
+    status_in,
     template,
     where,
     world,
@@ -67,8 +68,7 @@ def native(count: int) -> dict[str, Any]:
 def test_hand_written_native_pods_are_taken_over_without_a_restart() -> None:
     cluster = ToyCluster(world(ds("v1"), **native(3)))
     cluster.expect("adopt node-0-v1, adopt node-1-v1, adopt node-2-v1, adopt demo-6b4f9d7c8", "", "")
-    status = cluster.plan.status
-    assert status is not None
+    status = cluster.status
     assert status.counts is not None
     assert status.counts.updated_number_scheduled == 3
     assert status.revision_hash == "v1", "the hash that the native controller computed stays"
@@ -168,8 +168,7 @@ def test_a_node_with_an_orphan_that_cannot_be_adopted_now_is_taken(
     done = [one for _ in range(5) for one in cluster.step()]
     assert [one for one in done if "node-0" in one] == ([] if node_0 == "nothing" else [node_0])
     assert any(one.startswith("+node-1") for one in done), "another node waits for none of this"
-    status = cluster.plan.status
-    assert status is not None
+    status = cluster.status
     said = "1 node waits until a pod without a controller is adopted or gone: node-0"
     assert all(said in one.message for one in status.conditions if one.type in ("Progressing", "Reconciling"))
     cluster.world = replace(cluster.world, in_backoff={})
@@ -244,8 +243,7 @@ def test_revisions_are_claimed_like_pods() -> None:
         revision("v0", owner_uid="", owner_index=2),
     )
     decided = check(at("v1", "v1", orphan_revisions=old), "adopt demo-v0")
-    assert decided.status is not None
-    assert decided.status.observed_generation is None, "the generation is seen once this is settled"
+    assert status_in(decided).observed_generation is None, "the generation is seen once this is settled"
 
 
 def test_a_take_over_adopts_at_most_burst_pods_in_one_pass() -> None:

@@ -15,7 +15,7 @@ from controller.planner.plan import Plan, plan
 from controller.planner.rollout_state import rollout_state
 from controller.planner.world import World
 from tests.beds.toy_cluster import ToyCluster
-from tests.beds.worlds import LONG, ago, check, ds, node, pending, pod, taint, world
+from tests.beds.worlds import LONG, ago, check, ds, node, pending, pod, status_in, taint, world
 
 UNREACHABLE = taint("node.kubernetes.io/unreachable", "NoExecute")
 ZONES = {"a1": "a", "a2": "a", "a3": "a", "b1": "b", "b2": "b", "c1": None}
@@ -73,13 +73,11 @@ def test_a_node_that_was_ill_before_its_update_blocks_no_other_domain() -> None:
     cluster.ready("c1")
     restarted = ToyCluster(replace(cluster.world, predecessors={}))
     restarted.expect("-b2 v1")
-    assert restarted.plan.status is not None
-    assert restarted.plan.status.rollout.unavailable_before == ("b1",)
+    assert restarted.status.rollout.unavailable_before == ("b1",)
     restarted.expect("+b2 v2", "")
     restarted.ready()
     restarted.expect("-a3 v1, -a2 v1, -a1 v1")
-    assert restarted.plan.status is not None
-    assert restarted.plan.status.rollout.unavailable_before is None
+    assert restarted.status.rollout.unavailable_before is None
 
 
 @pytest.mark.parametrize("restarted", [False, True], ids=["one process", "another process"])
@@ -160,8 +158,7 @@ def test_a_rollout_that_waits_for_the_unreachable_nodes_of_a_domain_does_not_sta
     start = zoned(1, lost=["a1", "a2", "b1", "c1"])
     decided = plan(start)
     assert decided.actions == ()
-    assert decided.status is not None
-    assert decided.status.rollout.nodes_unreachable_since
+    assert status_in(decided).rollout.nodes_unreachable_since
     assert said(decided, "Progressing")[1] == "NodesUnreachable"
 
 
@@ -180,6 +177,5 @@ def blocked(decided: Plan) -> set[str]:
 
 
 def said(decided: Plan, kind: str) -> tuple[str, str, str]:
-    assert decided.status is not None
-    (found,) = [one for one in decided.status.conditions if one.type == kind]
+    (found,) = [one for one in status_in(decided).conditions if one.type == kind]
     return found.status, found.reason, found.message

@@ -12,7 +12,7 @@ from controller.planner.plan import plan
 from controller.planner.rollout_state import rollout_state
 from controller.planner.world import World
 from tests.beds.toy_cluster import ToyCluster
-from tests.beds.worlds import LONG, ago, check, ds, node, pod, taint, world
+from tests.beds.worlds import LONG, ago, check, ds, node, pod, status_in, taint, world
 from tests.unit.controller.planner.test_topology import blocked, said
 
 UNREACHABLE = taint("node.kubernetes.io/unreachable", "NoExecute")
@@ -58,8 +58,7 @@ def test_the_rollout_is_complete_without_them_and_they_are_updated_when_they_are
     cluster.expect("-node-2 v1, -node-1 v1, -node-0 v1", "+node-0 v2, +node-1 v2, +node-2 v2", "")
     cluster.ready()
     cluster.expect("")
-    status = cluster.plan.status
-    assert status is not None
+    status = cluster.status
     assert (status.rollout.phase, status.rollout.done, status.rollout.target, status.rollout.left_out) == (
         "Healthy", 3, 4, 1,
     )  # fmt: skip
@@ -70,8 +69,7 @@ def test_the_rollout_is_complete_without_them_and_they_are_updated_when_they_are
     cluster.set_nodes(node("node-3"))
     cluster.dead.clear()
     cluster.expect("-node-3 v1")
-    assert cluster.plan.status is not None
-    assert cluster.plan.status.rollout.phase == "Progressing"
+    assert cluster.status.rollout.phase == "Progressing"
 
 
 def test_one_that_was_updated_and_is_lost_afterwards_is_left_out_too() -> None:
@@ -79,14 +77,12 @@ def test_one_that_was_updated_and_is_lost_afterwards_is_left_out_too() -> None:
     lost = [node("node-0", UNREACHABLE), *(node(f"node-{n}") for n in range(1, 4))]
     pods = [pod("node-0", "v2", ready=None), *(pod(f"node-{n}", "v2") for n in range(1, 4))]
     decided = plan(world(start.daemonset, nodes=lost, pods=pods))
-    assert decided.status is not None
-    assert decided.status.rollout.phase == "Healthy"
+    assert status_in(decided).rollout.phase == "Healthy"
 
 
 def test_too_many_are_waited_for_and_the_rollout_does_not_stall() -> None:
     decided = plan(lacking(3, 2, leave_out=1, max_unavailable=4))
-    assert decided.status is not None
-    assert decided.status.rollout.nodes_unreachable_since
+    assert status_in(decided).rollout.nodes_unreachable_since
     status, reason, message = said(decided, "Progressing")
     assert (status, reason) == ("True", "TooManyUnreachableNodes")
     assert blocked(decided) == {"TooManyUnreachableNodes"}
@@ -98,8 +94,7 @@ def test_beside_a_pod_that_fails_too_many_do_not_stop_the_deadline() -> None:
     start = lacking(3, 2, leave_out=1)
     pods = (pod("node-0", "v2", ready=None), *start.pods[1:])
     decided = plan(world(start.daemonset, nodes=start.nodes, pods=pods))
-    assert decided.status is not None
-    assert decided.status.rollout.nodes_unreachable_since is None
+    assert status_in(decided).rollout.nodes_unreachable_since is None
 
 
 def test_while_surging_no_second_pod_is_made_on_them() -> None:
