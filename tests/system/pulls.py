@@ -9,7 +9,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from controller.settings import FeatureGates
-from tests.beds.api import IMAGE_PULL_JOBS, NODES, PODS, Object
+from tests.beds.api import IMAGE_PULL_JOBS, PODS, Object
 from tests.beds.controller.bed import Bed, named
 from tests.beds.controller.opening import simulated
 from tests.beds.simulator.faults import Rule
@@ -72,10 +72,3 @@ async def no_pods(bed: Bed) -> None:
         return f"there are {[one['metadata']['name'] for one in found]}" if found else ""
 
     await bed.until(PODS, missing, "no pod is left")
-
-
-async def tells_of_image(bed: Bed, node: str, *names: str) -> None:
-    """The kubelet has listed an image."""
-    images = {"status": {"images": [{"names": list(names), "sizeBytes": 1}]}}
-    await bed.api.patch(NODES, node, images, sub="status")
-    await bed.heard()

@@ -134,15 +134,6 @@ async def test_a_spec_that_cannot_be_read_costs_no_pod_and_is_reported(
     assert condition(await bed.daemonset(), "Degraded")["reason"] == "AsExpected"
 
 
-async def test_a_template_with_a_field_of_the_wrong_type_is_reported(bed: Bed) -> None:
-    nodes = await bed.add_nodes(2)
-    await bed.api.create(DAEMONSETS, daemonset(pod={"nodeSelector": "blue"}))
-    await bed.condition("Degraded", "InvalidSpec")
-    await bed.event("InvalidSpec", "spec.template")
-    await others_go_on(bed, *nodes)
-    assert await bed.pods() == {}
-
-
 async def test_a_pod_that_cannot_be_read_is_reported_and_its_last_good_state_is_kept(bed: Bed) -> None:
     nodes = await bed.deploy(daemonset(), nodes=3)
     before = uids(await bed.pods())

@@ -12,7 +12,7 @@ from copy import deepcopy
 import pytest
 
 from controller.api.objects import OURS, rfc3339
-from tests.beds.api import DAEMONSETS, NODES, PODS, REVISIONS, Object, Refusal, Resource
+from tests.beds.api import DAEMONSETS, PODS, REVISIONS, Object, Refusal, Resource
 from tests.beds.controller.bed import Bed
 from tests.beds.controller.journal import Journal, Recording
 from tests.beds.controller.opening import simulated
@@ -258,48 +258,6 @@ async def test_pods_that_another_controller_creates_do_not_pile_up(bed: Bed) -> 
         assert len(await bed.api.list(PODS)) <= 20
     other.cancel()
     await bed.runs_on("node-0")
-
-
-@pytest.mark.parametrize("latency", [0.0, 0.05], ids=["the answer comes first", "the pod is seen to go first"])
-async def test_a_node_that_leaves_and_returns_gets_its_pod_at_once(latency: float) -> None:
-    """That we delete a pod there does not mean that it does not last."""
-    async with simulated(latency=latency) as bed:
-        await bed.deploy(daemonset(pod={"nodeSelector": {"disk": "ssd"}}))
-        await bed.add_nodes(1, labels={"disk": "ssd"})
-        for _ in range(8):
-            await bed.runs_on("node-0")
-            await bed.api.patch(NODES, "node-0", {"metadata": {"labels": {"disk": "none"}}})
-            await bed.runs_on()
-            began = asyncio.get_running_loop().time()
-            await bed.api.patch(NODES, "node-0", {"metadata": {"labels": {"disk": "ssd"}}})
-            await bed.runs_on("node-0")
-            assert asyncio.get_running_loop().time() - began < 2.0
-
-
-async def test_revisions_that_another_writer_replaces_are_made_ever_less_often(bed: Bed) -> None:
-    """Each collision gives another name and hash."""
-    await bed.deploy(daemonset(), nodes=1)
-    other = asyncio.create_task(_replace_revisions(bed))
-    await bed.set_image(V2)
-    for most in (AT_FIRST, LATER):
-        bed.journal.clear()
-        await asyncio.sleep(MINUTES)
-        created = bed.journal.of("controllerrevisions.apps", "create", failed=True)
-        assert len(created) <= most, len(created)
-    other.cancel()
-
-
-async def _replace_revisions(bed: Bed) -> None:
-    """Each new revision goes, and another one has its name."""
-    known = {one["metadata"]["name"] for one in await bed.api.list(REVISIONS)}
-    while True:
-        await asyncio.sleep(0.2)
-        for one in await bed.api.list(REVISIONS):
-            name = one["metadata"]["name"]
-            if name not in known:
-                known.add(name)
-                await bed.api.delete(REVISIONS, name)
-                await bed.api.create(REVISIONS, {"metadata": {"name": name}, "data": {"x": 1}, "revision": 1})
 
 
 # writes that are taken back

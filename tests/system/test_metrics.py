@@ -210,20 +210,6 @@ async def gone(bed: Bed) -> None:
     await scraped(bed, missing)
 
 
-async def test_held_pods_are_overdue_after_an_hour_without_any_event(bed: Bed) -> None:
-    await bed.add_nodes(2)
-    hooked = daemonset(lifecycle={"preDelete": {"labelsHandler": {"hold": "yes"}}})
-    hooked["spec"]["template"]["metadata"] = {"labels": {"app": "agent", "hold": "yes"}}
-    await bed.deploy(hooked)
-    await tells(bed, preparing_delete_pods=0, preparing_delete_overdue_pods=0)
-    await bed.set_image(V2)
-    await tells(bed, preparing_delete_pods=1, preparing_delete_overdue_pods=0)
-    await asyncio.sleep(3595)
-    await tells(bed, preparing_delete_pods=1, preparing_delete_overdue_pods=0)
-    await asyncio.sleep(10)
-    await tells(bed, preparing_delete_pods=1, preparing_delete_overdue_pods=1)
-
-
 async def test_a_cache_that_lags_behind_our_own_writes_is_reported(bed: Bed) -> None:
     await bed.add_nodes(1)
     await filled(bed, bed.controller)

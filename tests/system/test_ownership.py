@@ -10,7 +10,6 @@ import pytest
 
 from tests.beds.api import DAEMONSETS, NAMESPACES, PODS, REVISIONS, Api, Object
 from tests.beds.controller.bed import Bed, uids
-from tests.beds.controller.metrics import metric
 from tests.beds.controller.opening import simulated
 from tests.beds.nodes import Behaviour
 from tests.beds.objects import (
@@ -24,7 +23,6 @@ from tests.beds.objects import (
     names,
     owner,
 )
-from tests.beds.simulator import kinds
 from tests.beds.simulator.cluster import Attempt
 from tests.beds.simulator.kinds import PODS as POD_KIND
 from tests.beds.simulator.refusal import forbidden
@@ -264,29 +262,3 @@ async def test_two_daemonsets_with_one_selector_do_not_touch_each_others_pods(be
     await bed.api.create(PODS, bare_pod("orphan", "node-0"))
     await bed.idle()
     assert len([write for write in bed.journal.of("pods", "patch") if write.name == "orphan"]) == 1, "one has it"
-
-
-LATENCY = 0.02
-
-
-async def test_no_pod_is_made_for_daemonsets_that_went_with_their_kind() -> None:
-    async with simulated(latency=LATENCY) as bed:
-        bed.patience = 600.0
-        nodes = await bed.deploy(daemonset(), nodes=4)
-        link, store = bed.simulator.link, bed.simulator.cluster.store
-        link.up = False
-        link.drop_watches()
-        await asyncio.sleep(5)
-        store.remove_kind(kinds.DAEMONSETS)
-        link.up = True
-        await asyncio.sleep(10)
-        for pod in await bed.api.list(PODS):  # the garbage collector's work
-            await bed.api.delete(PODS, pod["metadata"]["name"])
-        await asyncio.sleep(60)
-        assert bed.journal.created == []
-        assert await bed.api.list(PODS) == []
-        assert metric(bed.controller, "kruise_ds_informer_objects", resource="daemonsets") == 0
-
-        store.add_kind(kinds.DAEMONSETS)
-        await bed.api.create(DAEMONSETS, daemonset())
-        await bed.runs_on(*nodes)

@@ -70,19 +70,6 @@ async def test_a_node_label_that_moves_a_turn_into_the_open_domain_counts_at_onc
     await wave(bed, both(5))
 
 
-async def test_a_rollout_waits_while_more_nodes_are_unreachable_than_may_be_left_out(bed: Bed) -> None:
-    await deployed(bed, maxUnavailable=6, unreachableNodes={"leaveOut": 1})
-    await bed.nodes.lose("node-5")
-    await bed.nodes.lose("node-4")
-    await bed.set_image(V2)
-    await wave(bed, "")
-    assert condition(await bed.daemonset(), "Progressing")["reason"] == "TooManyUnreachableNodes"
-    await asyncio.sleep(1200)
-    assert condition(await bed.daemonset(), "Stalled")["status"] == "False"
-    await bed.nodes.regain("node-4")
-    await wave(bed, both(4, 3, 2, 1, 0))
-
-
 SOAK = 600
 STEPS = [{"nodes": 1, "soak": "10m"}, {"nodes": "50%", "soak": "30m", "approval": "Required"}, {"nodes": "100%"}]
 

@@ -11,9 +11,8 @@ from tests.beds.api import DAEMONSETS, PODS
 from tests.beds.controller.bed import Bed, uids
 from tests.beds.controller.journal import Write
 from tests.beds.controller.opening import simulated
-from tests.beds.controller.waves import UNREADY
-from tests.beds.nodes import INSTANT, Behaviour
-from tests.beds.objects import V1, V2, condition, daemonset, image_of, node_of
+from tests.beds.nodes import Behaviour
+from tests.beds.objects import V2, condition, daemonset, node_of
 from tests.beds.simulator.cluster import Attempt
 from tests.beds.simulator.faults import Answer, Effect, NoConnection, Rule
 from tests.beds.simulator.kinds import PODS as POD_KIND
@@ -94,29 +93,6 @@ async def test_a_full_quota_stops_no_update(bed: Bed) -> None:
         await bed.edit({"template": {"spec": {"nodeSelector": {"few": "yes"}}}})
         await bed.settled()
         await bed.runs_on(*nodes[:4], image=V2)
-
-
-@pytest.mark.parametrize("edited", [False, True], ids=["as the next node's turn comes", "right after an edit"])
-async def test_a_template_that_was_accepted_is_asked_about_again(bed: Bed, edited: bool) -> None:
-    """A policy changes without any event: no node loses its pod to a template that is refused by now."""
-
-    def admit(attempt: Attempt) -> None:
-        if attempt.kind is POD_KIND and attempt.verb == "create" and V2 in str(attempt.object):
-            raise forbidden(POD_KIND, attempt.name, "not any more")
-
-    await bed.deploy(daemonset(), nodes=3)
-    bed.nodes.behave("*", UNREADY)
-    await bed.set_image(V2)
-    await bed.until(PODS, lambda found: "" if V2 in map(image_of, found) else "all are old", "one is new")
-    await asyncio.sleep(0.0 if edited else HOUR)
-    bed.simulator.cluster.admission.append(admit)
-    if edited:
-        await bed.edit({"revisionHistoryLimit": 5})
-    bed.nodes.behave("*", INSTANT)
-    await asyncio.sleep(HOUR)
-    assert sorted(map(image_of, (await bed.pods()).values())) == [V1, V1, V2]
-    (degraded,) = [one for one in (await bed.daemonset())["status"]["conditions"] if one["type"] == "Degraded"]
-    assert (degraded["reason"], "not any more" in degraded["message"]) == ("TemplateRefused", True)
 
 
 ANSWERS = {

@@ -60,18 +60,6 @@ async def test_a_controller_cut_off_in_mid_update_is_carried_on(bed: Bed, writes
     assert len(everybody) == 2 * len(nodes), "each replaced once"
 
 
-async def test_what_happens_while_no_controller_runs_is_made_up_for(bed: Bed) -> None:
-    nodes = await bed.deploy(daemonset(), nodes=3)
-    before = uids(await bed.pods())
-    await bed.controller.kill()
-    await bed.api.delete(PODS, (await bed.pods())["node-1"]["metadata"]["name"])
-    await bed.nodes.add("node-3")
-    await bed.nodes.fail((await bed.pods())["node-0"])
-    bed.controller.start()
-    after = uids(await bed.runs_on(*nodes, "node-3"))
-    assert {node for node in after if after[node] == before.get(node)} == {"node-2"}
-
-
 LEASES = "leases.coordination.k8s.io"
 HOUR = 3600.0
 

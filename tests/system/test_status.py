@@ -7,7 +7,6 @@ from itertools import groupby
 
 import pytest
 
-from controller.api.objects import epoch
 from controller.runtime.pacing import LONGEST_INTERVAL
 from tests.beds.api import CONFIGMAPS, DAEMONSETS, NODES, PODS, Object
 from tests.beds.controller.bed import Bed, rollout_of
@@ -94,35 +93,6 @@ async def test_terminating_is_read_off_the_deletion_alone(bed: Bed) -> None:
     await bed.api.delete(DAEMONSETS, "agent")
     assert kstatus(await bed.daemonset()) == READ_AS["Terminating"] == TERMINATING
     await bed.api.patch(DAEMONSETS, "agent", {"metadata": {"finalizers": None}})
-
-
-async def test_a_controller_that_starts_again_goes_on_with_the_record(bed: Bed) -> None:
-    await bed.deploy(daemonset(rolling={"maxUnavailable": 1, "partition": 1}), nodes=2)
-    await bed.set_image(V2)
-    held = await stands(bed, "Held")
-    await bed.seen()
-    await bed.idle()
-    await bed.controller.stop()
-    bed.journal.clear()
-    bed.controller.start()
-    await bed.idle(1.0)
-    assert bed.journal.writes == []
-    assert rollout_of(await bed.daemonset()) == held
-
-
-async def test_the_deadline_costs_one_status_and_one_event_and_time_none(bed: Bed) -> None:
-    bed.patience = 86400.0
-    await bed.deploy(daemonset(), nodes=3)
-    bed.nodes.behave("*", UNREADY)
-    await bed.set_image(V2)
-    await stands(bed, "Progressing")
-    await bed.idle(60)
-    bed.journal.clear()
-    stalled = await stands(bed, "Stalled")
-    waited = (epoch(stalled["lastTransitionTime"]) or 0) - (epoch(stalled["lastProgressTime"]) or 0)
-    assert 600 <= waited <= 601
-    await bed.idle(6 * 3600)
-    assert [write.resource for write in bed.journal.writes] == ["daemonsets.apps.kruise.io/status", "events"]
 
 
 async def test_the_first_status_has_every_count_and_the_columns_of_kubectl(bed: Bed) -> None:

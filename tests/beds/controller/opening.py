@@ -28,22 +28,12 @@ REVIEWS = Resource("/apis/authorization.k8s.io/v1", "subjectaccessreviews", "Sub
 
 
 @asynccontextmanager
-async def simulated(
-    *faults: Rule,
-    skew: float = 0.0,
-    latency: float = 0.0,
-    behaviour: Behaviour = INSTANT,
-) -> AsyncIterator[Bed]:
+async def simulated(*faults: Rule, latency: float = 0.0, behaviour: Behaviour = INSTANT) -> AsyncIterator[Bed]:
     """A simulated cluster, whose time is the loop's. `faults` happen to the controller only, and each must have
-    happened at the end.
-
-    `skew`: by so many seconds the controller's clock is ahead of everybody else's.
-    """
+    happened at the end."""
     cluster, plan = Cluster(clock, strict_namespaces=True), FaultPlan(*faults)
     link = InProcess(cluster, faults=plan, latency=latency)
-    async with _bed(
-        InProcess(cluster), InProcess(cluster), link, NAMESPACE, clock=clock, skew=skew, behaviour=behaviour
-    ) as bed:
+    async with _bed(InProcess(cluster), InProcess(cluster), link, NAMESPACE, clock=clock, behaviour=behaviour) as bed:
         bed.simulation = Simulation(cluster, link)
         yield bed
     plan.check()
@@ -61,7 +51,7 @@ async def on_control_plane(plane: ControlPlane, account: User) -> AsyncIterator[
         ours = await stack.enter_async_context(open_transport(connection_to(plane, plane.admin)))
         theirs = await stack.enter_async_context(open_transport(connection_to(plane, account)))
         await _remove_nodes(ours)
-        async with _bed(ours, ours, theirs, namespace, clock=system_clock, skew=0.0, behaviour=INSTANT) as bed:
+        async with _bed(ours, ours, theirs, namespace, clock=system_clock, behaviour=INSTANT) as bed:
             bed.plane = plane
             try:
                 yield bed
@@ -78,7 +68,6 @@ async def _bed(
     namespace: str,
     *,
     clock: Clock,
-    skew: float,
     behaviour: Behaviour,
 ) -> AsyncIterator[Bed]:
     journal, counted = Journal(), Counted(machines)
@@ -88,7 +77,6 @@ async def _bed(
         async with asyncio.TaskGroup() as tasks, Nodes(counted, clock=clock, behaviour=behaviour) as nodes:
             recording = Recording(controllers, journal)
             controller = Controller(recording, namespace, tasks, clock=clock)
-            controller.ahead = skew
             controller.start()
             try:
                 yield Bed(api, nodes, controller, journal, clock, machines=counted)

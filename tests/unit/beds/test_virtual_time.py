@@ -3,42 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import time
 
 import pytest
 
 from tests.beds.real_node.clients import Silence
 from tests.beds.virtual_time import START, VirtualLoop, clock, run, virtual_time
-
-
-@virtual_time
-async def test_a_day_passes_in_no_time() -> None:
-    began = time.monotonic()
-    await asyncio.sleep(86_400)
-    assert time.monotonic() - began < 3600
-    assert asyncio.get_running_loop().time() == 86_400
-    assert clock() == START + 86_400
-
-
-@virtual_time
-async def test_timers_fire_in_their_order_and_at_their_time() -> None:
-    seen: list[tuple[str, float]] = []
-
-    async def after(seconds: float, name: str) -> None:
-        await asyncio.sleep(seconds)
-        seen.append((name, asyncio.get_running_loop().time()))
-
-    async with asyncio.TaskGroup() as group:
-        for seconds, name in ((3, "c"), (1, "a"), (2, "b")):
-            group.create_task(after(seconds, name))
-    assert seen == [("a", 1.0), ("b", 2.0), ("c", 3.0)]
-
-
-@virtual_time
-async def test_time_stands_still_while_there_is_work() -> None:
-    for _ in range(1000):
-        await asyncio.sleep(0)
-    assert asyncio.get_running_loop().time() == 0.0
 
 
 @virtual_time
