@@ -81,8 +81,9 @@ NOT_FINISHED = (
     [
         ([{"nodes": 2, "approval": "Required"}, {"nodes": "100%"}], 20.0, Ran(6, "", NOT_FINISHED)),
         (STEPS, 100.0, Ran(0, f"{LINE} needs no approval: step 1 of 3 ends by itself\n", "")),
+        ([{"nodes": "100%"}], 20.0, Ran(0, f"{LINE} needs no approval: step 1 of 1 ends by itself\n", "")),
     ],
-    ids=["not finished", "ends by itself"],
+    ids=["not finished", "ends by itself", "the last one too"],
 )
 def test_what_awaits_no_approval_gets_none(steps: object, seconds: float, expected: Ran) -> None:
     with settled() as scene:

@@ -205,6 +205,13 @@ def test_the_template_is_replaced_as_a_whole() -> None:
     assert fields_of(changed["spec"])["template"] == template("v6")
 
 
+def test_what_was_approved_and_skipped_before_does_not_count_again() -> None:
+    said: JSONObject = {"kruise-ds/approve": "v6/2", "kruise-ds/skip-steps": "v6", "team": "agents"}
+    document = of_revision()
+    document["metadata"] = {**fields_of(document["metadata"]), "annotations": said}
+    assert fields_of(written(snapshot(document))["metadata"])["annotations"] == {"team": "agents"}
+
+
 def test_partition_and_pause_are_lifted_in_the_same_write() -> None:
     seen = snapshot(of_revision(partition=16, paused=True))
     edit = roll_back(seen, target_of(seen, None), RollbackWish())
