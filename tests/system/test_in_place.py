@@ -7,12 +7,12 @@ from collections import Counter
 
 import pytest
 
-from tests.beds.api import PODS, Object
+from tests.beds.api import Object
 from tests.beds.controller.bed import Bed
 from tests.beds.controller.opening import simulated
 from tests.beds.controller.waves import layout
 from tests.beds.nodes import Behaviour
-from tests.beds.objects import V1, V2, condition, daemonset, is_ready
+from tests.beds.objects import V1, V2, condition, daemonset
 from tests.beds.simulator.faults import LateWatch, Rule
 from tests.system.admission import webhook_down
 from tests.system.both import both_beds
@@ -26,7 +26,6 @@ from tests.system.in_place import (
     runs,
     serving,
     told,
-    with_grace,
 )
 from tests.system.monitor import monitoring
 
@@ -106,27 +105,6 @@ async def test_what_restarts_nothing_takes_one_write_and_disturbs_nothing(bed: B
     assert identities(after) == identities(before)
     assert {(pod["metadata"]["labels"]["team"], restarts(pod)) for pod in after.values()} == {("blue", 0)}
     assert [bool(condition(pod, GATE)) for pod in after.values()] == [gated] * 2
-
-
-async def test_a_grace_period_lets_traffic_leave_before_the_restart(bed: Bed) -> None:
-    grace = 20
-    nodes = await bed.deploy(with_grace(grace), nodes=2)
-    bed.journal.clear()
-    async with monitoring(bed, most_unavailable=1):
-        await bed.set_image(V2)
-        bed.patience = 120.0
-        closed = await bed.until(
-            PODS, lambda pods: "" if not all(map(is_ready, pods)) else "all have traffic", "one has none"
-        )
-        assert [restarts(pod) for pod in closed] == [0, 0]
-        await bed.settled()
-    await bed.idle()
-    steps = ("pods/status", "pods", "pods/status")
-    assert told(bed)[1:] == [f"{node} {what}" for node in nodes[::-1] for what in steps], str(bed.journal)
-    closed_at = [write.at for write in bed.journal.of("pods/status")][::2]
-    changed_at = [write.began for write in bed.journal.of("pods", "patch")]
-    waited = [after - before for before, after in zip(closed_at, changed_at, strict=True)]
-    assert [seconds >= grace for seconds in waited] == [True, True], waited
 
 
 def asked(bed: Bed) -> Counter[str]:
