@@ -1,4 +1,5 @@
-"""The command line of the controller: options and environment variables in, one `Settings` out."""
+"""The command line of the controller: options and environment variables in, one `Settings` out. argparse reads it,
+because typer brings pydantic along, which would be a sixth of the memory of the process as long as it runs."""
 
 from __future__ import annotations
 
@@ -6,14 +7,14 @@ import asyncio
 import gc
 import os
 import sys
-from collections.abc import Callable, Coroutine
-from typing import Annotated, Literal
-
-import typer
-from typer import Option
+from argparse import SUPPRESS, Action, ArgumentParser, ArgumentTypeError, BooleanOptionalAction
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from math import inf
+from typing import Any, NoReturn, get_args
 
 from controller.api.selector import is_label
 from controller.settings import (
+    DEFAULT_GATES,
     LogFormat,
     LogLevel,
     Settings,
@@ -23,114 +24,135 @@ from controller.settings import (
     parse_prometheus_url,
 )
 
-cli = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
-
-
-def _parsed_by(parse: Callable[[str], object]) -> Callable[[str], str]:
-    """A callback that refuses what `parse` refuses."""
-
-    def check(value: str) -> str:
-        try:
-            parse(value)
-        except ValueError as error:
-            raise typer.BadParameter(str(error)) from None
-        return value
-
-    return check
-
-
-def _namespace(value: str) -> str:
-    if not is_label(value):
-        raise typer.BadParameter(f"{value!r} is not the name of a namespace: a-z, 0-9 and -, at most 63 characters")
-    return value
-
-
-def _namespaces(values: list[str] | None) -> list[str] | None:
-    return None if values is None else [_namespace(value) for value in values]
-
-
-def _version(wanted: bool) -> None:
-    if wanted:
-        from importlib.metadata import version
-
-        typer.echo(f"kruise-ds-controller {version('kruise-ds')}")
-        raise typer.Exit
-
-
-_address = _parsed_by(parse_address)
+PROGRAM = "kruise-ds-controller"
+DEFAULTS = Settings()
 WORKERS_HELP = "DaemonSets decided about at the same time; one that waits for the API server does not count."
 
 
-@cli.command(context_settings={"auto_envvar_prefix": "KRUISE_DS"})
-def run(
-    kubeconfig: Annotated[str | None, Option(help="Kubeconfig file. Default: in-cluster, else as kubectl.")] = None,
-    context: Annotated[str | None, Option(help="Context of the kubeconfig; default: its current one.")] = None,
-    namespace: Annotated[
-        list[str] | None,
-        Option(callback=_namespaces, help="Manage only this namespace; may be repeated. Default: all."),
-    ] = None,
-    workers: Annotated[int, Option(min=1, max=100, help=WORKERS_HELP)] = 3,
-    leader_elect: Annotated[bool, Option(help="Act only while holding the Lease.")] = True,
-    leader_elect_namespace: Annotated[
-        str, Option(callback=_namespace, help="Namespace of the Lease.")
-    ] = "kruise-ds-system",
-    metrics_bind_address: Annotated[str, Option(callback=_address, help="/metrics; 0 turns it off.")] = ":8080",
-    health_probe_bind_address: Annotated[
-        str, Option(callback=_address, help="/healthz, /readyz; 0 turns it off.")
-    ] = ":8081",
-    metrics_tls_cert_file: Annotated[str, Option(help="Certificate for HTTPS on /metrics, PEM.")] = "",
-    metrics_tls_private_key_file: Annotated[str, Option(help="Its key. Both are read again when renewed.")] = "",
-    metrics_auth: Annotated[
-        bool, Option(help="Serve /metrics only to bearer tokens that may get it; needs HTTPS.")
-    ] = False,
-    kube_api_qps: Annotated[float, Option(min=0.0, help="Requests per second; 0: no limit.")] = 0.0,
-    kube_api_burst: Annotated[int, Option(min=0, help="Requests at once above that rate.")] = 0,
-    prometheus_url: Annotated[
-        str, Option(callback=_parsed_by(parse_prometheus_url), help="The Prometheus that rollingUpdate.checks ask.")
-    ] = "",
-    prometheus_token_file: Annotated[str, Option(help="Bearer token for it; read again when it changes.")] = "",
-    prometheus_ca_file: Annotated[str, Option(help="Its authorities, PEM. Default: the system's.")] = "",
-    feature_gates: Annotated[str, Option(callback=_parsed_by(parse_gates), help="A=true,B=false")] = "",
-    zone_metrics: Annotated[
-        Literal["true", "false"],
-        Option(case_sensitive=False, help="Metrics by zone: four series per zone and DaemonSet."),
-    ] = "true",
-    log_level: Annotated[LogLevel, Option(help="Least severe lines to log.")] = "info",
-    log_format: Annotated[LogFormat, Option(help="auto: console on a terminal, else json.")] = "auto",
-    version: Annotated[
-        bool,
-        Option(
-            "--version", callback=_version, is_eager=True, allow_from_autoenv=False, help="Print the version and end."
-        ),
-    ] = False,
-) -> None:
-    """Run the controller of the Advanced DaemonSet until SIGTERM or SIGINT."""
-    settings = Settings(
-        kubeconfig=kubeconfig,
-        context=context,
-        namespaces=tuple(dict.fromkeys(namespace or ())),
-        workers=workers,
-        leader_elect=leader_elect,
-        lease_namespace=leader_elect_namespace,
-        metrics_address=parse_address(metrics_bind_address),
-        health_address=parse_address(health_probe_bind_address),
-        metrics_certificate=metrics_tls_cert_file,
-        metrics_key=metrics_tls_private_key_file,
-        metrics_auth=metrics_auth,
-        qps=kube_api_qps,
-        burst=kube_api_burst,
-        prometheus_url=parse_prometheus_url(prometheus_url),
-        prometheus_token_file=prometheus_token_file,
-        prometheus_ca_file=prometheus_ca_file,
-        gates=parse_gates(feature_gates),
-        zone_metrics=zone_metrics == "true",
-        log_level=log_level,
-        log_format=log_format,
-        revision=os.environ.get("KRUISE_DS_REVISION", ""),  # set by the image
+def _number(parse: Callable[[str], float], least: float, most: float = inf) -> Callable[[str], object]:
+    def parsed(text: str) -> object:
+        number = parse(text)
+        if not least <= number <= most:
+            raise ValueError(f"{text} is not in the range from {least:g} to {most:g}")
+        return number
+
+    return parsed
+
+
+def _one_of(values: Mapping[str, object]) -> Callable[[str], object]:
+    def parsed(text: str) -> object:
+        if text.lower() not in values:
+            raise ValueError(f"{text!r} is not one of {', '.join(values)}")
+        return values[text.lower()]
+
+    return parsed
+
+
+_boolean = _one_of(
+    {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
+)
+
+
+def _words(type_: object) -> Callable[[str], object]:
+    return _one_of({word: word for word in get_args(type_)})
+
+
+def _namespace(text: str) -> str:
+    if not is_label(text):
+        raise ValueError(f"{text!r} is not the name of a namespace: a-z, 0-9 and -, at most 63 characters")
+    return text
+
+
+def _namespaces(text: str) -> list[str]:
+    """The environment variable may have several."""
+    return [_namespace(name) for name in text.split() or [text]]
+
+
+class _Version(Action):
+    def __call__(self, parser: ArgumentParser, *_: object) -> None:
+        from importlib.metadata import version
+
+        print(f"{PROGRAM} {version('kruise-ds')}")
+        parser.exit()
+
+
+class _Parser(ArgumentParser):
+    def __init__(self) -> None:
+        text = "Run the controller of the Advanced DaemonSet until SIGTERM or SIGINT."
+        usage = "%(prog)s [OPTIONS]"
+        super().__init__(prog=PROGRAM, usage=usage, description=text, allow_abbrev=False, argument_default=SUPPRESS)
+        self.variables: dict[str, Any] = {}
+        """What the environment says, by field of `Settings`."""
+
+    def option(self, name: str, field: str, parse: Callable[[str], object], text: str, action: str = "store") -> None:
+        """Adds an option and its variable for a field of `Settings`. `parse` raises ValueError for a bad value."""
+
+        def parsed(value: str) -> object:
+            try:
+                return parse(value)
+            except ValueError as error:  # argparse would not say why
+                raise ArgumentTypeError(str(error)) from None
+
+        variable = f"KRUISE_DS_{name.replace('-', '_').upper()}"
+        if value := os.environ.get(variable):
+            try:
+                self.variables[field] = parsed(value)
+            except ArgumentTypeError as error:
+                self.error(f"argument --{name}: {error}")
+        default = getattr(DEFAULTS, field)
+        notes = f"; default: {str(default).lower()}" if default and default is not DEFAULT_GATES else ""
+        how: dict[str, Any] = {"type": parsed, "metavar": "VALUE", "action": action}
+        if parse is _boolean:
+            how = {"action": BooleanOptionalAction}
+        self.add_argument(f"--{name}", dest=field, help=f"{text} [env var: {variable}{notes}]", **how)
+
+    def error(self, message: str) -> NoReturn:
+        """Ends the process with one line on stderr that names the option, and exit code 2."""
+        print(f"{PROGRAM}: {' '.join(message.split())}", file=sys.stderr)
+        sys.exit(2)
+
+
+def _parser() -> _Parser:
+    parser = _Parser()
+    option = parser.option
+    option("kubeconfig", "kubeconfig", str, "Kubeconfig file. Default: in-cluster, else as kubectl.")
+    option("context", "context", str, "Context of the kubeconfig; default: its current one.")
+    option(
+        "namespace", "namespaces", _namespaces, "Manage only this namespace; may be repeated. Default: all.", "extend"
     )
+    option("workers", "workers", _number(int, 1, 100), WORKERS_HELP)
+    option("leader-elect", "leader_elect", _boolean, "Act only while holding the Lease.")
+    option("leader-elect-namespace", "lease_namespace", _namespace, "Namespace of the Lease.")
+    option("metrics-bind-address", "metrics_address", parse_address, "/metrics; 0 turns it off.")
+    option("health-probe-bind-address", "health_address", parse_address, "/healthz, /readyz; 0 turns it off.")
+    option("metrics-tls-cert-file", "metrics_certificate", str, "Certificate for HTTPS on /metrics, PEM.")
+    option("metrics-tls-private-key-file", "metrics_key", str, "Its key. Both are read again when renewed.")
+    tokens = "Serve /metrics only to bearer tokens that may get it; needs HTTPS."
+    option("metrics-auth", "metrics_auth", _boolean, tokens)
+    option("kube-api-qps", "qps", _number(float, 0), "Requests per second; 0: no limit.")
+    option("kube-api-burst", "burst", _number(int, 0), "Requests at once above that rate.")
+    checks = "The Prometheus that rollingUpdate.checks ask."
+    option("prometheus-url", "prometheus_url", parse_prometheus_url, checks)
+    option("prometheus-token-file", "prometheus_token_file", str, "Bearer token for it; read again when it changes.")
+    option("prometheus-ca-file", "prometheus_ca_file", str, "Its authorities, PEM. Default: the system's.")
+    option("feature-gates", "gates", parse_gates, "A=true,B=false")
+    zones = "true or false: metrics by zone, four series per zone and DaemonSet."
+    option("zone-metrics", "zone_metrics", _one_of({"true": True, "false": False}), zones)
+    option("log-level", "log_level", _words(LogLevel), "Least severe lines to log: debug, info, warning or error.")
+    option("log-format", "log_format", _words(LogFormat), "json, console, or auto: console on a terminal, else json.")
+    parser.add_argument("--version", action=_Version, nargs=0, help="Print the version and end.")
+    return parser
+
+
+def settings_from(words: Sequence[str]) -> Settings:
+    """An option goes before its variable."""
+    parser = _parser()
+    given = parser.variables | vars(parser.parse_args(words))
+    given["namespaces"] = tuple(dict.fromkeys(given.get("namespaces", ())))
+    settings = Settings(**given, revision=os.environ.get("KRUISE_DS_REVISION", ""))  # set by the image
     if conflict := conflict_of(settings):
-        raise typer.BadParameter(conflict)
-    raise typer.Exit(asyncio.run(_main_loop()(settings)))
+        parser.error(conflict)
+    return settings
 
 
 def _main_loop() -> Callable[[Settings], Coroutine[object, object, int]]:
@@ -148,15 +170,12 @@ def _main_loop() -> Callable[[Settings], Coroutine[object, object, int]]:
 
 
 def main() -> None:
-    """The console script. A bad value gives one line on stderr that names the option, and exit code 2."""
+    """The console script."""
+    settings = settings_from(sys.argv[1:])
     try:
-        code = cli(standalone_mode=False)
-    except typer.TyperException as error:
-        typer.echo(f"kruise-ds-controller: {' '.join(error.format_message().split())}", err=True)
-        code = error.exit_code
-    except typer.Abort:
-        code = 130
-    sys.exit(code)
+        sys.exit(asyncio.run(_main_loop()(settings)))
+    except KeyboardInterrupt:
+        sys.exit(130)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ except SystemExit as end:
     assert end.code == 2, end.code
 assert "controller.app" in sys.modules
 assert "kubernetes_asyncio" not in sys.modules, "37 MiB before the first use"
+assert not {"typer", "pydantic"} & {*sys.modules}, "12 MiB for the command line"
 assert gc.isenabled()
 watched, spared = len(gc.get_objects()), gc.get_freeze_count()
 assert watched < spared, f"the garbage collector walks over {watched} objects, and not over {spared}"
