@@ -66,17 +66,6 @@ async def test_a_template_that_the_server_refuses_costs_no_old_pod(bed: Bed) -> 
     assert condition(await bed.daemonset(), "Degraded")["reason"] == "AsExpected"
 
 
-async def test_a_first_template_that_the_server_refuses_is_reported_and_tried_seldom(bed: Bed) -> None:
-    nodes = await bed.add_nodes(3)
-    await bed.api.create(DAEMONSETS, daemonset(pod={"containers": REFUSED}))
-    degraded = await bed.condition("Degraded", "WritesFail")
-    assert 'Not found: "nowhere"' in degraded["message"]
-    await bed.event("FailedCreate", 'Not found: "nowhere"')
-    await others_go_on(bed, *nodes)
-    assert await bed.pods() == {}
-    await bed.status(observed=1, desired=3)
-
-
 def rolling(**fields: Any) -> Object:
     return {"updateStrategy": {"rollingUpdate": fields}}
 

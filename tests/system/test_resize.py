@@ -153,26 +153,6 @@ async def test_deferred_waits_within_the_budget_and_goes_on_by_itself(bed: Bed) 
     await bed.settled()
 
 
-@pytest.mark.parametrize("fallback", [False, True], ids=["left as it is", "recreated"])
-async def test_a_resize_refused_by_the_kubelet_is_recreated_where_wanted(bed: Bed, fallback: bool) -> None:
-    await deployed(bed, 3, annotations={"kruise-ds/resize-fallback": "Recreate"} if fallback else {})
-    bed.nodes.behave("*", Behaviour(memory_in_use="512Mi"))
-    await edit(
-        bed, resources={"requests": {"cpu": "100m", "memory": "64Mi"}, "limits": {"cpu": "1", "memory": "256Mi"}}
-    )
-    await bed.event("ResizeRefused", "cannot decrease memory limits")
-    if fallback:
-        await bed.settled()
-        assert sorted(bed.journal.deleted) == ["node-0", "node-1", "node-2"]
-    else:
-        await a_while(bed, 120)
-        assert bed.journal.deleted == []
-        await bed.status(updated=1, available=2)
-        await bed.condition("Progressing", "ResizeRefused")
-        await edit(bed, resources=small())
-        await bed.settled()
-
-
 @pytest.mark.parametrize(
     ("refusal", "after"),
     [

@@ -40,19 +40,6 @@ async def test_the_first_few_different_reasons_travel_with_the_key() -> None:
 
 
 @virtual_time_from(1000.0)
-async def test_a_key_being_processed_is_not_given_out_and_comes_again() -> None:
-    queue: WorkQueue[str] = WorkQueue()
-    queue.add("a")
-    async with taken_from(queue):
-        queue.add("a")
-        queue.add("b")
-        assert await next_key(queue) == "b"
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(next_key(queue), 60)
-    assert await next_key(queue) == "a"
-
-
-@virtual_time_from(1000.0)
 async def test_of_two_delays_the_earlier_wins() -> None:
     queue: WorkQueue[str] = WorkQueue()
     queue.add_after("a", 5.0, "late")
