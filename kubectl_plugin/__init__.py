@@ -1,8 +1,8 @@
 """`kubectl kruise-ds`. The packages, in the order in which a command passes through them:
 
-`main`, `cli`, `runner`  the process, its verbs, and what all verbs share: flags, errors, exit codes
-`commands`   one module for each verb: what it reads, what it writes, what it prints; below those that write are
-             `change_flow`, `consent` and `change_writer`, below those that wait `rollout_watch` and `screens`
+`main`, `runner`  the process, its verbs, and what all verbs share: flags, errors, exit codes
+`commands`   the verbs, each in one module: what it reads, what it writes, what it prints; below those that write are
+             `change_flow` and `consent`, below those that wait `rollout_watch` and `screens`
 `cluster`    requests to the API server: reads, watches, guarded writes
 `rollout`    what is known of a rollout: nodes, reasons, status, history, differences; pure
 `changes`    the edits of a DaemonSet that the verbs make, and their effects; pure

@@ -2,14 +2,44 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from typing import Annotated, Protocol, runtime_checkable
 
 from typer import Argument, BadParameter, Option
 
+from controller.api import formats
+from controller.api.formats import IntOrPercent
 from kubectl_plugin import candidates
+from kubectl_plugin.errors import UsageError
 from kubectl_plugin.wording import in_jq
+
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+_LARGEST = 2**31 - 1
+"""The API server stores 32-bit integers."""
+_COUNT = re.compile(r"[0-9]{1,10}", re.ASCII)
+
+
+def seconds_of(text: str, flag: str) -> float:
+    """The duration in seconds; a plain number is seconds. Raises UsageError, which names `flag`."""
+    if re.fullmatch(r"\d+(\.\d+)?", text):
+        return float(text)
+    parts = _PART.findall(text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        raise UsageError(f'invalid {flag} "{text}": use a length of time such as 90s, 10m or 1h30m')
+    return sum(float(number) * _UNITS[unit] for number, unit in parts)
+
+
+def int_or_percent(text: str, what: str) -> IntOrPercent:
+    """`16` as a number, `30%` (at most 100%) as text. Raises UsageError, which names the field `what`."""
+    wanted = text.strip()
+    if _COUNT.fullmatch(wanted) and int(wanted) <= _LARGEST:
+        return int(wanted)
+    if wanted.endswith("%") and formats.is_well_formed(wanted) and int(wanted[:-1]) <= 100:
+        return f"{int(wanted[:-1])}%"
+    raise UsageError(f'invalid {what} "{text}": use a number (0 or more) or a percentage from 0% to 100%')
 
 
 class Output(StrEnum):

@@ -10,15 +10,61 @@ from collections.abc import Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Literal, TextIO, TypeVar
 
-from kubectl_plugin.units import own_version
-
 if TYPE_CHECKING:
     from controller.kube.connection import Connection
     from controller.kube.credentials import Console
     from controller.kube.kubeconfig import Access
     from controller.kube.requests import Transport
+import math
+from collections.abc import Callable
+from email.utils import parsedate_to_datetime
+from typing import Final
 
 T = TypeVar("T")
+
+
+UNKNOWN: Final = "unknown"
+
+
+class ServerClock:
+    """The local clock, read once, corrected by the `Date` header of the server's responses where they disagree."""
+
+    def __init__(self, ticks: Callable[[], float], at_first: float) -> None:
+        """`ticks`: a monotonic clock in seconds. `at_first`: seconds since 1970 by the local clock."""
+        self._ticks, self._epoch = ticks, at_first - ticks()
+        self._least, self._most = -math.inf, math.inf
+
+    def local(self) -> float:
+        """Seconds since 1970 by the local clock."""
+        return self._epoch + self._ticks()
+
+    def now(self) -> float:
+        """Seconds since 1970 by the server's clock."""
+        return self.local() + min(max(0.0, self._least), self._most)
+
+    def learn(self, date: str, asked: float) -> None:
+        """Learns from a response that has just come: its `Date` header, and `local()` when its request was sent."""
+        try:
+            server = parsedate_to_datetime(date).timestamp()
+        except ValueError:
+            return
+        least, most = server - self.local(), server + 1.0 - asked
+        if max(least, self._least) > min(most, self._most):  # the server's clock was set, or this machine slept
+            self._least, self._most = least, most
+        else:
+            self._least, self._most = max(least, self._least), min(most, self._most)
+
+
+def own_version() -> str:
+    """The plugin's version; "unknown" when it runs without being installed."""
+    from importlib import metadata
+
+    try:
+        return metadata.version("kruise-ds")
+    except metadata.PackageNotFoundError:
+        return UNKNOWN
+
+
 PLUGIN, COMPLETION = "kubectl-kruise_ds", "kubectl_complete-kruise_ds"
 """The programs that kubectl calls: for the verbs, and for <TAB>."""
 

@@ -1,21 +1,297 @@
-"""Entry points of the programs that kubectl runs: `kubectl-kruise_ds`, and `kubectl_complete-kruise_ds` for <TAB>."""
+"""The program as typer sees it: the root with the flags before the verb, the verbs in sections, plain help; and the
+entry points that kubectl runs, `kubectl-kruise_ds` and `kubectl_complete-kruise_ds` for <TAB>.
+
+The twenty options of a verb are built only when that verb is called: building all verbs takes as long as starting
+Python, and every <TAB> would wait for it.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import inspect
 import io
 import os
+import re
 import shlex
 import signal
 import sys
-from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, fields, replace
+from functools import cache, partial
+from typing import Annotated, Any, get_args, get_type_hints
 
+import typer
+from typer.core import TyperCommand, TyperGroup, TyperOption
+from typer.models import OptionInfo
+
+from kubectl_plugin import wording
 from kubectl_plugin.candidates import FILES
-from kubectl_plugin.cli import NAME, app, verbs
+from kubectl_plugin.errors import UsageError
+from kubectl_plugin.flags import GLOBAL_NAMES, GlobalFlags, Options, Output
 from kubectl_plugin.host import Host, null_stream
-from kubectl_plugin.runner import Runner, imported_function
+from kubectl_plugin.runner import ENTRIES, SHOWN, Entry, Runner, imported_function
+from kubectl_plugin.terminal import Terminal
+
+NAME, HELP = "kubectl kruise-ds", "help"
+BEFORE = "kubectl_plugin.main.before"
+"""The key under which typer's context keeps the flags that were typed before the verb."""
+SWITCHED_OFF = "kubectl_plugin.main.switched_off"
+"""The key for the names of switches that were turned off last."""
+TYPERS_OWN = frozenset({"install_completion", "show_completion"})
+"""Flags that typer adds along with completion; they would set it up for a program that no shell calls."""
+MOST_VERBOSE = 2
+"""`-v=6`, as for kubectl, shows no more than `-vv`."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One proposal for <TAB>, with the attributes that typer reads.
+
+    The help is part of the value, behind a tab: typer would import rich to print a help of its own.
+    """
+
+    value: str
+    help: str | None = None
+    type: str = "plain"
+
+
+def _candidates(found: list[Any]) -> list[Any]:
+    return [Candidate(f"{one.value}\t{one.help}" if one.help else one.value) for one in found]
+
+
+_YES, _NO = frozenset({"1", "t", "T", "true", "True", "TRUE"}), frozenset({"0", "f", "F", "false", "False", "FALSE"})
+
+
+def _in_clicks_spelling(ctx: Any, command: Any, args: list[str]) -> list[str]:
+    """`args`, typed as pflag and so kubectl takes them, in click's spelling: `-n=default` becomes `-ndefault`, and
+    of each switch only the last word counts: `--switch=true` becomes `--switch`, and `--switch=false` what turns it
+    off, or nothing, also where it was typed before the verb. Values of flags, and words after `--` or after the verb,
+    stay as they are.
+    """
+    options = [one for one in command.get_params(ctx) if isinstance(one, TyperOption)]
+    known = {name: one for one in options for name in (*one.opts, *one.secondary_opts)}
+    given: list[tuple[str, TyperOption | None]] = []
+    """Each word, with the switch that it turns."""
+    is_value, rest = False, []
+    for index, typed in enumerate(args):
+        if is_value:
+            given.append((typed, None))
+            is_value = False
+            continue
+        if typed == "--" or not (ctx.allow_interspersed_args or typed.startswith("-")):
+            rest = args[index:]
+            break
+        for word in _single_flags(typed, known):
+            name, equals, value = word.partition("=")
+            one = known.get(name)
+            if one is not None and one.is_flag and not one.count and (not equals or value in _YES | _NO):
+                on = (name in one.opts) is not (value in _NO)
+                given = [before for before in given if before[1] is not one]
+                given += [(spelled, one) for spelled in (one.opts[-1:] if on else one.secondary_opts[-1:])]
+                off = ctx.meta.setdefault(SWITCHED_OFF, set())
+                (off.discard if on else off.add)(one.name)
+            elif one is not None and one.count and value.isdecimal():
+                given += [(name, None)] * min(int(value[-2:]), MOST_VERBOSE)
+            else:
+                given.append((word, None))
+                is_value = one is not None and not (one.is_flag or one.count or equals)
+    return [*(word for word, _ in given), *rest]
+
+
+def _single_flags(word: str, known: Mapping[str, TyperOption]) -> Iterator[str]:
+    """The short flags in `word`, one by one: `-wn=x` is `-w` and `-nx`. Other words come as they are."""
+    if not re.match(r"-[^-]", word):
+        yield word
+        return
+    letters = word[1:]
+    while letters:
+        one, rest = known.get(f"-{letters[0]}"), letters[1:]
+        if one is None or not (one.is_flag or one.count):
+            value = rest[1:] if one is not None and len(rest) > 1 and rest[0] == "=" else rest
+            yield f"-{letters[0]}{value}"
+            return
+        if rest.startswith("="):
+            yield f"{one.opts[-1]}{rest}"
+            return
+        yield f"-{letters[0]}"
+        letters = rest
+
+
+class Verb(TyperCommand):
+    """A verb whose help leaves out the global flags: `kubectl kruise-ds --help` lists them once."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, _in_clicks_spelling(ctx, self, args))
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        for parameter in self.params:
+            if isinstance(parameter, TyperOption) and parameter.name in GLOBAL_NAMES:
+                parameter.hidden = True
+        super().format_help(ctx, formatter)
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """A metavar that has brackets already gets no second pair, and a required argument gets none."""
+        own = [str(one.metavar) for one in self.params if str(one.metavar).startswith("[")]
+        pieces = super().collect_usage_pieces(ctx)
+        return [next((text for text in own if text in piece), piece.strip("{}")) for piece in pieces]
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
+        return _candidates(super().shell_complete(ctx, incomplete))
+
+
+def verbs(incomplete: str) -> list[str]:
+    """The verbs that begin with `incomplete`, each with its help behind a tab."""
+    found = [*((entry.name, entry.summary) for entry in SHOWN), (HELP, "Help about a verb")]
+    return [f"{name}\t{summary}" for name, summary in found if name.startswith(incomplete)]
+
+
+class Root(TyperGroup):
+    """Lists the verbs under headings, and builds only the one that is called."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands = {entry.name: entry for entry in ENTRIES}  # type: ignore[misc]  # only its keys are read
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name in wording.VERBS:
+            return _pointer(cmd_name)
+        return _command_of(self.commands[cmd_name]) if cmd_name in self.commands else None
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """`help VERB` is `VERB --help`."""
+        return super().resolve_command(ctx, [*args[1:], "--help"] if args[0] == HELP else args)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, _in_clicks_spelling(ctx, self, args))
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return [parameter for parameter in super().get_params(ctx) if parameter.name not in TYPERS_OWN]
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return [entry.name for entry in SHOWN]
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        width = max(len(entry.name) for entry in SHOWN)
+        for heading in dict.fromkeys(entry.section for entry in SHOWN):
+            rows = [(entry.name.ljust(width), f"{entry.summary}.") for entry in SHOWN if entry.section == heading]
+            with formatter.section(heading):
+                formatter.write_dl(rows)
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
+        if incomplete.startswith("-"):
+            return _candidates(super().shell_complete(ctx, incomplete))
+        return [Candidate(line) for line in verbs(incomplete)]
+
+
+def _plain(**more: Any) -> typer.Typer:
+    return typer.Typer(
+        rich_markup_mode=None,  # help and errors stay plain lines, in a log too
+        pretty_exceptions_enable=False,  # its tracebacks would print local variables, tokens among them
+        **more,
+    )
+
+
+def _with_flags(body: Callable[..., None], *groups: Any) -> Callable[..., None]:
+    """A function in the form that typer reads: it takes the context and the fields of all `groups` as parameters, and
+    calls `body` with the context and one record of each group.
+    """
+    parameters = [inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)]
+    parameters += [one for group in groups for one in _options(group)]
+    repeated = {one.name for group in groups for one in fields(group) if one.default == ()}
+
+    def call(ctx: typer.Context, **values: Any) -> None:
+        given = {name: tuple(value or ()) if name in repeated else value for name, value in values.items()}
+        body(ctx, *(group(**{one.name: given[one.name] for one in fields(group)}) for group in groups))
+
+    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # read by inspect
+    call.__annotations__ = {one.name: one.annotation for one in parameters}
+    return call
+
+
+def _options(group: Any) -> list[inspect.Parameter]:
+    """The fields of `group` as parameters for typer. The name of a field is the name of its flag unless the field
+    gives one; typer gets a flag that may be repeated as a list, or None."""
+    found = []
+    for name, hint in get_type_hints(group, include_extras=True).items():
+        default = getattr(group, name, inspect.Parameter.empty)
+        kind, how = get_args(hint)
+        names = how.param_decls or ()  # typer takes the first one for the default
+        if isinstance(how, OptionInfo) and not any(str(one).startswith("--") for one in (how.default, *names)):
+            how = copy(how)
+            how.param_decls = (*names, f"--{name.replace('_', '-')}")
+        if default == ():
+            kind, default = list[get_args(kind)[0]] | None, None  # type: ignore[misc]  # made at run time
+        hint = Annotated[kind, how]
+        found.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint))
+    return found
+
+
+@cache
+def _command_of(entry: Entry) -> Any:
+    one = _plain(add_completion=False)
+    epilog = f"Flags of every verb (-n, --context, -o, …): {NAME} --help"
+    function = _with_flags(partial(_carry_out, entry), GlobalFlags, entry.options)
+    one.command(entry.name, cls=Verb, help=entry.options.__doc__, hidden=entry.hidden, epilog=epilog)(function)
+    return typer.main.get_command(one)
+
+
+def _carry_out(entry: Entry, ctx: typer.Context, after: GlobalFlags, asked: Options) -> None:
+    runner: Runner = ctx.obj
+    runner.run(_flags(ctx, after), entry, asked)
+
+
+def _flags(ctx: typer.Context, after: GlobalFlags) -> GlobalFlags:
+    """Global flags may stand before the verb or after it; the later one wins."""
+    off: Any = dict.fromkeys(GLOBAL_NAMES.intersection(ctx.meta.get(SWITCHED_OFF, ())), False)
+    before: GlobalFlags = ctx.meta[BEFORE]
+    return replace(before, **off).followed_by(after)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Rest(Options):
+    words: Annotated[tuple[str, ...], typer.Argument()] = ()
+
+
+@cache
+def _pointer(verb: str) -> Any:
+    """A command in place of a verb that only kubectl has. It takes any words, and tells what to type instead."""
+    one = _plain(add_completion=False)
+    settings = {"ignore_unknown_options": True, "help_option_names": []}
+    one.command(verb, cls=Verb, context_settings=settings)(_with_flags(partial(_point, verb), GlobalFlags, _Rest))
+    return typer.main.get_command(one)
+
+
+def _point(verb: str, ctx: typer.Context, after: GlobalFlags, rest: _Rest) -> None:
+    """Ends with the code of wrong usage."""
+    flags = _flags(ctx, after)
+    again = [word for one in (("-n", flags.namespace), ("-o", flags.output)) if one[1] for word in one if word]
+    typed, hint = wording.instead_of(verb, rest.words, *again)
+
+    def refuse(_: Terminal) -> int:
+        raise UsageError(f'no verb "{typed}" here', hints=(hint,))
+
+    runner: Runner = ctx.obj
+    runner.run_guarded(flags, refuse, outputs=tuple(Output))
+
+
+def _root(ctx: typer.Context, flags: GlobalFlags) -> None:
+    ctx.meta[BEFORE] = flags
+    if ctx.invoked_subcommand is None:
+        typer.echo(ctx.get_help())
+
+
+app = _plain(
+    name=NAME,
+    cls=Root,
+    add_completion=True,  # without it typer knows no shell
+    context_settings={"help_option_names": ["-h", "--help"]},
+    invoke_without_command=True,
+)
+app.callback(help="Rolls out, watches, pauses and rolls back Advanced DaemonSets (apps.kruise.io).")(
+    _with_flags(_root, GlobalFlags)
+)
+
 
 VARIABLE = "_KRUISE_DS_COMPLETE"
 COMPLETE = "__complete"
@@ -76,7 +352,7 @@ def candidates(words: Sequence[str], host: Host) -> list[str]:
     found = io.StringIO()
 
     def look_up(what: str) -> Callable[..., Any]:
-        return partial(imported_function(f"candidate_lookups.{what}"), host)
+        return partial(imported_function(f"completion.{what}"), host)
 
     with contextlib.redirect_stdout(found), contextlib.redirect_stderr(io.StringIO()):
         try:

@@ -12,8 +12,7 @@ from typer import Argument, Option
 
 from kubectl_plugin import candidates
 from kubectl_plugin.errors import UsageError
-from kubectl_plugin.flags import ManifestOptions, Name, Names, Options, SelectorOptions, ShowValues
-from kubectl_plugin.units import seconds_of
+from kubectl_plugin.flags import ManifestOptions, Name, Names, Options, SelectorOptions, ShowValues, seconds_of
 
 By = Annotated[
     str,

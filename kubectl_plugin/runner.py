@@ -15,10 +15,9 @@ import typer
 
 from kubectl_plugin import options
 from kubectl_plugin.errors import CommandError, ExitCode, UsageError
-from kubectl_plugin.flags import GlobalFlags, Options, Output, Timed
+from kubectl_plugin.flags import GlobalFlags, Options, Output, Timed, seconds_of
 from kubectl_plugin.host import Host
 from kubectl_plugin.terminal import Terminal
-from kubectl_plugin.units import seconds_of
 
 if TYPE_CHECKING:
     from kubectl_plugin.cluster.session import Invocation
@@ -64,15 +63,15 @@ ENTRIES = (
     _look("nodes", "nodes.nodes", options.NodesOptions),
     _look("plan", "plan.plan", options.PlanOptions, outputs=(*_DOCUMENTS, Output.WIDE)),
     _look("history", "history.history", options.HistoryOptions),
-    _look("diff", "diff.diff", options.DiffOptions, outputs=_DOCUMENTS),
+    _look("diff", "history.diff", options.DiffOptions, outputs=_DOCUMENTS),
     _act("pause", "pause.pause", options.PauseOptions),
     _act("resume", "pause.resume", options.ResumeOptions),
     _act("set-partition", "set_partition.set_partition", options.SetPartitionOptions),
-    _act("promote", "promote.promote", options.PromoteOptions),
-    _act("retry", "retry.retry", options.RetryOptions),
+    _act("promote", "steps.promote", options.PromoteOptions),
+    _act("retry", "steps.retry", options.RetryOptions),
     _act("rollback", "rollback.rollback", options.RollbackOptions),
     _act("undo", "rollback.rollback", options.RollbackOptions, hidden=True),
-    _act("restart", "restart.restart", options.RestartOptions),
+    _act("restart", "pause.restart", options.RestartOptions),
     _act("set-image", "set_image.set_image", options.SetImageOptions),
     _act("apply", "apply.apply", options.ApplyOptions),
     _act("pull", "pull.pull", options.PullOptions),

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from kubectl_plugin.errors import CommandError, UsageError
 from kubectl_plugin.flags import GlobalFlags, Output
-from kubectl_plugin.host import Host
-from kubectl_plugin.units import ServerClock
+from kubectl_plugin.host import Host, ServerClock
 from kubectl_plugin.wording import INVISIBLE, for_cluster, visible
 
 if TYPE_CHECKING:

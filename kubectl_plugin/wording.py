@@ -107,3 +107,23 @@ def new_nodes(partition: IntOrPercent, desired: int) -> str:
 def between(names: Sequence[str], dots: str = "…") -> str:
     """Up to three names, or the first and the last of more."""
     return ", ".join(names) if len(names) <= 3 else f"{names[0]} {dots} {names[-1]}"
+
+
+def short_duration(seconds: float) -> str:
+    """The duration as kubectl prints ages, such as `6m12s`, `18m` or `12d`; only a small first unit has a second
+    one."""
+    whole = max(int(seconds), 0)
+    minutes, hours, days = whole // 60, whole // 3600, whole // 86400
+    if whole < 120:
+        return f"{whole}s"
+    if minutes < 10:
+        return f"{minutes}m{whole % 60}s" if whole % 60 else f"{minutes}m"
+    if hours < 3:
+        return f"{minutes}m"
+    if hours < 8:
+        return f"{hours}h{minutes % 60}m" if minutes % 60 else f"{hours}h"
+    if days < 2:
+        return f"{hours}h"
+    if days < 8:
+        return f"{days}d{hours % 24}h" if hours % 24 else f"{days}d"
+    return f"{days}d"

@@ -6,12 +6,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from controller.api.formats import IntOrPercent
-from controller.api.objects import JSON, value_at
-from kubectl_plugin.changes.edit import ROLLING, Caution, Draft, Edit, edit_of, on_delete_caution, pause_caution
+from controller.api.objects import JSON, JSONObject, Value, value_at
+from kubectl_plugin.changes.edit import (
+    ROLLING,
+    Caution,
+    Draft,
+    Edit,
+    edit_of,
+    on_delete_caution,
+    pause_caution,
+    settings_of,
+    with_operations,
+)
 from kubectl_plugin.errors import CommandError, UsageError
 from kubectl_plugin.rollout.diff import object_change_lines
-from kubectl_plugin.rollout.images import short_image
-from kubectl_plugin.rollout.snapshot import Snapshot
+from kubectl_plugin.rollout.snapshot import Snapshot, short_image
 
 EVERY: Final = "*"
 _FIELDS: Final = ("initContainers", "containers")
@@ -78,3 +87,29 @@ def unused_hold_caution(snapshot: Snapshot, hold_at: IntOrPercent | None) -> Cau
     if caution is None or hold_at is None:
         return caution
     return Caution(text=f"{caution.text}; --hold-at changes nothing", hints=caution.hints)
+
+
+class TriedSettings(Value):
+    """Settings to try; None keeps the live value."""
+
+    partition: IntOrPercent | None = None
+    max_unavailable: IntOrPercent | None = None
+    images: Mapping[str, str] = {}
+    """By container name; `*` for all."""
+
+
+def as_tried(snapshot: Snapshot, settings: TriedSettings) -> JSONObject:
+    """The document with these settings. Raises CommandError for OnDelete and for unknown containers."""
+    draft = Draft(snapshot.document)
+    if settings.partition is not None:
+        settings_of(snapshot, "plan another partition of")
+        draft.set(settings.partition, *ROLLING, "partition")
+    if settings.max_unavailable is not None:
+        settings_of(snapshot, "plan another maxUnavailable of")
+        draft.set(settings.max_unavailable, *ROLLING, "maxUnavailable")
+    document = with_operations(snapshot.document, draft.operations)
+    return (
+        with_operations(document, set_images(snapshot, settings.images, None).operations)
+        if settings.images
+        else document
+    )

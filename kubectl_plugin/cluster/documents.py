@@ -17,12 +17,13 @@ from controller.api.patch import JsonPatch
 from controller.kube import errors
 from controller.kube.client import DRY_RUN, STREAM_SILENCE, STRICT, Client
 from controller.kube.decode import UNREADABLE, Seen, split_items
-from controller.kube.errors import Unreadable
+from controller.kube.errors import ApiError, Unreadable
 from controller.kube.requests import (
     APPLY_PATCH,
     DAEMONSETS,
     JSON_PATCH,
     PAGE_SIZE,
+    PODS,
     GroupVersionResource,
     Query,
     Request,
@@ -223,3 +224,23 @@ async def _stored(session: Session, call: Call, request: Request) -> JSONObject:
     if "metadata" not in document:
         raise errors.no_response_error(call.verb, call.what, ConnectionError("unreadable answer: it is no object"))
     return document
+
+
+LINE_BYTES: Final = 2000
+"""Bytes read of a log line."""
+LOG_SECONDS: Final = 2.0
+"""Seconds to wait for a kubelet, so that one that is down does not delay the report."""
+
+
+async def last_log_line(session: Session, pod: Key, container: str) -> str:
+    """The last line of the container's previous run; empty if unavailable. A pod's only container may be ""."""
+    named = (("container", container),) if container else ()
+    query = (("previous", "true"), ("tailLines", "1"), ("limitBytes", str(LINE_BYTES)), *named)
+    call, path = Call(verb="get", what=PODS.describe(pod, "log")), PODS.path(pod, "log")
+    try:
+        async with asyncio.timeout(LOG_SECONDS):
+            answer = await session.sender.send(call, Request(method="GET", path=path, query=query))
+    except (ApiError, TimeoutError):
+        return ""
+    lines = answer.body.decode(errors="replace").strip().splitlines()
+    return lines[-1].strip() if lines else ""

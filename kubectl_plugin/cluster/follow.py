@@ -19,10 +19,9 @@ from controller.api.image_pull_job import JOB_KIND, PULLER_LABEL, ImagePullJob, 
 from controller.api.node import Node
 from controller.api.objects import JSONObject, Key, epoch
 from controller.kube.errors import ApiError, Forbidden, NotFound
-from controller.kube.requests import DAEMONSETS, IMAGE_PULL_JOBS, NODES_WITH_IMAGES, PULLERS, Request
-from controller.kube.sender import Call
+from controller.kube.requests import DAEMONSETS, IMAGE_PULL_JOBS, NODES_WITH_IMAGES, PULLERS
 from kubectl_plugin.cluster import documents, reads
-from kubectl_plugin.cluster.documents import list_objects, side_by_side
+from kubectl_plugin.cluster.documents import list_objects
 from kubectl_plugin.cluster.reads import EVENTS, PODS
 from kubectl_plugin.cluster.session import Invocation, Session
 from kubectl_plugin.cluster.watches import (
@@ -364,39 +363,3 @@ def _revision_marks(daemonset: DaemonSet) -> tuple[object, ...]:
     """Fields of the DaemonSet that change whenever a revision is created or renumbered."""
     status = daemonset.status
     return (daemonset.generation, status and status.update_revision, status and status.observed_generation)
-
-
-LINE_BYTES: Final = 2000
-"""Bytes read of a log line."""
-LOG_SECONDS: Final = 2.0
-"""Seconds to wait for a kubelet, so that one that is down does not delay the report."""
-
-
-async def last_log_line(session: Session, pod: Key, container: str) -> str:
-    """The last line of the container's previous run; empty if unavailable. A pod's only container may be ""."""
-    named = (("container", container),) if container else ()
-    query = (("previous", "true"), ("tailLines", "1"), ("limitBytes", str(LINE_BYTES)), *named)
-    call, path = Call(verb="get", what=PODS.describe(pod, "log")), PODS.path(pod, "log")
-    try:
-        async with asyncio.timeout(LOG_SECONDS):
-            answer = await session.sender.send(call, Request(method="GET", path=path, query=query))
-    except (ApiError, TimeoutError):
-        return ""
-    lines = answer.body.decode(errors="replace").strip().splitlines()
-    return lines[-1].strip() if lines else ""
-
-
-class LastLogLines:
-    """Reads each line once per run of a container, however often a report is made."""
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
-        self._known: dict[tuple[Key, str, int], str] = {}
-
-    async def of(self, asked: list[tuple[Key, str, int]]) -> dict[tuple[Key, str, int], str]:
-        """Last lines by pod, container and restart count."""
-        new = [one for one in asked if one not in self._known]
-        lines = await side_by_side(*(last_log_line(self._session, pod, container) for pod, container, _ in new))
-        known = self._known | dict(zip(new, lines, strict=True))
-        self._known = {one: known[one] for one in asked}
-        return self._known

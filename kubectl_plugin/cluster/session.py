@@ -24,11 +24,10 @@ from controller.kube.kubeconfig import Access, checked_proxy
 from controller.kube.requests import Transport
 from controller.kube.sender import CALL_SECONDS, Exchange, Sender
 from kubectl_plugin.errors import CommandError, ExitCode, UsageError
-from kubectl_plugin.flags import GlobalFlags, Output
-from kubectl_plugin.host import Host
+from kubectl_plugin.flags import GlobalFlags, Output, seconds_of
+from kubectl_plugin.host import Host, ServerClock
 from kubectl_plugin.rollout.installation import NAMESPACE
 from kubectl_plugin.terminal import Terminal
-from kubectl_plugin.units import ServerClock, seconds_of
 
 _PORTS: Final = {"http": "80", "https": "443"}
 _Address: TypeAlias = IPv4Address | IPv6Address

@@ -25,8 +25,7 @@ from kubectl_plugin.cluster import documents, reads
 from kubectl_plugin.cluster.session import PROGRAM, Invocation, Session
 from kubectl_plugin.errors import CommandError, ExitCode
 from kubectl_plugin.rollout.gitops import LastAction
-from kubectl_plugin.rollout.images import images_of, short_image
-from kubectl_plugin.rollout.snapshot import Snapshot
+from kubectl_plugin.rollout.snapshot import Snapshot, images_of, short_image
 from kubectl_plugin.rollout.survey import forecast_world
 from kubectl_plugin.terminal import Terminal
 from kubectl_plugin.wording import command, new_nodes

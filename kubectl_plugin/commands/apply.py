@@ -22,10 +22,10 @@ from kubectl_plugin.cluster.session import Invocation
 from kubectl_plugin.commands.change_flow import carry_out, deadline_of
 from kubectl_plugin.commands.consent import PlannedChange, guard_of_pauses, will_ask, with_question
 from kubectl_plugin.errors import CommandError, ExitCode, UsageError
+from kubectl_plugin.flags import int_or_percent
 from kubectl_plugin.options import KEPT_MANAGER, MANAGER
 from kubectl_plugin.options import ApplyOptions as Asked
 from kubectl_plugin.rollout.snapshot import Snapshot
-from kubectl_plugin.units import int_or_percent
 
 _Taken: TypeAlias = dict[tuple[str, str], None]
 """Pairs of field and former manager, in the server's order."""

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import asyncio
+import shlex
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from dataclasses import replace as with_fields
+from typing import Final, TypeAlias
 
+from msgspec.structs import replace
+
+from controller.api import patch
+from controller.api.daemonset import RollingUpdate
+from controller.api.objects import JSONObject, value_at
 from controller.kube.errors import ApiError
-from kubectl_plugin.changes.edit import Caution, path_segments
-from kubectl_plugin.cluster import reads
+from controller.kube.requests import DAEMONSETS
+from kubectl_plugin.changes.edit import Caution, action_operations, cause_operations, path_segments, with_operations
+from kubectl_plugin.cluster import installation, reads, writes
 from kubectl_plugin.cluster.api_errors import explained_error
+from kubectl_plugin.cluster.documents import side_by_side
 from kubectl_plugin.cluster.session import Deadline, Invocation, TimedOut
-from kubectl_plugin.commands.change_writer import ChangeWriter, LaterDetails
 from kubectl_plugin.commands.consent import (
     PlannedChange,
     all_namespaces_error,
@@ -22,12 +32,203 @@ from kubectl_plugin.commands.consent import (
 )
 from kubectl_plugin.commands.rollout_watch import follow_up, print_results
 from kubectl_plugin.errors import CommandError, ExitCode, UsageError
-from kubectl_plugin.options import ActingOptions, ChangeOptions, StatusOptions, WaitingOptions
+from kubectl_plugin.flags import Output
+from kubectl_plugin.options import ActingOptions, ChangeOptions, DryRun, StatusOptions, WaitingOptions
 from kubectl_plugin.rollout import gitops
-from kubectl_plugin.rollout.gitops import PAUSE
+from kubectl_plugin.rollout.gitops import PAUSE, LastAction, action
 from kubectl_plugin.rollout.snapshot import Snapshot
 from kubectl_plugin.rollout.status import status_at
 from kubectl_plugin.rollout.wait import unfinished_result
+from kubectl_plugin.terminal import as_line
+from kubectl_plugin.wording import command
+
+LaterDetails: TypeAlias = Callable[[Sequence[JSONObject]], Awaitable[Sequence[tuple[str, ...]]]]
+"""Called after the writes with the written objects; returns the lines to print under each result."""
+DRY_RUN_SUFFIX: Final = {DryRun.NONE: "", DryRun.CLIENT: " (dry run)", DryRun.SERVER: " (server dry run)"}
+
+
+@dataclass
+class ChangeWriter:
+    """Writes changes one by one. `several`: JSON is one List, as in kubectl, and YAML one document per object."""
+
+    invocation: Invocation
+    acting: ActingOptions
+    verb: str
+    deadline: Deadline
+    several: bool
+    by: str | None = None
+    later: LaterDetails | None = None
+    changed: list[Snapshot] = field(default_factory=list)
+    """Snapshots after the change, including those that needed none."""
+    _pending: list[tuple[PlannedChange, JSONObject, str]] = field(default_factory=list)
+    _documents: list[JSONObject] = field(default_factory=list)
+
+    async def carry_out(self, change: PlannedChange) -> None:
+        """Raises CommandError and ApiError only if the change was not made."""
+        snapshot, edit, acting = change.snapshot, change.edit, self.acting
+        if not edit.operations:
+            self._print_unchanged(change)
+        elif acting.print_patch:
+            terminal = self.invocation.terminal
+            terminal.say(
+                _kubectl_patch(change, acting.reason or "", terminal.cluster_flags, only_ascii=terminal.ascii)
+            )
+        elif acting.dry_run is DryRun.CLIENT:
+            notes = action_operations(snapshot.document, edit.operations, await self._action())
+            self._print(change, with_operations(snapshot.document, (*edit.operations, *notes)))
+        else:
+            await self._write(change, dry_run=acting.dry_run is DryRun.SERVER)
+
+    async def add_details(self) -> None:
+        """Adds the lines of `later` to the results that `finish` prints."""
+        printed = self.invocation.output is None and not self.invocation.terminal.quiet
+        made = [document for change, document, _ in self._pending if change.edit.operations]
+        lines = iter(await self.later(made) if self.later is not None and made and printed else ())
+        for index, (change, document, ending) in enumerate(self._pending):
+            if change.edit.operations:
+                change = with_fields(change, edit=replace(change.edit, details=next(lines, ())))
+                self._pending[index] = change, document, ending
+
+    def finish(self) -> int:
+        """Prints what waits for all changes; must be called after errors too. Returns the exit code."""
+        terminal = self.invocation.terminal
+        for pending in self._pending:
+            self._print_result(*pending)
+        if self.several and self.invocation.output is Output.JSON:
+            whole: JSONObject = {"apiVersion": "v1", "kind": "List", "items": [*self._documents]}
+            terminal.say_document(whole, Output.JSON)
+        terminal.flush()
+        if terminal.lost:
+            done = "done, but " if does_write(self.acting) else ""
+            terminal.fail(CommandError(f"{done}it could not be printed: {terminal.lost}"))
+            return ExitCode.FAILED
+        return ExitCode.DONE
+
+    async def _write(self, change: PlannedChange, *, dry_run: bool) -> None:
+        invocation, done = self.invocation, await self._action()
+        async with self.deadline.enforced():
+            document = await writes.write(
+                invocation,
+                change.snapshot,
+                change.edit,
+                done,
+                dry_run=dry_run,
+                field_manager=self.acting.field_manager,
+                recheck=change.recheck,
+            )
+        overruled, asked = _overruled(change, document)
+        if asked:
+            hints = () if dry_run else (command("status", change.snapshot.key),)
+            raise CommandError(overruled, hints=hints, exit_code=ExitCode.OVERRULED)
+        self._print(change, document)
+        if overruled:
+            invocation.terminal.warn(overruled)
+        if dry_run:
+            return
+        self.changed.append(reads.with_document(change.snapshot, document))
+        try:
+            async with asyncio.timeout(reads.HURRY):
+                _, absence = await side_by_side(
+                    writes.record_event(invocation.session, self.changed[-1], change.edit.result, done),
+                    installation.why_no_controller(invocation.session, invocation.terminal.now()),
+                )
+        except TimeoutError:
+            return
+        if absence is not None:
+            invocation.terminal.warn(f"patched, but {absence}")
+
+    async def _action(self) -> LastAction:
+        session = self.invocation.session
+        if self.by is None:
+            self.by = await installation.who_am_i(session)
+        return action(
+            self.verb,
+            by=self.by,
+            now=self.invocation.terminal.now(),
+            reason=self.acting.reason,
+            client=session.user_agent,
+        )
+
+    def _print_unchanged(self, change: PlannedChange) -> None:
+        self.changed.append(change.snapshot)
+        if self.acting.print_patch:  # stdout is read by a shell
+            self.invocation.terminal.note(f"{_printed_name(change)} {change.edit.result}: no patch")
+        else:
+            self._print(change, change.snapshot.document, suffix="")
+
+    def _print(self, change: PlannedChange, document: JSONObject, suffix: str | None = None) -> None:
+        ending = DRY_RUN_SUFFIX[self.acting.dry_run] if suffix is None else suffix
+        if self.later is None:
+            self._print_result(change, document, ending)
+        else:
+            self._pending.append((change, document, ending))
+
+    def _print_result(self, change: PlannedChange, document: JSONObject, ending: str) -> None:
+        terminal, output = self.invocation.terminal, self.invocation.output
+        if output is Output.NAME:
+            terminal.say(_printed_name(change))
+        elif output is Output.JSON and self.several:
+            self._documents.append(document)
+        elif output is not None:
+            terminal.say(*(["---"] if self._documents else []))
+            self._documents.append(document)
+            terminal.say_document(document, output)
+        else:
+            terminal.say(f"{_printed_name(change)} {change.edit.result}{ending}")
+            terminal.detail(*(f"  {printable(terminal, line)}" for line in change.edit.details))
+
+
+def _overruled(change: PlannedChange, document: JSONObject) -> tuple[str, bool]:
+    """What the server stored otherwise than it would be after the edit, and whether the edit asked for any of it.
+    A manifest is not compared: what is stored of it depends on who else manages the fields."""
+    if any(application.manifest for application in change.edit.applications):
+        return "", False
+    wanted, stored = (
+        reads.with_document(change.snapshot, whole).daemonset
+        for whole in (with_operations(change.snapshot.document, change.edit.operations), document)
+    )
+    rolling, other = wanted.rolling_update or RollingUpdate(), stored.rolling_update or RollingUpdate()
+    found: dict[str, str] = {}
+    if (was := rolling.partition or 0) != (now := other.partition or 0):
+        found["partition"] = f"partition {now}, not {was}"
+    if rolling.paused is not other.paused:
+        found["paused"] = "paused" if other.paused else "not paused"
+    if wanted.identity != stored.identity:
+        found["template"] = "another template"
+    if not found:
+        return "", False
+    touched = {part for operation in change.edit.operations for part in path_segments(operation)}
+    driver = gitops.driver_of(document)
+    by = f"{driver} drives it" if driver else "admission changed it"
+    words = f"{change.snapshot.key.name}: the server stored {' and '.join(found.values())}; {by}"
+    return words, not touched.isdisjoint(found)
+
+
+def _printed_name(change: PlannedChange) -> str:
+    return f"daemonset.apps.kruise.io/{change.snapshot.key.name}"
+
+
+def _kubectl_patch(change: PlannedChange, reason: str, flags: tuple[str, ...], *, only_ascii: bool) -> str:
+    """Returns a kubectl command for the change, without resourceVersion and the last-action annotation. `flags` chose
+    the cluster. The server refuses it if a map that it creates exists by then, or a container has another index."""
+    key, document = change.snapshot.key, change.snapshot.document
+    words = ["kubectl", *flags, "patch", DAEMONSETS.name, key.name, "-n", key.namespace, "--type=json", "-p"]
+    operations = (*change.edit.operations, *cause_operations(document, change.edit.operations, reason))
+    maps = [operation for operation in operations if isinstance(operation.get("value"), dict)]
+    absent = [operation["path"] for operation in maps if value_at(document, *path_segments(operation)) is None]
+    tests: list[JSONObject] = [{"op": "test", "path": path, "value": None} for path in absent]
+    tests += _tests_of_names(document, operations)
+    return shlex.join([*words, as_line(patch.encode((*tests, *operations)), only_ascii=only_ascii)])
+
+
+def _tests_of_names(document: JSONObject, operations: Iterable[JSONObject]) -> Iterator[JSONObject]:
+    """Tests for the names of changed list items, such as containers: JSON Patch (RFC 6902) knows only their index."""
+    paths = map(path_segments, operations)
+    items = (path[:end] for path in paths for end in range(2, len(path) + 1))
+    for path in dict.fromkeys(items):
+        name = value_at(document, *path, "name")
+        if isinstance(value_at(document, *path[:-1]), list) and isinstance(name, str):
+            yield {"op": "test", "path": patch.pointer(*path, "name"), "value": name}
 
 
 async def choose(

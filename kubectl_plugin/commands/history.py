@@ -1,20 +1,40 @@
-"""`history`: lists the stored revisions, or shows one in full."""
+"""`history` lists the stored revisions, or shows one in full; `diff` compares two of them, or the live template and a
+file."""
 
 from __future__ import annotations
 
-from kubectl_plugin.cluster import reads
+from controller.api.names import UNKNOWN_FIELDS_ANNOTATION
+from controller.api.objects import JSONObject, value_at
+from kubectl_plugin.changes.edit import Draft
+from kubectl_plugin.cluster import previews, reads
+from kubectl_plugin.cluster.manifests import objects_in, text_of
 from kubectl_plugin.cluster.session import Invocation
+from kubectl_plugin.errors import ExitCode, UsageError
 from kubectl_plugin.flags import Output
-from kubectl_plugin.options import HistoryOptions
-from kubectl_plugin.render.listings import history_table, revision_text
-from kubectl_plugin.rollout.history import RevisionRow, history_document, need_revisions, revision_document, target_of
+from kubectl_plugin.options import DiffOptions, HistoryOptions
+from kubectl_plugin.render.listings import comparison_text, history_table, revision_text
+from kubectl_plugin.rollout.history import (
+    ComparedSide,
+    RevisionRow,
+    called,
+    compare,
+    daemonset_among,
+    file_side,
+    history_document,
+    live_side,
+    need_revisions,
+    other_revisions,
+    revision_document,
+    revision_side,
+    target_of,
+)
 from kubectl_plugin.rollout.history import history as rows_of
 from kubectl_plugin.rollout.snapshot import Snapshot
 
 
-async def history(invocation: Invocation, asked: HistoryOptions) -> int:
-    revision, show_values = asked.revision, asked.show_values
-    snapshot = await reads.snapshot(invocation, asked.name, reads.NO_NODES)
+async def history(invocation: Invocation, options: HistoryOptions) -> int:
+    revision, show_values = options.revision, options.show_values
+    snapshot = await reads.snapshot(invocation, options.name, reads.NO_NODES)
     need_revisions(snapshot)
     rows = rows_of(snapshot, show_values=show_values)
     if revision is None:
@@ -50,3 +70,49 @@ def _print_one(invocation: Invocation, snapshot: Snapshot, row: RevisionRow, sho
 
 def _printed_name(row: RevisionRow) -> str:
     return f"controllerrevision.apps/{row.revision.name}"
+
+
+async def diff(invocation: Invocation, options: DiffOptions) -> int:
+    most = 1 if options.file else 2
+    if len(options.revisions) > most:
+        instead = "one revision and a file" if options.file else "two revisions"
+        raise UsageError(f"no more than {instead} can be compared")
+    objects = objects_in(await text_of(options.file, invocation.host), called(options.file)) if options.file else []
+    snapshot = await reads.snapshot(invocation, options.name, reads.NO_NODES)
+    old, new = _sides(snapshot, options, objects)
+    if options.file:
+        wanted = daemonset_among(objects, snapshot.key, called(options.file))
+        if words := await previews.unknown_fields(invocation.session, snapshot, _changes(snapshot, wanted)):
+            invocation.terminal.warn(f"no pod would be created of {called(options.file)}: {words}")
+    found = compare(snapshot, old, new, show_values=options.show_values)
+    if invocation.output is not None:
+        invocation.terminal.say_document(found.document(snapshot.key.namespace), invocation.output)
+    else:
+        drawn = comparison_text(found, now=snapshot.now, only_ascii=invocation.terminal.ascii)
+        invocation.terminal.show(drawn, whole=True)
+    invocation.note_unread(snapshot.unread_words)
+    return ExitCode.DIFFERENT if options.exit_code and found.changes else 0
+
+
+def _changes(snapshot: Snapshot, wanted: JSONObject) -> tuple[JSONObject, ...]:
+    """Operations that give the live object the template of `wanted` and its annotation for unknown fields."""
+    draft = Draft(snapshot.document)
+    draft.set(value_at(wanted, "spec", "template"), "spec", "template")
+    if (allowed := value_at(wanted, "metadata", "annotations", UNKNOWN_FIELDS_ANNOTATION)) is not None:
+        draft.set(allowed, "metadata", "annotations", UNKNOWN_FIELDS_ANNOTATION)
+    return draft.operations
+
+
+def _sides(snapshot: Snapshot, options: DiffOptions, objects: list[JSONObject]) -> tuple[ComparedSide, ComparedSide]:
+    if options.file:
+        new = file_side(snapshot, options.file, objects)
+        return _side_of_revision(snapshot, options.revisions[0]) if options.revisions else live_side(snapshot), new
+    old, *second = options.revisions or (None,)
+    return _side_of_revision(snapshot, old), _side_of_revision(snapshot, second[0]) if second else live_side(snapshot)
+
+
+def _side_of_revision(snapshot: Snapshot, number: int | None) -> ComparedSide:
+    """`number` None: the newest revision that differs from the live template."""
+    need_revisions(snapshot)
+    others = other_revisions(snapshot) if number is None else []
+    return revision_side(snapshot, others[0] if others else target_of(snapshot, number))

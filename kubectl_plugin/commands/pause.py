@@ -1,4 +1,5 @@
-"""`pause` and `resume`: patch `rollingUpdate.paused`."""
+"""`pause` and `resume` patch `rollingUpdate.paused`; `restart` patches an annotation of the template, so that every
+node gets a new pod."""
 
 from __future__ import annotations
 
@@ -7,18 +8,18 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from controller.api.objects import JSONObject
-from kubectl_plugin.changes import pausing
+from kubectl_plugin.changes import steering
 from kubectl_plugin.cluster.documents import side_by_side
 from kubectl_plugin.cluster.installation import who_am_i
 from kubectl_plugin.cluster.reads import DOCUMENT_ONLY, HURRY, Parts, completed
 from kubectl_plugin.cluster.session import Invocation
 from kubectl_plugin.commands.change_flow import carry_out, choose, note_failed_reads
-from kubectl_plugin.commands.consent import PlannedChange, will_ask
-from kubectl_plugin.options import PauseOptions, ResumeOptions
+from kubectl_plugin.commands.consent import PlannedChange, will_ask, with_question
+from kubectl_plugin.options import PauseOptions, RestartOptions, ResumeOptions
 from kubectl_plugin.rollout.snapshot import Snapshot
 
 
-async def pause(invocation: Invocation, asked: PauseOptions) -> int:
+async def pause(invocation: Invocation, options: PauseOptions) -> int:
     """Writes one object without a prompt and before other reads: pausing is urgent, and `resume` undoes it."""
 
     async def whole(documents: Sequence[JSONObject]) -> tuple[Snapshot, ...]:
@@ -27,25 +28,34 @@ async def pause(invocation: Invocation, asked: PauseOptions) -> int:
         return found
 
     async def what_stops(paused: Sequence[JSONObject]) -> list[tuple[str, ...]]:
-        return [pausing.what_stops(snapshot) for snapshot in await whole(paused)]
+        return [steering.what_stops(snapshot) for snapshot in await whole(paused)]
 
     def change_of(snapshot: Snapshot) -> PlannedChange:
-        edit = pausing.pause(snapshot)
-        details = pausing.what_stops(snapshot, edit.operations) if shown and edit.operations else ()
+        edit = steering.pause(snapshot)
+        details = steering.what_stops(snapshot, edit.operations) if shown and edit.operations else ()
         return PlannedChange(snapshot, replace(edit, details=details))
 
     by, found = await side_by_side(
-        who_am_i(invocation.session), choose(invocation, asked, asked.names, DOCUMENT_ONLY)
+        who_am_i(invocation.session), choose(invocation, options, options.names, DOCUMENT_ONLY)
     )
-    shown = len(found) > 1 and will_ask(invocation, asked)
+    shown = len(found) > 1 and will_ask(invocation, options)
     if shown:
         found = await whole([snapshot.document for snapshot in found])
     later = None if shown else what_stops
-    return await carry_out(invocation, found, change_of, asked, verb="pause", by=by, later=later)
+    return await carry_out(invocation, found, change_of, options, verb="pause", by=by, later=later)
 
 
-async def resume(invocation: Invocation, asked: ResumeOptions) -> int:
-    found = await choose(invocation, asked, asked.names, Parts(within=HURRY))
+async def resume(invocation: Invocation, options: ResumeOptions) -> int:
+    found = await choose(invocation, options, options.names, Parts(within=HURRY))
     return await carry_out(
-        invocation, found, lambda snapshot: PlannedChange(snapshot, pausing.resume(snapshot)), asked, verb="resume"
+        invocation, found, lambda snapshot: PlannedChange(snapshot, steering.resume(snapshot)), options, verb="resume"
     )
+
+
+async def restart(invocation: Invocation, options: RestartOptions) -> int:
+    """The nodes to be updated are shown in the prompt; without one, under the result."""
+    found = await choose(invocation, options, options.names)
+    changes = {one.key: PlannedChange(one, steering.restart(one), ask="Continue?") for one in found}
+    if will_ask(invocation, options) and len(found) == 1:
+        changes = {key: with_question(change, f"Restart {key.name}?") for key, change in changes.items()}
+    return await carry_out(invocation, found, lambda one: changes[one.key], options, verb="restart")

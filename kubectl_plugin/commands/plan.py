@@ -10,9 +10,9 @@ import msgspec
 from msgspec.structs import replace
 
 from controller.api.daemonset import DaemonSet
-from controller.api.objects import JSONObject
+from controller.api.objects import JSONObject, fields_of
 from controller.planner.validation import problems
-from kubectl_plugin.changes.images import parse_images
+from kubectl_plugin.changes.images import TriedSettings, as_tried, parse_images
 from kubectl_plugin.cluster import previews, reads
 from kubectl_plugin.cluster.follow import with_pulls
 from kubectl_plugin.cluster.manifests import STDIN, read_manifests
@@ -26,7 +26,7 @@ from kubectl_plugin.cluster.previews import (
 )
 from kubectl_plugin.cluster.session import Invocation
 from kubectl_plugin.errors import CommandError, ExitCode, UsageError
-from kubectl_plugin.flags import Output
+from kubectl_plugin.flags import Output, int_or_percent
 from kubectl_plugin.forecast.forecast import Progress
 from kubectl_plugin.forecast.report import (
     KIND,
@@ -38,26 +38,24 @@ from kubectl_plugin.forecast.report import (
     with_answer,
 )
 from kubectl_plugin.forecast.warnings import CheckResult
-from kubectl_plugin.forecast.what_if import TriedSettings, as_tried, differences, laid_over
 from kubectl_plugin.options import PlanOptions as Asked
 from kubectl_plugin.render.plan import PlanBlock
 from kubectl_plugin.rollout.document import document
-from kubectl_plugin.rollout.snapshot import Snapshot
+from kubectl_plugin.rollout.snapshot import Snapshot, image_change, images_of
 from kubectl_plugin.terminal import WIDEST, interruptible
-from kubectl_plugin.units import int_or_percent
 
 PROGRESS_EVERY: Final = 3.0
 """Seconds between two progress notes of the forecast."""
 
 
 async def plan(invocation: Invocation, asked: Asked) -> int:
-    wish = _settings_to_try(asked)
+    settings = _settings_to_try(asked)
     if asked.waves < 0:
         raise UsageError(f"invalid --waves {asked.waves}: use a number, or 0 for all")
     targets = await _targets(invocation, asked)
     seen = await with_pulls(invocation, [one.snapshot for one in targets])
     made = [
-        await _plan_of(invocation, with_fields(target, snapshot=live), asked, wish)
+        await _plan_of(invocation, with_fields(target, snapshot=live), asked, settings)
         for target, live in zip(targets, seen, strict=True)
     ]
     _print_plans(invocation, made)
@@ -89,14 +87,16 @@ async def _targets(invocation: Invocation, asked: Asked) -> Sequence[ForecastTar
     return await targets_of(invocation, found)
 
 
-async def _plan_of(invocation: Invocation, target: ForecastTarget, asked: Asked, wish: TriedSettings) -> RolloutPlan:
+async def _plan_of(
+    invocation: Invocation, target: ForecastTarget, asked: Asked, settings: TriedSettings
+) -> RolloutPlan:
     live = target.snapshot
     for kind, readable in (("pods", live.pods_readable), ("controllerrevisions", live.revisions_readable)):
         if not readable:
             raise CommandError(
                 f"a plan for {live.key.name} needs the right to list {kind} in namespace {live.key.namespace}"
             )
-    planned = await _as_it_would_be(invocation, target, wish)
+    planned = await _as_it_would_be(invocation, target, settings)
     _refuse_nonsense(planned.daemonset)
     planned = await with_admission(invocation, planned, planned.daemonset)
     words = differences(live.daemonset, planned.daemonset)
@@ -136,17 +136,17 @@ async def _dry_run_of_next_pod(invocation: Invocation, made: RolloutPlan) -> Dry
     return await previews.dry_run_of_pod(invocation.session, daemonset, probe)
 
 
-async def _as_it_would_be(invocation: Invocation, target: ForecastTarget, wish: TriedSettings) -> Snapshot:
+async def _as_it_would_be(invocation: Invocation, target: ForecastTarget, settings: TriedSettings) -> Snapshot:
     """The snapshot with the planned DaemonSet as the server would store it."""
     live = target.snapshot
     wanted = live
     if target.manifest is not None and target.exists:
         applied = await dry_run_of_manifest(invocation, target.manifest, live.key, live.document)
         wanted = _with_document(wanted, applied or laid_over(live.document, target.manifest.document))
-        if wish == TriedSettings() or applied is None:
-            return wanted if wish == TriedSettings() else _with_document(wanted, as_tried(wanted, wish))
-    if wish != TriedSettings():
-        wanted = _with_document(wanted, as_tried(wanted, wish))
+        if settings == TriedSettings() or applied is None:
+            return wanted if settings == TriedSettings() else _with_document(wanted, as_tried(wanted, settings))
+    if settings != TriedSettings():
+        wanted = _with_document(wanted, as_tried(wanted, settings))
     if wanted is live or not target.exists:
         return wanted
     checked = await previews.dry_run_of_change(invocation.session, live.document, wanted.document)
@@ -182,3 +182,45 @@ def _print_plans(invocation: Invocation, plans: Sequence[RolloutPlan]) -> None:
         terminal.say(*([""] if place else []))
         block = PlanBlock(one, width=width, only_ascii=terminal.ascii, wide=wide, flags=terminal.cluster_flags)
         terminal.show(block.drawn(), whole=wide)
+
+
+def differences(live: DaemonSet, planned: DaemonSet) -> tuple[str, ...]:
+    """In words, such as `partition 16 -> 0`, `image agent 1.9.0 -> 1.9.1`; empty if both roll out alike."""
+    images, wanted = images_of(live.spec.template), images_of(planned.spec.template)
+    other = [name for name in wanted if images.get(name, wanted[name]) != wanted[name]]
+    found = [f"image {name} {' -> '.join(image_change(images[name], wanted[name]))}" for name in other]
+    if not found and live.identity != planned.identity:
+        found.append("another pod template")
+    before, after = live.rolling_update, planned.rolling_update
+    if (before is None) != (after is None):
+        found.append("OnDelete -> RollingUpdate" if before is None else "RollingUpdate -> OnDelete")
+    for field, name in _SETTINGS.items():
+        old, new = getattr(before, field, None), getattr(after, field, None)
+        if old != new and after is not None:
+            found.append(f"{name} {_word(old)} -> {_word(new)}")
+    if before is not None and after is not None and before.selector != after.selector:
+        found.append("another rollingUpdate.selector")
+    return tuple(found)
+
+
+_SETTINGS: Final = {
+    "partition": "partition",
+    "max_unavailable": "maxUnavailable",
+    "max_surge": "maxSurge",
+    "paused": "paused",
+    "rolling_update_type": "rollingUpdateType",
+}
+
+
+def _word(value: object) -> str:
+    return "none" if value in (None, "") else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def laid_over(live: JSONObject, manifest: JSONObject) -> JSONObject:
+    """`live` with the values of `manifest`, like an apply without the server; lists are replaced whole."""
+    merged = dict(live)
+    for key, value in manifest.items():
+        if value is None or key == "status":
+            continue
+        merged[key] = laid_over(fields_of(merged.get(key)), value) if isinstance(value, dict) else value
+    return merged

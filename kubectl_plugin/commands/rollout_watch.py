@@ -14,8 +14,9 @@ from msgspec.structs import replace
 from controller.api.daemonset import Phase
 from controller.api.objects import Key
 from kubectl_plugin.cluster import installation
-from kubectl_plugin.cluster.follow import Following, LastLogLines, following
-from kubectl_plugin.cluster.session import Deadline, Invocation
+from kubectl_plugin.cluster.documents import last_log_line, side_by_side
+from kubectl_plugin.cluster.follow import Following, following
+from kubectl_plugin.cluster.session import Deadline, Invocation, Session
 from kubectl_plugin.cluster.watches import MIN_INTERVAL
 from kubectl_plugin.commands.screens import Screen, status_screen
 from kubectl_plugin.errors import CommandError, ExitCode
@@ -185,3 +186,19 @@ class ControllerPresence:
                 f"{name} is Pending for {HINT:.0f}s: is the controller running?", command("doctor")
             )
         return seconds
+
+
+class LastLogLines:
+    """Reads each line once per run of a container, however often a report is made."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._known: dict[tuple[Key, str, int], str] = {}
+
+    async def of(self, asked: list[tuple[Key, str, int]]) -> dict[tuple[Key, str, int], str]:
+        """Last lines by pod, container and restart count."""
+        new = [one for one in asked if one not in self._known]
+        lines = await side_by_side(*(last_log_line(self._session, pod, container) for pod, container, _ in new))
+        known = self._known | dict(zip(new, lines, strict=True))
+        self._known = {one: known[one] for one in asked}
+        return self._known

@@ -19,7 +19,7 @@ from kubectl_plugin.render.status import Detail, status_lines
 from kubectl_plugin.render.tables import DIM, LiveBlock, clean
 from kubectl_plugin.rollout.status import RolloutStatus
 from kubectl_plugin.terminal import Terminal, as_line
-from kubectl_plugin.units import short_duration
+from kubectl_plugin.wording import short_duration
 
 
 @dataclass(frozen=True)

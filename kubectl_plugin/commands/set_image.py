@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kubectl_plugin.changes.images import parse_images, set_images
+from kubectl_plugin.changes.images import TriedSettings, as_tried, parse_images, set_images
 from kubectl_plugin.cluster.previews import daemonset_in, with_admission
 from kubectl_plugin.cluster.session import Invocation
 from kubectl_plugin.commands.change_flow import carry_out, choose
 from kubectl_plugin.commands.consent import PlannedChange
 from kubectl_plugin.errors import CommandError, UsageError
-from kubectl_plugin.forecast.what_if import TriedSettings, as_tried
+from kubectl_plugin.flags import int_or_percent
 from kubectl_plugin.options import SetImageOptions
 from kubectl_plugin.rollout.snapshot import Snapshot
-from kubectl_plugin.units import int_or_percent
 
 
 async def set_image(invocation: Invocation, asked: SetImageOptions) -> int:

@@ -13,9 +13,9 @@ from kubectl_plugin.cluster.session import Invocation
 from kubectl_plugin.commands.change_flow import carry_out, choose
 from kubectl_plugin.commands.consent import PlannedChange
 from kubectl_plugin.errors import UsageError
+from kubectl_plugin.flags import int_or_percent
 from kubectl_plugin.options import SetPartitionOptions as Asked
 from kubectl_plugin.rollout.snapshot import Snapshot
-from kubectl_plugin.units import int_or_percent
 from kubectl_plugin.wording import command
 
 PartitionOf = Callable[[Snapshot], IntOrPercent]

@@ -14,14 +14,13 @@ from kubectl_plugin.cluster.session import Deadline, Invocation
 from kubectl_plugin.cluster.watches import is_from_proxy, read_with_patience
 from kubectl_plugin.commands.rollout_watch import follow_up, print_results, rollout_status, wanted_of
 from kubectl_plugin.errors import CommandError, ExitCode, UsageError
-from kubectl_plugin.flags import Output
+from kubectl_plugin.flags import Output, seconds_of
 from kubectl_plugin.options import StatusOptions as Asked
 from kubectl_plugin.render.status import status_lines
 from kubectl_plugin.rollout.document import document
 from kubectl_plugin.rollout.snapshot import Snapshot
 from kubectl_plugin.rollout.status import RolloutStatus
 from kubectl_plugin.rollout.wait import Awaited, result_of, unfinished_result
-from kubectl_plugin.units import seconds_of
 
 
 async def status(invocation: Invocation, asked: Asked) -> int:

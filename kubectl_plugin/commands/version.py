@@ -8,8 +8,8 @@ from kubectl_plugin.errors import NoAnswer
 from kubectl_plugin.flags import Output
 from kubectl_plugin.host import Host
 from kubectl_plugin.options import VersionOptions
+from kubectl_plugin.rollout.installation import too_far_apart
 from kubectl_plugin.terminal import Terminal
-from kubectl_plugin.units import too_far_apart
 
 if TYPE_CHECKING:
     from controller.api.objects import JSON, JSONObject

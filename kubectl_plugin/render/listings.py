@@ -19,13 +19,12 @@ from kubectl_plugin.rollout.diff import change_lines, yaml_lines
 from kubectl_plugin.rollout.document import OverviewLine
 from kubectl_plugin.rollout.domains import DomainRow
 from kubectl_plugin.rollout.history import ComparedSide, Comparison, RevisionRow
-from kubectl_plugin.rollout.images import short_image
 from kubectl_plugin.rollout.in_place import IN_PLACE, RECREATE, way_in_words
 from kubectl_plugin.rollout.installation import DoctorCheck, Level
 from kubectl_plugin.rollout.nodes import NodeRow
 from kubectl_plugin.rollout.secrets import without_secrets
-from kubectl_plugin.rollout.snapshot import NodePull, PodDetail, PullStage
-from kubectl_plugin.units import short_duration
+from kubectl_plugin.rollout.snapshot import NodePull, PodDetail, PullStage, short_image
+from kubectl_plugin.wording import short_duration
 
 _STAGES: Final = {PullStage.FAILED: tables.BAD, PullStage.PULLING: "yellow", PullStage.THERE: "green"}
 _STAGE_WIDTH: Final = max(map(len, PullStage))

@@ -20,8 +20,7 @@ from kubectl_plugin.forecast.simulate import How, Wave
 from kubectl_plugin.forecast.warnings import CheckResult
 from kubectl_plugin.render.tables import BAD, DIM, LABEL, clean, cut
 from kubectl_plugin.rollout.nodes import NodeRow
-from kubectl_plugin.units import short_duration
-from kubectl_plugin.wording import between, for_cluster, new_nodes
+from kubectl_plugin.wording import between, for_cluster, new_nodes, short_duration
 
 LABELS: Final = 11
 BELOW: Final = LABELS + 2

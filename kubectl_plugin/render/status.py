@@ -26,7 +26,6 @@ from kubectl_plugin.rollout.document import Problem, RolloutDocument
 from kubectl_plugin.rollout.domains import domain_rows
 from kubectl_plugin.rollout.gitops import driver_of
 from kubectl_plugin.rollout.history import summary, verb_to_go_back
-from kubectl_plugin.rollout.images import images_of, short_beside, short_image
 from kubectl_plugin.rollout.nodes import NodeRow
 from kubectl_plugin.rollout.reasons import (
     new_pods_words,
@@ -36,12 +35,11 @@ from kubectl_plugin.rollout.reasons import (
     step_hold_words,
     waits_for_words,
 )
-from kubectl_plugin.rollout.snapshot import counts_of, failure_lines
+from kubectl_plugin.rollout.snapshot import counts_of, failure_lines, images_of, short_beside, short_image
 from kubectl_plugin.rollout.status import DONE, RolloutStatus
 from kubectl_plugin.rollout.steps import release_of, step_words
 from kubectl_plugin.terminal import WIDEST, Terminal
-from kubectl_plugin.units import short_duration
-from kubectl_plugin.wording import between, command, for_cluster
+from kubectl_plugin.wording import between, command, for_cluster, short_duration
 
 LABELS: Final = 11
 INDENT: Final = LABELS + 2

@@ -15,7 +15,6 @@ from controller.api.revision import Revision
 from controller.api.template_identity import without_restart
 from controller.inplace.change import InPlaceChange, NotPossible
 from kubectl_plugin.errors import CommandError, ExitCode
-from kubectl_plugin.rollout import images
 from kubectl_plugin.rollout.diff import (
     CONTAINERS,
     ChangeKind,
@@ -28,12 +27,17 @@ from kubectl_plugin.rollout.diff import (
     verdict,
 )
 from kubectl_plugin.rollout.document import document
-from kubectl_plugin.rollout.images import images_of, short_beside
 from kubectl_plugin.rollout.in_place import way_between, way_in_words
 from kubectl_plugin.rollout.secrets import is_hidden, without_secrets
-from kubectl_plugin.rollout.snapshot import CHANGE_CAUSE, RevisionDetail, Snapshot
-from kubectl_plugin.units import short_duration
-from kubectl_plugin.wording import command, visible
+from kubectl_plugin.rollout.snapshot import (
+    CHANGE_CAUSE,
+    RevisionDetail,
+    Snapshot,
+    image_change,
+    images_of,
+    short_beside,
+)
+from kubectl_plugin.wording import command, short_duration, visible
 
 _NOUNS: Final[Mapping[str, str]] = {
     "containers": "container",
@@ -80,7 +84,7 @@ def _phrase(one: Difference, arrow: str) -> str:
     if held is not None:
         return f"{_subject(container, (*rest[:held], PathStep(field=rest[held].field)))} changed"
     if rest[-1].field == "image" and one.change is ChangeKind.CHANGED:
-        old, new = images.change(str(one.old), str(one.new))
+        old, new = image_change(str(one.old), str(one.new))
         return f"image {container} {old} {arrow} {new}"
     if rest[0].field == "env" and len(rest) > 1:
         subject = _subject(container, rest[:1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -11,8 +12,7 @@ from typing import Final
 from controller.api.names import LEASE_NAME
 from controller.api.objects import JSONObject, fields_of, items_of, value_at
 from kubectl_plugin.errors import NoAnswer
-from kubectl_plugin.units import minor_of, short_duration, too_far_apart
-from kubectl_plugin.wording import command
+from kubectl_plugin.wording import command, short_duration
 
 _PROXY: Final = "kube-proxy"
 
@@ -319,3 +319,19 @@ _EXAMINATIONS: tuple[Callable[[Facts], Iterator[DoctorCheck]], ...] = (
     _nodes,
     _files,
 )
+
+
+_NUMBERS = re.compile(r"v?(\d+)\.(\d+)")
+
+
+def minor_of(version: str) -> tuple[int, int] | None:
+    found = _NUMBERS.match(version)
+    return (int(found[1]), int(found[2])) if found else None
+
+
+def too_far_apart(one: str, other: str) -> bool:
+    """Whether the versions differ by more than one minor version; False if either is unknown."""
+    first, second = minor_of(one), minor_of(other)
+    if first is None or second is None:
+        return False
+    return first[0] != second[0] or abs(first[1] - second[1]) > 1

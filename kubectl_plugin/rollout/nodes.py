@@ -20,7 +20,7 @@ from controller.planner.node_fit import Fit, Rules
 from controller.planner.nodes import NodeInfo
 from kubectl_plugin.rollout.in_place import IN_PLACE, RECREATE, SURGE
 from kubectl_plugin.rollout.snapshot import Container, NodePull, PodDetail, PullStage, Snapshot
-from kubectl_plugin.units import short_duration
+from kubectl_plugin.wording import short_duration
 
 
 class Preparing(Value, rename="camel"):

@@ -44,7 +44,7 @@ from kubectl_plugin.rollout.survey import (
     record_of,
     survey,
 )
-from kubectl_plugin.units import short_duration
+from kubectl_plugin.wording import short_duration
 
 _REFUSED_POD: Final = re.compile(r'^(?:Pod|pods) "[^"]*" is (?:forbidden|invalid): ')
 """Prefix that names the dry run's pod, which does not exist."""

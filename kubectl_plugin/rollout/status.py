@@ -26,7 +26,6 @@ from kubectl_plugin.rollout.document import (
     Strategy,
 )
 from kubectl_plugin.rollout.gitops import pause_of, paused_words
-from kubectl_plugin.rollout.images import images_of, short_image
 from kubectl_plugin.rollout.nodes import NodeCounts
 from kubectl_plugin.rollout.reasons import (
     PhaseReason,
@@ -38,7 +37,7 @@ from kubectl_plugin.rollout.reasons import (
     refused_writes_words,
     without_pod_name,
 )
-from kubectl_plugin.rollout.snapshot import Snapshot, counts_of
+from kubectl_plugin.rollout.snapshot import Snapshot, counts_of, images_of, short_image
 from kubectl_plugin.rollout.steps import steps_of
 from kubectl_plugin.rollout.survey import Survey, UnreadableSpecError, record_of, survey, survey_of_status
 

@@ -11,7 +11,7 @@ from controller.api.objects import Value, epoch
 from controller.planner.rollout_state import rollout_state
 from controller.planner.world import World
 from kubectl_plugin.rollout.survey import Survey, forecast_world
-from kubectl_plugin.units import short_duration
+from kubectl_plugin.wording import short_duration
 
 
 class SpecStep(Value, rename="camel"):

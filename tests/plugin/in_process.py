@@ -56,7 +56,7 @@ def call(
     lead `elsewhere` are no terminals. `out`: stdout itself, of which nothing is read then. `host` is made with the
     environment and the streams.
     """
-    from kubectl_plugin.cli import NAME, app
+    from kubectl_plugin.main import NAME, app
     from kubectl_plugin.runner import Runner
 
     names = ("stdin", "stdout", "stderr")

@@ -21,7 +21,7 @@ import structlog
 
 from controller.api.objects import rfc3339
 from controller.settings import Settings
-from kubectl_plugin.units import own_version
+from kubectl_plugin.host import own_version
 from tests.beds.api import DAEMONSETS, LEASES, MERGE_PATCH, NAMESPACES, PODS, Api, Object, Refusal
 from tests.beds.controller.running import Controller
 from tests.beds.nodes import Nodes

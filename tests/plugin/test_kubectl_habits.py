@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import typer
 
-from kubectl_plugin.cli import NAME, app, verbs
 from kubectl_plugin.flags import GLOBAL_NAMES
+from kubectl_plugin.main import NAME, app, verbs
 from kubectl_plugin.runner import ENTRIES
 from kubectl_plugin.wording import INSTEAD, in_jq
 from tests.plugin import in_process

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from kubectl_plugin.cli import NAME, app
 from kubectl_plugin.errors import CommandError
 from kubectl_plugin.flags import GlobalFlags, Output
 from kubectl_plugin.host import Host
+from kubectl_plugin.main import NAME, app
 from kubectl_plugin.runner import ENTRIES, SHOWN, Entry, Runner, imported_function
 from kubectl_plugin.terminal import Terminal
 from tests.plugin import in_process

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from typing import Any, TypeVar, cast
 
-from kubectl_plugin.units import own_version
+from kubectl_plugin.host import own_version
 from tests.plugin.in_process import Ran, call, surroundings
 from tests.plugin.users_machine import UsersMachine, UserTransport
 from tests.simulation.record import As

@@ -10,8 +10,8 @@ from typing import Any
 
 import typer
 
-from kubectl_plugin.cli import NAME, app
 from kubectl_plugin.flags import GLOBAL_NAMES
+from kubectl_plugin.main import NAME, app
 from kubectl_plugin.options import ActingOptions, SelectedOptions, WaitingOptions
 from kubectl_plugin.runner import SHOWN, Entry
 

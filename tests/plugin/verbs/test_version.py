@@ -13,7 +13,8 @@ import yaml
 
 from controller.api.names import GROUP
 from controller.kube.requests import Request, Response
-from kubectl_plugin.units import own_version, too_far_apart
+from kubectl_plugin.host import own_version
+from kubectl_plugin.rollout.installation import too_far_apart
 from tests.beds.api import LEASES, MERGE_PATCH
 from tests.beds.simulator.faults import NoConnection, Rule
 from tests.plugin.playing import HOME, LEASE, Scene, controller_pod, opened
@@ -142,7 +143,7 @@ def test_how_far_is_too_far(one: str, other: str, far: bool) -> None:
 
 
 def test_a_folder_that_is_not_installed() -> None:
-    tell = "from kubectl_plugin.units import own_version; print(own_version())"
+    tell = "from kubectl_plugin.host import own_version; print(own_version())"
     without_packages = [sys.executable, "-S", "-c", tell]
     ran = subprocess.run(without_packages, cwd=ROOT, check=True, capture_output=True, text=True, timeout=60)
     assert ran.stdout == "unknown\n"

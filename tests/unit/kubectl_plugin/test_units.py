@@ -12,9 +12,10 @@ from controller.api import formats
 from controller.api.formats import IntOrPercent
 from controller.api.objects import JSONObject
 from kubectl_plugin.errors import CommandError, ExitCode
-from kubectl_plugin.flags import Output
+from kubectl_plugin.flags import Output, int_or_percent, seconds_of
+from kubectl_plugin.host import ServerClock
 from kubectl_plugin.terminal import as_text
-from kubectl_plugin.units import ServerClock, int_or_percent, seconds_of, short_duration
+from kubectl_plugin.wording import short_duration
 
 M, H, D = 60, 3600, 86400
 

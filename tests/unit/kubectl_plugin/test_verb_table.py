@@ -23,7 +23,7 @@ def test_the_function_that_looks_up_each_sort_of_candidates_is_there(what: str) 
     class Context:
         @staticmethod
         def obj(function: str) -> Callable[[Any, str], list[str]]:
-            assert callable(runner.imported_function(f"candidate_lookups.{function}"))
+            assert callable(runner.imported_function(f"completion.{function}"))
             return lambda context, incomplete: [function]
 
     assert getattr(candidates, what)(cast("typer.Context", Context), "")

@@ -21,8 +21,8 @@ from kubectl_plugin.changes.edit import (
 )
 from kubectl_plugin.changes.images import set_images
 from kubectl_plugin.changes.partition import set_partition
-from kubectl_plugin.changes.pausing import pause, restart, resume
-from kubectl_plugin.changes.rollback import RollbackWish, roll_back
+from kubectl_plugin.changes.rollback import RollbackSettings, roll_back
+from kubectl_plugin.changes.steering import pause, restart, resume
 from kubectl_plugin.rollout.gitops import LAST_ACTION, LastAction, action, last_action
 from kubectl_plugin.rollout.history import target_of
 from kubectl_plugin.rollout.snapshot import CHANGE_CAUSE, Snapshot, Unread
@@ -226,7 +226,7 @@ EDITS: dict[str, Callable[[Snapshot], Edit]] = {
     "restart": restart,
     "set-image": lambda snapshot: set_images(snapshot, {"*": "demo:v3"}, None),
     "resume": lambda snapshot: resume(seen(_document(paused=True), pods=PODS, **_rights(snapshot))),
-    "rollback": lambda snapshot: roll_back(snapshot, target_of(snapshot, None), RollbackWish()),
+    "rollback": lambda snapshot: roll_back(snapshot, target_of(snapshot, None), RollbackSettings()),
 }
 
 

@@ -11,7 +11,7 @@ from controller.api.names import RESTARTED_AT
 from controller.api.objects import JSONObject, fields_of, value_at
 from controller.api.pod import Pod
 from kubectl_plugin.changes.edit import ROLLING, Edit, with_operations
-from kubectl_plugin.changes.pausing import pause, restart, resume, what_stops
+from kubectl_plugin.changes.steering import pause, restart, resume, what_stops
 from kubectl_plugin.errors import CommandError
 from kubectl_plugin.rollout.snapshot import Snapshot, Unread
 from tests.beds.worlds import pending, pod, served

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from controller.api.objects import JSONObject
-from kubectl_plugin.changes.pull_job import is_image, node_selector, pull_job
+from kubectl_plugin.commands.pull import is_image, node_selector, pull_job
 from kubectl_plugin.errors import CommandError
 
 DIGEST = f"sha256:{'0' * 64}"

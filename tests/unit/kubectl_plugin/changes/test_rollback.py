@@ -15,8 +15,9 @@ from controller.api.objects import JSONObject, fields_of
 from controller.api.pod import Pod
 from controller.api.revision import Revision
 from kubectl_plugin.changes.edit import Caution, with_operations
-from kubectl_plugin.changes.rollback import RollbackWish, choice_explained, kept_cautions, preview, roll_back
+from kubectl_plugin.changes.rollback import RollbackSettings, choice_explained, roll_back
 from kubectl_plugin.errors import CommandError
+from kubectl_plugin.render.rollback import kept_cautions, preview
 from kubectl_plugin.rollout.history import target_of
 from kubectl_plugin.rollout.snapshot import Snapshot, Unread
 from tests.beds.snapshots import detail
@@ -51,9 +52,9 @@ def target(seen: Snapshot, to_revision: int | None = None) -> int:
     return target_of(seen, to_revision).revision.number
 
 
-def written(seen: Snapshot, wish: RollbackWish | None = None) -> JSONObject:
+def written(seen: Snapshot, wish: RollbackSettings | None = None) -> JSONObject:
     """The object after the write."""
-    wish = wish or RollbackWish()
+    wish = wish or RollbackSettings()
     return with_operations(seen.document, roll_back(seen, target_of(seen, wish.to_revision), wish).operations)
 
 
@@ -214,7 +215,7 @@ def test_what_was_approved_and_skipped_before_does_not_count_again() -> None:
 
 def test_partition_and_pause_are_lifted_in_the_same_write() -> None:
     seen = snapshot(of_revision(partition=16, paused=True))
-    edit = roll_back(seen, target_of(seen, None), RollbackWish())
+    edit = roll_back(seen, target_of(seen, None), RollbackSettings())
     assert edit.operations == (
         {"op": "add", "path": "/spec/template", "value": template("v6")},
         {"op": "add", "path": "/spec/updateStrategy/rollingUpdate/partition", "value": 0},
@@ -230,7 +231,7 @@ def test_every_partition_but_none_becomes_0(partition: int | str) -> None:
 @pytest.mark.parametrize("rolling", [{}, {"partition": 0}, {"paused": False}, {"partition": 0, "paused": False}])
 def test_what_holds_no_node_is_left_as_it_is(rolling: dict[str, Any]) -> None:
     seen = snapshot(of_revision(**rolling))
-    assert len(roll_back(seen, target_of(seen, None), RollbackWish()).operations) == 1
+    assert len(roll_back(seen, target_of(seen, None), RollbackSettings()).operations) == 1
 
 
 def test_what_is_to_be_kept_is_kept() -> None:
@@ -240,21 +241,21 @@ def test_what_is_to_be_kept_is_kept() -> None:
         "paused": True,
         "selector": {"matchLabels": {"track": "canary"}},
     }
-    kept = written(snapshot(of_revision(**held)), RollbackWish(keep_partition=True, keep_paused=True))
+    kept = written(snapshot(of_revision(**held)), RollbackSettings(keep_partition=True, keep_paused=True))
     assert rolling_of(kept) == held
 
 
 def test_the_selector_goes_only_when_asked() -> None:
     held: dict[str, Any] = {"selector": {"matchLabels": {"track": "canary"}}}
     assert "selector" in rolling_of(written(snapshot(of_revision(**held))))
-    assert "selector" not in rolling_of(written(snapshot(of_revision(**held)), RollbackWish(drop_selector=True)))
-    assert rolling_of(written(snapshot(of_revision()), RollbackWish(drop_selector=True))) == {"maxUnavailable": 2}
+    assert "selector" not in rolling_of(written(snapshot(of_revision(**held)), RollbackSettings(drop_selector=True)))
+    assert rolling_of(written(snapshot(of_revision()), RollbackSettings(drop_selector=True))) == {"maxUnavailable": 2}
 
 
 def test_with_an_equal_live_template_nothing_is_written() -> None:
     same = revision("v6", 6, of=template("v7", restartPolicy="Always"))
     seen = snapshot(of_revision(partition=16, paused=True), "v7", same)
-    edit = roll_back(seen, target_of(seen, 6), RollbackWish(drop_selector=True))
+    edit = roll_back(seen, target_of(seen, 6), RollbackSettings(drop_selector=True))
     assert (edit.result, edit.operations) == ("skipped (template already equals revision 6)", ())
 
 
@@ -267,7 +268,7 @@ def test_with_an_equal_live_template_nothing_is_written() -> None:
     ],
 )
 def test_the_number_that_the_controller_will_give_it(seen: Snapshot, to_revision: int | None, result: str) -> None:
-    assert roll_back(seen, target_of(seen, to_revision), RollbackWish()).result == result
+    assert roll_back(seen, target_of(seen, to_revision), RollbackSettings()).result == result
 
 
 CANARY = served("node-3", "node-2", rev="v2")
@@ -275,7 +276,7 @@ LEFT = served("node-1", "node-0")
 
 
 def lines(snapshot: Snapshot, *, width: int = 200, **wish: Any) -> list[str]:
-    wanted = RollbackWish(**wish)
+    wanted = RollbackSettings(**wish)
     target = target_of(snapshot, wanted.to_revision)
     return list(preview(snapshot, target, wanted, roll_back(snapshot, target, wanted), width=width))
 

@@ -9,8 +9,14 @@ from msgspec.structs import replace
 
 from controller.api.image_pull_job import ImagePullJobStatus, PullState
 from controller.api.objects import JSONObject
-from kubectl_plugin.rollout import images
-from kubectl_plugin.rollout.snapshot import NodePull, PullProgress, PullStage, failure_lines, worst_pulls
+from kubectl_plugin.rollout import snapshot as images
+from kubectl_plugin.rollout.snapshot import (
+    NodePull,
+    PullProgress,
+    PullStage,
+    failure_lines,
+    worst_pulls,
+)
 from kubectl_plugin.wording import between
 from tests.unit.controller.imagepull.worlds import job, puller
 
@@ -46,7 +52,7 @@ def test_short_name(image: str, short: str) -> None:
     ],
 )
 def test_the_shortest_words_that_differ(old: str, new: str, words: tuple[str, str]) -> None:
-    assert images.change(old, new) == words
+    assert images.image_change(old, new) == words
 
 
 def test_images_of_a_template_by_container() -> None:

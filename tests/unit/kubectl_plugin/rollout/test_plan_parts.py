@@ -11,11 +11,11 @@ from controller.api.daemonset import DaemonSet, DaemonSetStatus, Phase, RolloutS
 from controller.api.objects import JSONObject
 from controller.api.pod import Pod
 from controller.planner.rollout_state import rollout_state
+from kubectl_plugin.commands.plan import differences, laid_over
 from kubectl_plugin.forecast.forecast import forecast
 from kubectl_plugin.forecast.report import DryRunAnswer, Pace, later_steps, pace_of, refusal_in
 from kubectl_plugin.forecast.simulate import port_waiters
 from kubectl_plugin.forecast.warnings import CheckResult
-from kubectl_plugin.forecast.what_if import differences, laid_over
 from tests.beds.snapshots import container, detail
 from tests.beds.worlds import ago, ds, everywhere, matching, node, pending, pod, revision, served, template, world
 
