@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
-from typing import Annotated, Protocol, runtime_checkable
+from math import inf
+from typing import Annotated
 
 from typer import Argument, BadParameter, Option
 
@@ -130,23 +131,22 @@ class GlobalFlags:
 class Options:
     """The arguments and flags of one verb. Those that may be repeated are tuples."""
 
+    timeout = "0"
+    """A length of time such as 10m for the whole command; `0` for no limit. Verbs that may wait make it a flag."""
+
     def check(self) -> None:
         """Raises UsageError for options that make no sense, whatever is in the cluster."""
+        _ = self.seconds
+
+    @property
+    def seconds(self) -> float:
+        """`timeout` in seconds; infinite for no limit. Raises UsageError."""
+        return seconds_of(self.timeout, "--timeout") or inf
 
     @property
     def offline(self) -> bool:
         """Whether these options need no cluster."""
         return False
-
-
-@runtime_checkable
-class Timed(Protocol):
-    """Options of a verb that may wait for a long time."""
-
-    @property
-    def timeout(self) -> str:
-        """A length of time such as 10m for the whole command; `0` for no limit."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -155,6 +155,11 @@ class SelectorOptions(Options):
 
     selector: Annotated[str | None, Option("-l", help="Objects with these labels.")] = None
     all_namespaces: Annotated[bool, Option("-A", help="Objects of all namespaces.")] = False
+
+    def refuse_both(self, names: tuple[str, ...]) -> None:
+        """Raises UsageError if both these flags and `names` choose objects."""
+        if names and (self.selector or self.all_namespaces):
+            raise UsageError("give names, or -l and -A, not both")
 
 
 ShowValues = Annotated[bool, Option(help="Also show values that may be secrets.")]

@@ -236,9 +236,9 @@ def _command_of(entry: Entry) -> Any:
     return typer.main.get_command(one)
 
 
-def _carry_out(entry: Entry, ctx: typer.Context, after: GlobalFlags, asked: Options) -> None:
+def _carry_out(entry: Entry, ctx: typer.Context, after: GlobalFlags, options: Options) -> None:
     runner: Runner = ctx.obj
-    runner.run(_flags(ctx, after), entry, asked)
+    runner.run(_flags(ctx, after), entry, options)
 
 
 def _flags(ctx: typer.Context, after: GlobalFlags) -> GlobalFlags:

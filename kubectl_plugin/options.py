@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from math import inf
 from pathlib import Path
 from typing import Annotated
 
@@ -12,13 +13,15 @@ from typer import Argument, Option
 
 from kubectl_plugin import candidates
 from kubectl_plugin.errors import UsageError
-from kubectl_plugin.flags import ManifestOptions, Name, Names, Options, SelectorOptions, ShowValues, seconds_of
+from kubectl_plugin.flags import ManifestOptions, Name, Names, Options, SelectorOptions, ShowValues
 
 By = Annotated[
     str,
     Option(help="Group nodes by zone, arch, pool or any node label.", autocompletion=candidates.groupings),
 ]
 Watch = Annotated[bool, Option("-w", help="Follow it.")]
+AWAITED = ("revision", "generation", "image", "require_full", "fail_fast")
+"""Flags of `status` that say what to wait for."""
 Different = Annotated[bool, Option(help="End with 7 if there is a difference.")]
 
 
@@ -53,6 +56,18 @@ class StatusOptions(ManifestOptions, SelectorOptions):
     logs: Annotated[bool, Option("--logs/--no-logs", help="The last log line of a failing pod.")] = True
     plain: Annotated[bool, Option(help="With -w: lines instead of a live block.")] = False
     exit_code: Annotated[bool, Option(help="End as -w would, but at once.")] = False
+
+    def check(self) -> None:
+        super().check()
+        if self.given and (self.names or self.selector or self.all_namespaces):
+            raise UsageError("give names, -l and -A, or -f and -k, not both")
+        self.refuse_both(self.names)
+        for flag, is_given in (("--timeout", self.seconds < inf), ("--plain", self.plain)):
+            if is_given and not self.watch:
+                raise UsageError(f"{flag} is for -w: without it nothing is waited for")
+        for name in () if self.watch or self.exit_code else AWAITED:
+            if getattr(self, name) not in (None, False):
+                raise UsageError(f"--{name.replace('_', '-')} is for -w or --exit-code")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,6 +136,13 @@ class PlanOptions(ManifestOptions):
     ] = ()
     waves: Annotated[int, Option(help="How many waves to work out; 0 for all.")] = 10
     exit_code: Different = False
+
+    def check(self) -> None:
+        super().check()
+        if self.waves < 0:
+            raise UsageError(f"invalid --waves {self.waves}: use a number, or 0 for all")
+        if self.name is None and not self.given:
+            raise UsageError("which one? give a name, or -f with its manifest")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -226,7 +248,7 @@ class WaitingOptions(ActingOptions):
 
     def check(self) -> None:
         super().check()
-        if not self.wait and seconds_of(self.timeout, "--timeout"):
+        if not self.wait and self.seconds < inf:
             raise UsageError("--timeout goes with --wait: without it nothing is waited for")
         if self.wait and (self.dry_run is not DryRun.NONE or self.print_patch):
             raise UsageError("--wait waits for what --dry-run and --print-patch do not do")
@@ -247,6 +269,7 @@ class SelectedOptions(SelectorOptions):
         """Raises UsageError unless the flags and `names` choose objects in exactly one way."""
         if self.everything and (names or self.selector):
             raise UsageError("give names, -l or --all, not two of them")
+        self.refuse_both(names)
         if not (names or self.by_selection):
             raise UsageError("which one? give a name, -l LABELS or --all")
 
@@ -399,5 +422,6 @@ class PullOptions(Options):
     field_manager: FieldManager = MANAGER
 
     def check(self) -> None:
+        super().check()
         if self.selector is not None and not self.selector.strip():
             raise UsageError("which nodes? give -l LABELS, or leave -l out for all nodes")

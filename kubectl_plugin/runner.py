@@ -9,13 +9,14 @@ from contextlib import AsyncExitStack
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from importlib import import_module
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from kubectl_plugin import options
+from kubectl_plugin import options as verb_options
 from kubectl_plugin.errors import CommandError, ExitCode, UsageError
-from kubectl_plugin.flags import GlobalFlags, Options, Output, Timed, seconds_of
+from kubectl_plugin.flags import GlobalFlags, Options, Output, seconds_of
 from kubectl_plugin.host import Host
 from kubectl_plugin.terminal import Terminal
 
@@ -58,27 +59,27 @@ _act = partial(Entry, section="Act", outputs=(*_DOCUMENTS, Output.NAME))
 _set_up = partial(Entry, section="Set up", outputs=_DOCUMENTS)
 
 ENTRIES = (
-    _look("status", "status.status", options.StatusOptions),
-    _look("list", "list.list_", options.ListOptions),
-    _look("nodes", "nodes.nodes", options.NodesOptions),
-    _look("plan", "plan.plan", options.PlanOptions, outputs=(*_DOCUMENTS, Output.WIDE)),
-    _look("history", "history.history", options.HistoryOptions),
-    _look("diff", "history.diff", options.DiffOptions, outputs=_DOCUMENTS),
-    _act("pause", "pause.pause", options.PauseOptions),
-    _act("resume", "pause.resume", options.ResumeOptions),
-    _act("set-partition", "set_partition.set_partition", options.SetPartitionOptions),
-    _act("promote", "steps.promote", options.PromoteOptions),
-    _act("retry", "steps.retry", options.RetryOptions),
-    _act("rollback", "rollback.rollback", options.RollbackOptions),
-    _act("undo", "rollback.rollback", options.RollbackOptions, hidden=True),
-    _act("restart", "pause.restart", options.RestartOptions),
-    _act("set-image", "set_image.set_image", options.SetImageOptions),
-    _act("apply", "apply.apply", options.ApplyOptions),
-    _act("pull", "pull.pull", options.PullOptions),
-    _act("migrate", "migrate.migrate", options.MigrateOptions, outputs=()),
-    _set_up("doctor", "doctor.doctor", options.DoctorOptions),
-    _set_up("completion", "", options.CompletionOptions, outputs=(), offline="completion.completion"),
-    _set_up("version", "version.version", options.VersionOptions, offline="version.client_version"),
+    _look("status", "status.status", verb_options.StatusOptions),
+    _look("list", "list.list_", verb_options.ListOptions),
+    _look("nodes", "nodes.nodes", verb_options.NodesOptions),
+    _look("plan", "plan.plan", verb_options.PlanOptions, outputs=(*_DOCUMENTS, Output.WIDE)),
+    _look("history", "history.history", verb_options.HistoryOptions),
+    _look("diff", "history.diff", verb_options.DiffOptions, outputs=_DOCUMENTS),
+    _act("pause", "pause.pause", verb_options.PauseOptions),
+    _act("resume", "pause.resume", verb_options.ResumeOptions),
+    _act("set-partition", "set_partition.set_partition", verb_options.SetPartitionOptions),
+    _act("promote", "steps.promote", verb_options.PromoteOptions),
+    _act("retry", "steps.retry", verb_options.RetryOptions),
+    _act("rollback", "rollback.rollback", verb_options.RollbackOptions),
+    _act("undo", "rollback.rollback", verb_options.RollbackOptions, hidden=True),
+    _act("restart", "pause.restart", verb_options.RestartOptions),
+    _act("set-image", "set_image.set_image", verb_options.SetImageOptions),
+    _act("apply", "apply.apply", verb_options.ApplyOptions),
+    _act("pull", "pull.pull", verb_options.PullOptions),
+    _act("migrate", "migrate.migrate", verb_options.MigrateOptions, outputs=()),
+    _set_up("doctor", "doctor.doctor", verb_options.DoctorOptions),
+    _set_up("completion", "", verb_options.CompletionOptions, outputs=(), offline="completion.completion"),
+    _set_up("version", "version.version", verb_options.VersionOptions, offline="version.client_version"),
 )
 SHOWN = tuple(entry for entry in ENTRIES if not entry.hidden)
 
@@ -87,18 +88,18 @@ class Runner:
     def __init__(self, host: Host) -> None:
         self.host = host
 
-    def run(self, flags: GlobalFlags, entry: Entry, asked: Options) -> None:
+    def run(self, flags: GlobalFlags, entry: Entry, options: Options) -> None:
         """Runs a verb and exits with its code. Invalid flags are reported before a kubeconfig is read."""
 
         def body(terminal: Terminal) -> int:
-            asked.check()
-            function = imported_function(entry.offline if asked.offline else entry.function)
-            if asked.offline:
-                return int(function(self.host, terminal, flags.output, asked))
+            options.check()
+            function = imported_function(entry.offline if options.offline else entry.function)
+            if options.offline:
+                return int(function(self.host, terminal, flags.output, options))
             import asyncio  # imported late: `--help` must not wait for it
 
             try:
-                return self.host.run(self._in_session(flags, terminal, function, asked))
+                return self.host.run(self._in_session(flags, terminal, function, options))
             except asyncio.CancelledError:  # SIGTERM during a write; Ctrl-C raises KeyboardInterrupt
                 return ExitCode.TERMINATED
 
@@ -133,7 +134,7 @@ class Runner:
         flags: GlobalFlags,
         terminal: Terminal,
         verb: Callable[[Invocation, Any], Awaitable[int]],
-        asked: Options,
+        options: Options,
     ) -> int:
         import asyncio
 
@@ -143,7 +144,6 @@ class Runner:
 
         began = asyncio.get_running_loop().time()
         request_timeout = seconds_of(flags.request_timeout, "--request-timeout") if flags.request_timeout else None
-        timeout = asked.timeout if isinstance(asked, Timed) else "0"
         session = None
         opening = open_session(
             self.host,
@@ -158,13 +158,13 @@ class Runner:
         try:
             async with AsyncExitStack() as stack:
                 try:
-                    async with asyncio.timeout(seconds_of(timeout, "--timeout") or None):
+                    async with asyncio.timeout(options.seconds if options.seconds < inf else None):
                         session = await stack.enter_async_context(opening)
                 except TimeoutError as error:
-                    words = f"timed out after {timeout}: the login has not ended"
+                    words = f"timed out after {options.timeout}: the login has not ended"
                     raise CommandError(words, exit_code=ExitCode.TIMED_OUT) from error
                 invocation = Invocation(session, terminal, flags.output, self.host, flags.namespace, began)
-                return await verb(invocation, asked)
+                return await verb(invocation, options)
         except (ApiError, ConfigError) as error:
             raise explained_error(error, session) from error
 

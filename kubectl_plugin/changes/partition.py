@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from controller.api import formats
 from controller.api.formats import IntOrPercent, counted
-from controller.planner.explanation import NodeState
+from controller.planner.explanation import Explainer, NodeState
 from controller.planner.rollout_state import RolloutState
 from kubectl_plugin.changes.edit import (
     ROLLING,
@@ -19,35 +19,44 @@ from kubectl_plugin.changes.edit import (
 from kubectl_plugin.errors import CommandError, ExitCode
 from kubectl_plugin.rollout.history import way_back
 from kubectl_plugin.rollout.snapshot import Snapshot
-from kubectl_plugin.rollout.survey import survey
 from kubectl_plugin.wording import between, command, new_nodes
 
 
-def set_partition(snapshot: Snapshot, value: IntOrPercent) -> Edit:
-    """Raises CommandError (exit code 6) for OnDelete."""
+def set_partition(snapshot: Snapshot, value: IntOrPercent, *, of_nodes: bool = False) -> Edit:
+    """Keeps the pods of `value` nodes old or, with `of_nodes`, lets `value` nodes be updated. Raises CommandError
+    (exit code 6) for OnDelete, and as `partition_for_nodes`."""
     present = settings_of(snapshot, "set the partition of").partition or 0
-    if value == present:
-        return Edit(result=f"already at partition {partition_words(snapshot, value)}", operations=())
+    before = rollout_after(snapshot)
+    desired = _desired(snapshot, before)
+    wanted = partition_for_nodes(snapshot, value, desired) if of_nodes else value
+    if wanted == present:
+        new = "" if desired is None else f" ({new_nodes(wanted, desired)})"
+        return Edit(result=f"already at partition {wanted}{new}", operations=())
     draft = Draft(snapshot.document)
-    draft.set(value, *ROLLING, "partition")
-    before, after = rollout_after(snapshot), rollout_after(snapshot, draft.operations)
+    draft.set(wanted, *ROLLING, "partition")
+    after = rollout_after(snapshot, draft.operations)
     details, warnings = outcome(snapshot, before, after) if before and after else ((), ())
+    misread = None if of_nodes else misread_caution(snapshot, wanted, desired)
     return Edit(
-        result=f"partition {present} -> {value}",
+        result=f"partition {present} -> {wanted}",
         operations=draft.operations,
         details=details,
-        warnings=cautions(snapshot, *warnings),
+        warnings=(*([misread] if misread else []), *cautions(snapshot, *warnings)),
     )
 
 
-def partition_for_nodes(snapshot: Snapshot, updated: IntOrPercent) -> IntOrPercent:
-    """The partition that allows `updated` nodes. Raises CommandError (exit code 6) for a number if the count of nodes
-    is unknown or 0: a partition computed from 0 nodes would allow all nodes that join later."""
+def partition_for_nodes(snapshot: Snapshot, updated: IntOrPercent, desired: int | None) -> IntOrPercent:
+    """The partition that lets `updated` of the `desired` nodes be updated. Raises CommandError (exit code 6) for a
+    number if the count of nodes is unknown or 0: computed from 0 nodes, it would allow all nodes that join later."""
     if isinstance(updated, str):
         return f"{100 - int(updated.removesuffix('%'))}%"
-    desired = known_desired(snapshot)
     if not desired:
-        raise _desired_error(snapshot, ": no node is eligible now")
+        why = "" if desired is None else ": no node is eligible now"
+        raise CommandError(
+            f"it is not known how many nodes should run {snapshot.key.name}{why}",
+            hints=("set-partition takes the partition itself: the number of pods that stay old",),
+            exit_code=ExitCode.REFUSED,
+        )
     return max(desired - updated, 0)
 
 
@@ -64,34 +73,21 @@ def keeps_fewer(one: IntOrPercent, other: IntOrPercent, desired: int | None) -> 
     return fewer < more
 
 
-def known_desired(snapshot: Snapshot) -> int:
-    """Like `desired_of`. Raises CommandError (exit code 6) if the number is unknown."""
-    desired = desired_of(snapshot)
-    if desired is None:
-        raise _desired_error(snapshot)
-    return desired
-
-
 def desired_of(snapshot: Snapshot) -> int | None:
     """How many nodes should run a pod; without the right to list nodes, the controller's count for this spec."""
+    return _desired(snapshot, rollout_after(snapshot) if snapshot.nodes is not None else None)
+
+
+def _desired(snapshot: Snapshot, rollout: RolloutState | None) -> int | None:
     daemonset, status = snapshot.daemonset, snapshot.daemonset.status
-    if snapshot.nodes is not None and (rollout := rollout_after(snapshot)) is not None:
+    if snapshot.nodes is not None and rollout is not None:
         return rollout.budget.desired
     counted = status is not None and status.observed_generation >= daemonset.generation
     return status.desired_number_scheduled if status is not None and counted else None
 
 
-def _desired_error(snapshot: Snapshot, why: str = "") -> CommandError:
-    return CommandError(
-        f"it is not known how many nodes should run {snapshot.key.name}{why}",
-        hints=("set-partition takes the partition itself: the number of pods that stay old",),
-        exit_code=ExitCode.REFUSED,
-    )
-
-
-def misread_caution(snapshot: Snapshot, value: IntOrPercent) -> Caution | None:
-    """A caution if the partition allows no node, which is rarely intended."""
-    desired = desired_of(snapshot)
+def misread_caution(snapshot: Snapshot, value: IntOrPercent, desired: int | None) -> Caution | None:
+    """A caution if the partition lets none of the `desired` nodes be updated, which is rarely intended."""
     if not desired or (kept := formats.scaled(value, desired, round_up=False)) < desired:
         return None
     pods = value if isinstance(value, int) else kept
@@ -106,15 +102,10 @@ def misread_caution(snapshot: Snapshot, value: IntOrPercent) -> Caution | None:
     )
 
 
-def partition_words(snapshot: Snapshot, value: IntOrPercent) -> str:
-    """`16 (8 of 24 new)`, or `16` if the number of nodes is unknown."""
-    desired = desired_of(snapshot)
-    return str(value) if desired is None else f"{value} ({new_nodes(value, desired)})"
-
-
 def outcome(
     snapshot: Snapshot, before: RolloutState, after: RolloutState
 ) -> tuple[tuple[str, ...], tuple[Caution, ...]]:
+    """What the change from `before` to `after` lets happen, and what to be careful about."""
     revision, desired, quota = revision_of(snapshot, after), after.budget.desired, after.quota
     updated = sum(node.current is not None for node in after.eligible)
     run = f"{counted(updated, 'node', 'runs', of=desired)} {revision}"
@@ -131,7 +122,7 @@ def outcome(
     lines = [f"up to {counted(quota, 'node', of=desired)} may now run {revision}{gained}"]
     if after.world.daemonset.paused:
         lines.append("it is paused: no node is updated before resume")
-    return tuple(lines), _failing_caution(snapshot, revision)
+    return tuple(lines), _failing_caution(before, revision)
 
 
 def _raised_caution(snapshot: Snapshot, updated: int, revision: str) -> Caution:
@@ -141,8 +132,9 @@ def _raised_caution(snapshot: Snapshot, updated: int, revision: str) -> Caution:
     )
 
 
-def _failing_caution(snapshot: Snapshot, revision: str) -> tuple[Caution, ...]:
-    nodes = [row.node for row in survey(snapshot).rows_in(NodeState.FAILING)]
+def _failing_caution(rollout: RolloutState, revision: str) -> tuple[Caution, ...]:
+    explainer = Explainer(rollout)
+    nodes = [one.name for one in rollout.in_update_order if explainer.explain(one).state is NodeState.FAILING]
     if not nodes:
         return ()
     verb = "is" if len(nodes) == 1 else "are"

@@ -96,11 +96,11 @@ class Manifest(Value):
     document: JSONObject
 
 
-async def read_manifests(asked: ManifestOptions, host: Host) -> tuple[tuple[Manifest, ...], tuple[JSONObject, ...]]:
+async def read_manifests(options: ManifestOptions, host: Host) -> tuple[tuple[Manifest, ...], tuple[JSONObject, ...]]:
     """The Advanced DaemonSets in the order of the files, perhaps with duplicates, and the other objects. Runs
     `kubectl kustomize` for a kustomization. Raises CommandError for an unreadable source and if none is found."""
-    files, kustomize = asked.files, asked.kustomize
-    texts = [(await text_of(one, host), one) for one in _sources_in(files, recursive=asked.recursive)]
+    files, kustomize = options.files, options.kustomize
+    texts = [(await text_of(one, host), one) for one in _sources_in(files, recursive=options.recursive)]
     texts += [(await _kustomized(kustomize, host), kustomize)] if kustomize is not None else []
     found: list[Manifest] = []
     others: list[JSONObject] = []

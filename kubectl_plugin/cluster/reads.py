@@ -205,25 +205,23 @@ async def existing_snapshots(
 
 
 async def snapshots(
-    invocation: Invocation, names: tuple[str, ...], many: SelectorOptions, parts: Parts = ALL
+    invocation: Invocation, names: tuple[str, ...], options: SelectorOptions, parts: Parts = ALL
 ) -> tuple[Snapshot, ...]:
     """The DaemonSets with `names`, in that order and each once; without names, those selected by `-l` and `-A`.
-    Raises UsageError for both; CommandError for an unknown name; ApiError."""
-    if names and (many.selector or many.all_namespaces):
-        raise UsageError("give names, or -l and -A, not both")
+    Raises CommandError for an unknown name; ApiError."""
     if names:
         keys = dict.fromkeys(key_of(invocation, name) for name in names)
         found = [await _document(invocation, key) for key in keys]
     else:
-        listed = await readable_items(invocation, DAEMONSETS, *selection_of(invocation, many))
+        listed = await readable_items(invocation, DAEMONSETS, *selection_of(invocation, options))
         found = [listed[key] for key in sorted(listed)]
-    return await completed(invocation, found, parts, everywhere=not names and many.all_namespaces)
+    return await completed(invocation, found, parts, everywhere=not names and options.all_namespaces)
 
 
-def selection_of(invocation: Invocation, many: SelectorOptions) -> tuple[str, Query]:
+def selection_of(invocation: Invocation, options: SelectorOptions) -> tuple[str, Query]:
     """The namespace, empty for all, and the query that selects the DaemonSets."""
-    namespace = "" if many.all_namespaces else invocation.session.namespace
-    return namespace, ((("labelSelector", many.selector),) if many.selector else ())
+    namespace = "" if options.all_namespaces else invocation.session.namespace
+    return namespace, ((("labelSelector", options.selector),) if options.selector else ())
 
 
 async def _document(invocation: Invocation, key: Key) -> JSONObject:

@@ -24,7 +24,7 @@ from controller.kube.kubeconfig import Access, checked_proxy
 from controller.kube.requests import Transport
 from controller.kube.sender import CALL_SECONDS, Exchange, Sender
 from kubectl_plugin.errors import CommandError, ExitCode, UsageError
-from kubectl_plugin.flags import GlobalFlags, Output, seconds_of
+from kubectl_plugin.flags import GlobalFlags, Options, Output
 from kubectl_plugin.host import Host, ServerClock
 from kubectl_plugin.rollout.installation import NAMESPACE
 from kubectl_plugin.terminal import Terminal
@@ -258,11 +258,10 @@ class TimedOut(CommandError):
 
 
 class Deadline:
-    def __init__(self, invocation: Invocation, text: str) -> None:
-        """`text`: a duration such as 10m, counted from the start of the command and again from each answer to a
-        prompt; empty or 0: no deadline. Raises UsageError."""
-        self.text, self._invocation = text, invocation
-        self._seconds = seconds_of(text, "--timeout") or math.inf
+    """The end of `--timeout`, counted from the start of the command and again from each answer to a prompt."""
+
+    def __init__(self, invocation: Invocation, options: Options) -> None:
+        self.text, self._invocation, self._seconds = options.timeout, invocation, options.seconds
 
     @property
     def _at(self) -> float:

@@ -18,13 +18,12 @@ from kubectl_plugin.changes.partition import desired_of, keeps_fewer, partition_
 from kubectl_plugin.cluster import previews
 from kubectl_plugin.cluster.manifests import Manifest, read_manifests
 from kubectl_plugin.cluster.previews import ForecastTarget, daemonset_in, targets_of, with_admission
-from kubectl_plugin.cluster.session import Invocation
-from kubectl_plugin.commands.change_flow import carry_out, deadline_of
+from kubectl_plugin.cluster.session import Deadline, Invocation
+from kubectl_plugin.commands.change_flow import carry_out
 from kubectl_plugin.commands.consent import PlannedChange, guard_of_pauses, will_ask, with_question
 from kubectl_plugin.errors import CommandError, ExitCode, UsageError
 from kubectl_plugin.flags import int_or_percent
-from kubectl_plugin.options import KEPT_MANAGER, MANAGER
-from kubectl_plugin.options import ApplyOptions as Asked
+from kubectl_plugin.options import KEPT_MANAGER, MANAGER, ApplyOptions
 from kubectl_plugin.rollout.snapshot import Snapshot
 
 _Taken: TypeAlias = dict[tuple[str, str], None]
@@ -35,60 +34,60 @@ _BESIDE: Final = (MANAGER, KEPT_MANAGER, HOLDS)
 _OTHER: Final = re.compile(r'conflict with "(?P<manager>[^"]*)"')
 
 
-async def apply(invocation: Invocation, asked: Asked) -> int:
-    hold_at = None if asked.hold_at is None else int_or_percent(asked.hold_at, "--hold-at")
-    manifests, others = await read_manifests(asked, invocation.host)
+async def apply(invocation: Invocation, options: ApplyOptions) -> int:
+    hold_at = None if options.hold_at is None else int_or_percent(options.hold_at, "--hold-at")
+    manifests, others = await read_manifests(options, invocation.host)
     for manifest in manifests:
         _refuse_contradictions(manifest, invocation.namespace, hold_at)
     if others:
         named = ", ".join(sorted({str(one.get("kind")) for one in others}))
         invocation.terminal.note(f"not applied, since only Advanced DaemonSets are: {named}; kubectl apply does")
-    async with deadline_of(invocation, asked).enforced():
+    async with Deadline(invocation, options).enforced():
         targets = await targets_of(invocation, manifests)
-        changes = {target.snapshot.key: await _change_of(invocation, target, asked, hold_at) for target in targets}
-    asks = will_ask(invocation, asked) and len(changes) == 1
+        changes = {target.snapshot.key: await _change_of(invocation, target, options, hold_at) for target in targets}
+    asks = will_ask(invocation, options) and len(changes) == 1
     live = [change.snapshot for change in changes.values()]
     checked = await guard_of_pauses(
-        invocation, asked, live, by_flag=asked.lift_pause, what="the manifest", instead="paused: true in it"
+        invocation, options, live, by_flag=options.lift_pause, what="the manifest", instead="paused: true in it"
     )
 
     def change(snapshot: Snapshot) -> PlannedChange:
         made = checked(changes[snapshot.key])
         return with_question(made, f"Apply to {snapshot.key.name}?") if asks else made
 
-    return await carry_out(invocation, live, change, asked, verb="apply")
+    return await carry_out(invocation, live, change, options, verb="apply")
 
 
-def _refuse_contradictions(manifest: Manifest, asked: str | None, hold_at: IntOrPercent | None) -> None:
+def _refuse_contradictions(manifest: Manifest, namespace: str | None, hold_at: IntOrPercent | None) -> None:
     written = value_at(manifest.document, *ROLLING, "partition")
     if hold_at is not None and written not in (None, hold_at):
         words = f"{manifest.source} sets partition {written} for {manifest.name}, --hold-at says {hold_at}"
         raise UsageError(words, hints=("leave one of them out",))
-    if asked and manifest.namespace not in ("", asked):
-        raise UsageError(f"{manifest.source} is for namespace {manifest.namespace}, -n says {asked}")
+    if namespace and manifest.namespace not in ("", namespace):
+        raise UsageError(f"{manifest.source} is for namespace {manifest.namespace}, -n says {namespace}")
 
 
 async def _change_of(
-    invocation: Invocation, target: ForecastTarget, asked: Asked, hold_at: IntOrPercent | None
+    invocation: Invocation, target: ForecastTarget, options: ApplyOptions, hold_at: IntOrPercent | None
 ) -> PlannedChange:
     """Returns the change as a server dry run makes it. Raises CommandError and ApiError."""
     assert target.manifest is not None
     live, key = target.snapshot, target.snapshot.key
     if not target.exists:
-        if asked.print_patch:
+        if options.print_patch:
             raise CommandError(f"{key.name} does not exist yet: there is nothing to patch")
         kind = {field: target.manifest.document[field] for field in ("apiVersion", "kind")}
         live = replace(live, document={**kind, "metadata": {"name": key.name, "namespace": key.namespace}})
-    application = edits.application_of(target.manifest.document, key, live.document, asked.field_manager)
+    application = edits.application_of(target.manifest.document, key, live.document, options.field_manager)
     hold = None if value_at(application.manifest, *ROLLING, "partition") is not None else hold_at
-    expected, taken = await _dry_run(invocation, live, application, hold, asked)
+    expected, taken = await _dry_run(invocation, live, application, hold, options)
     if hold is not None:
         _refuse_hold(live, daemonset_in(expected), hold)
-    if not (asked.force_conflicts or (invocation.terminal.may_ask and not asked.yes)):
+    if not (options.force_conflicts or (invocation.terminal.may_ask and not options.yes)):
         _refuse_release(live, expected, taken)
 
     async def recheck() -> None:
-        again, now_taken = await _dry_run(invocation, live, application, hold, asked)
+        again, now_taken = await _dry_run(invocation, live, application, hold, options)
         if again["spec"] != expected["spec"] or not now_taken.keys() <= taken.keys():
             words = f"what the manifest would change of {key.name} has changed while you were looking"
             raise _refusal(words, "run the command again to see it")
@@ -96,14 +95,14 @@ async def _change_of(
     if target.exists:
         live = await with_admission(invocation, live, daemonset_in(expected))
     taken_over = [f"taken over from {other}: {field}" for field, other in taken]
-    edit = edits.apply(live, application, expected, hold, taken_over=taken_over, show_values=asked.show_values)
+    edit = edits.apply(live, application, expected, hold, taken_over=taken_over, show_values=options.show_values)
     if words := await previews.unknown_fields(invocation.session, live, edit.operations):
         raise CommandError(f"{key.name}: {words}", hints=("correct the manifest, or allow it there",))
     return PlannedChange(live, edit, ask="Continue?", recheck=recheck if target.exists else None)
 
 
 async def _dry_run(
-    invocation: Invocation, live: Snapshot, application: Application, hold: IntOrPercent | None, asked: Asked
+    invocation: Invocation, live: Snapshot, application: Application, hold: IntOrPercent | None, options: ApplyOptions
 ) -> tuple[JSONObject, _Taken]:
     """Returns the applied object, and the fields it takes over: from the plugin's other verbs and client-side
     kubectl, from others only with --force-conflicts. Raises CommandError (exit code 6) and ApiError."""
@@ -114,11 +113,11 @@ async def _dry_run(
             return await previews.dry_run_of_apply(session, document, one, force=False)
         except Conflict as error:
             owned = [(cause.field, by["manager"]) for cause in error.causes if (by := _OTHER.search(cause.message))]
-            own = {*_BESIDE, asked.field_manager, *client_side_managers(document)}
+            own = {*_BESIDE, options.field_manager, *client_side_managers(document)}
             foreign = [f"{field} ({other})" for field, other in owned if other not in own]
             if not owned:
                 raise _refusal(error.message, "read the file anew, or take resourceVersion out of it") from error
-            if foreign and not asked.force_conflicts:
+            if foreign and not options.force_conflicts:
                 words = f"others manage fields of {live.key.name} that the manifest changes: {', '.join(foreign)}"
                 hint = "take them out of the manifest; or --force-conflicts, as of kubectl, takes them over"
                 raise _refusal(words, hint) from error

@@ -52,7 +52,7 @@ class ChangeWriter:
     """Writes changes one by one. `several`: JSON is one List, as in kubectl, and YAML one document per object."""
 
     invocation: Invocation
-    acting: ActingOptions
+    options: ActingOptions
     verb: str
     deadline: Deadline
     several: bool
@@ -65,19 +65,19 @@ class ChangeWriter:
 
     async def carry_out(self, change: PlannedChange) -> None:
         """Raises CommandError and ApiError only if the change was not made."""
-        snapshot, edit, acting = change.snapshot, change.edit, self.acting
+        snapshot, edit, options = change.snapshot, change.edit, self.options
         if not edit.operations:
             self._print_unchanged(change)
-        elif acting.print_patch:
+        elif options.print_patch:
             terminal = self.invocation.terminal
             terminal.say(
-                _kubectl_patch(change, acting.reason or "", terminal.cluster_flags, only_ascii=terminal.ascii)
+                _kubectl_patch(change, options.reason or "", terminal.cluster_flags, only_ascii=terminal.ascii)
             )
-        elif acting.dry_run is DryRun.CLIENT:
+        elif options.dry_run is DryRun.CLIENT:
             notes = action_operations(snapshot.document, edit.operations, await self._action())
             self._print(change, with_operations(snapshot.document, (*edit.operations, *notes)))
         else:
-            await self._write(change, dry_run=acting.dry_run is DryRun.SERVER)
+            await self._write(change, dry_run=options.dry_run is DryRun.SERVER)
 
     async def add_details(self) -> None:
         """Adds the lines of `later` to the results that `finish` prints."""
@@ -99,7 +99,7 @@ class ChangeWriter:
             terminal.say_document(whole, Output.JSON)
         terminal.flush()
         if terminal.lost:
-            done = "done, but " if does_write(self.acting) else ""
+            done = "done, but " if does_write(self.options) else ""
             terminal.fail(CommandError(f"{done}it could not be printed: {terminal.lost}"))
             return ExitCode.FAILED
         return ExitCode.DONE
@@ -113,11 +113,11 @@ class ChangeWriter:
                 change.edit,
                 done,
                 dry_run=dry_run,
-                field_manager=self.acting.field_manager,
+                field_manager=self.options.field_manager,
                 recheck=change.recheck,
             )
-        overruled, asked = _overruled(change, document)
-        if asked:
+        overruled, is_wanted = _overruled(change, document)
+        if is_wanted:
             hints = () if dry_run else (command("status", change.snapshot.key),)
             raise CommandError(overruled, hints=hints, exit_code=ExitCode.OVERRULED)
         self._print(change, document)
@@ -145,19 +145,19 @@ class ChangeWriter:
             self.verb,
             by=self.by,
             now=self.invocation.terminal.now(),
-            reason=self.acting.reason,
+            reason=self.options.reason,
             client=session.user_agent,
         )
 
     def _print_unchanged(self, change: PlannedChange) -> None:
         self.changed.append(change.snapshot)
-        if self.acting.print_patch:  # stdout is read by a shell
+        if self.options.print_patch:  # stdout is read by a shell
             self.invocation.terminal.note(f"{_printed_name(change)} {change.edit.result}: no patch")
         else:
             self._print(change, change.snapshot.document, suffix="")
 
     def _print(self, change: PlannedChange, document: JSONObject, suffix: str | None = None) -> None:
-        ending = DRY_RUN_SUFFIX[self.acting.dry_run] if suffix is None else suffix
+        ending = DRY_RUN_SUFFIX[self.options.dry_run] if suffix is None else suffix
         if self.later is None:
             self._print_result(change, document, ending)
         else:
@@ -232,17 +232,17 @@ def _tests_of_names(document: JSONObject, operations: Iterable[JSONObject]) -> I
 
 
 async def choose(
-    invocation: Invocation, asked: ChangeOptions, names: tuple[str, ...], parts: reads.Parts = reads.ALL
+    invocation: Invocation, options: ChangeOptions, names: tuple[str, ...], parts: reads.Parts = reads.ALL
 ) -> tuple[Snapshot, ...]:
     """Returns at least one object. Raises CommandError if none is found, and (exit code 6) for -A without --yes."""
-    asked.check_with(names)
-    async with deadline_of(invocation, asked).enforced():
-        found = await reads.snapshots(invocation, names, asked, parts)
+    options.check_with(names)
+    async with Deadline(invocation, options).enforced():
+        found = await reads.snapshots(invocation, names, options, parts)
     note_failed_reads(invocation, found)
     if not found:
-        where = "" if asked.all_namespaces else f" in namespace {invocation.session.namespace}"
+        where = "" if options.all_namespaces else f" in namespace {invocation.session.namespace}"
         raise CommandError(f"no Advanced DaemonSet was found{where}")
-    if asked.all_namespaces and ends_as_written(asked) and not asked.yes:
+    if options.all_namespaces and ends_as_written(options) and not options.yes:
         raise all_namespaces_error(len(found))
     return found
 
@@ -256,19 +256,18 @@ async def carry_out(
     invocation: Invocation,
     snapshots: Sequence[Snapshot],
     plan: Callable[[Snapshot], PlannedChange],
-    acting: ActingOptions,
+    options: ActingOptions,
     *,
     verb: str,
-    deadline: Deadline | None = None,
     by: str | None = None,
     later: LaterDetails | None = None,
 ) -> int:
     """Carries out the changes and prints their results; returns the highest exit code. Edits without operations are
     only printed. The verb's own annotations are added here; edits of others are refused if any changed meanwhile.
     Several objects share one prompt; neither a failure of one nor a closed stdout stops the others. `plan` may raise
-    CommandError. `deadline`: for the writes, by default `--timeout` of `acting`. `by`: the user name, if known. With
+    CommandError. `by`: the user name, if known. With
     `later`, results are printed at the end. Raises CommandError and ApiError for a single object."""
-    if acting.print_patch and invocation.output is not None:
+    if options.print_patch and invocation.output is not None:
         raise UsageError("give -o or --print-patch, not both")
     invocation.terminal.ignore_broken_pipe()
     code, changes = _plan_each(invocation, snapshots, plan)
@@ -277,13 +276,13 @@ async def carry_out(
         _print_cautions(invocation, change)
     refusal = None
     try:
-        changes = await ask_once(invocation, changes, acting, several=len(snapshots) > 1)
+        changes = await ask_once(invocation, changes, options, several=len(snapshots) > 1)
     except CommandError as error:
-        if does_write(acting):
+        if does_write(options):
             raise
         refusal = error  # of a dry run, which shows the change all the same
-    deadline = deadline or deadline_of(invocation, acting)
-    writer = ChangeWriter(invocation, acting, verb, deadline, several=len(snapshots) > 1, by=by, later=later)
+    deadline = Deadline(invocation, options)
+    writer = ChangeWriter(invocation, options, verb, deadline, several=len(snapshots) > 1, by=by, later=later)
     try:
         for change in changes:
             try:
@@ -297,7 +296,7 @@ async def carry_out(
         printed = writer.finish()
     if refusal is not None:
         code = max(code, print_failure(invocation, refusal))
-    return max(code, printed, await wait_if_asked(invocation, acting, writer.changed))
+    return max(code, printed, await wait_if_asked(invocation, options, writer.changed))
 
 
 def _plan_each(
@@ -330,23 +329,20 @@ def print_failure(invocation: Invocation, error: CommandError | ApiError) -> int
     return failure.exit_code
 
 
-def deadline_of(invocation: Invocation, acting: ActingOptions) -> Deadline:
-    """The deadline of the whole command, including reads before the write. Raises UsageError."""
-    return Deadline(invocation, acting.timeout if isinstance(acting, WaitingOptions) else "0")
-
-
-async def wait_if_asked(invocation: Invocation, acting: ActingOptions, changed: Sequence[Snapshot]) -> int:
+async def wait_if_asked(invocation: Invocation, options: ActingOptions, changed: Sequence[Snapshot]) -> int:
     """Waits for the rollout of this write, not for later changes. `changed`: the objects as written."""
-    if not isinstance(acting, WaitingOptions) or not acting.wait or not changed:
+    if not isinstance(options, WaitingOptions) or not options.wait or not changed:
         return ExitCode.DONE
     if invocation.output is not None:  # stdout already has the document
         invocation.terminal.quiet = True
         invocation = with_fields(invocation, output=None)
-    deadline = deadline_of(invocation, acting)
+    deadline = Deadline(invocation, options)
     generations = {snapshot.key: snapshot.daemonset.generation for snapshot in changed}
     try:
         async with deadline.enforced():
-            return await follow_up(invocation, StatusOptions(timeout=acting.timeout), changed, deadline, generations)
+            return await follow_up(invocation, StatusOptions(timeout=options.timeout), changed, deadline, generations)
     except TimedOut:  # perhaps the write alone took that long
-        results = [unfinished_result(status_at(snapshot, StatusOptions().by), acting.timeout) for snapshot in changed]
+        results = [
+            unfinished_result(status_at(snapshot, StatusOptions().by), options.timeout) for snapshot in changed
+        ]
         return print_results(invocation, results, [snapshot.key.namespace for snapshot in changed])

@@ -43,11 +43,11 @@ STARTUP: Final = {
 MARK: Final = "# Written by `kubectl kruise-ds completion install`."
 
 
-def completion(host: Host, terminal: Terminal, _: Output | None, asked: CompletionOptions) -> int:
+def completion(host: Host, terminal: Terminal, _: Output | None, options: CompletionOptions) -> int:
     """`install` raises CommandError: exit code 6 if a foreign file is in the way, 1 if the file cannot be written."""
-    shell = asked.shell
+    shell = options.shell
     if shell is Shell.INSTALL:
-        return _install(host, terminal, asked.folder)
+        return _install(host, terminal, options.folder)
     terminal.say(
         f"# kubectl 1.26 or newer completes kubectl kruise-ds once its own completion is loaded ({STARTUP[shell]}):",
         LOADED[shell],

@@ -49,18 +49,18 @@ def question_text(headline: str, lines: Iterable[str]) -> str:
     return "\n".join((headline, *(f"  {one_line(line)}" for line in lines), "Continue?"))
 
 
-def does_write(acting: ActingOptions) -> bool:
-    return acting.dry_run is DryRun.NONE and not acting.print_patch
+def does_write(options: ActingOptions) -> bool:
+    return options.dry_run is DryRun.NONE and not options.print_patch
 
 
-def ends_as_written(acting: ActingOptions) -> bool:
+def ends_as_written(options: ActingOptions) -> bool:
     """Whether the server makes or dry-runs the change, so that the command ends as the write would."""
-    return acting.dry_run is not DryRun.CLIENT and not acting.print_patch
+    return options.dry_run is not DryRun.CLIENT and not options.print_patch
 
 
-def will_ask(invocation: Invocation, acting: ActingOptions) -> bool:
+def will_ask(invocation: Invocation, options: ActingOptions) -> bool:
     """Whether the user is prompted before the write; lines of the prompt need not be printed again."""
-    return invocation.terminal.may_ask and does_write(acting) and not acting.yes
+    return invocation.terminal.may_ask and does_write(options) and not options.yes
 
 
 def printable(terminal: Terminal, text: str) -> str:
@@ -81,17 +81,17 @@ def ask_for_consent(terminal: Terminal, what: str, question: str | None, *, yes:
     return True
 
 
-def _has_consent(invocation: Invocation, what: str, question: str, acting: ActingOptions) -> bool:
+def _has_consent(invocation: Invocation, what: str, question: str, options: ActingOptions) -> bool:
     """Like `ask_for_consent`, but does not prompt if nothing is written."""
-    terminal, writes = invocation.terminal, does_write(acting)
-    if not ends_as_written(acting):
+    terminal, writes = invocation.terminal, does_write(options)
+    if not ends_as_written(options):
         return False
-    asked = ask_for_consent(terminal, what, printable(terminal, question) if writes else None, yes=acting.yes)
-    return asked and writes
+    has_said_yes = ask_for_consent(terminal, what, printable(terminal, question) if writes else None, yes=options.yes)
+    return has_said_yes and writes
 
 
 async def ask_once(
-    invocation: Invocation, changes: list[PlannedChange], acting: ActingOptions, *, several: bool
+    invocation: Invocation, changes: list[PlannedChange], options: ActingOptions, *, several: bool
 ) -> list[PlannedChange]:
     """Asks for all `changes` together, and checks again after consent. Returns them without the details that the
     prompt has shown. Raises CommandError (exit code 6) without consent."""
@@ -100,12 +100,12 @@ async def ask_once(
     if not several:
         (only,) = changes
         name = only.snapshot.key.name
-        if only.ask is not None and _has_consent(invocation, name, only.ask, acting) and only.recheck is not None:
+        if only.ask is not None and _has_consent(invocation, name, only.ask, options) and only.recheck is not None:
             await only.recheck()
         return changes
     lines = (line for change in changes for line in _question_lines(change))
     count = counted(len(changes), "DaemonSet")
-    if not _has_consent(invocation, count, question_text(f"{count}:", lines), acting):
+    if not _has_consent(invocation, count, question_text(f"{count}:", lines), options):
         return changes
     return [with_fields(change, edit=replace(change.edit, details=())) for change in changes]
 
@@ -132,7 +132,7 @@ def all_namespaces_error(count: int, hint: str = HINT) -> CommandError:
 
 async def guard_of_pauses(
     invocation: Invocation,
-    acting: ActingOptions,
+    options: ActingOptions,
     snapshots: Iterable[Snapshot],
     *,
     by_flag: bool,
@@ -141,8 +141,8 @@ async def guard_of_pauses(
 ) -> Callable[[PlannedChange], PlannedChange]:
     """Returns a function that raises CommandError (exit code 6) for a change that may not lift a pause, else returns
     it. `by_flag`: a flag allows it. `what` would lift the pause, `instead` keeps it."""
-    asks = invocation.terminal.may_ask and not acting.yes  # a dry run is not asked, but ends as after a yes
-    allowed = by_flag or asks or not ends_as_written(acting)
+    asks = invocation.terminal.may_ask and not options.yes  # a dry run is not options, but ends as after a yes
+    allowed = by_flag or asks or not ends_as_written(options)
     asks_who = not allowed and any(snapshot.daemonset.paused for snapshot in snapshots)
     me = await installation.who_am_i(invocation.session) if asks_who else ""
 

@@ -52,44 +52,44 @@ class _Found:
         return tuple(line for line in self.lines if line.phase in self.wanted)
 
 
-async def list_(invocation: Invocation, many: ListOptions) -> int:
+async def list_(invocation: Invocation, options: ListOptions) -> int:
     """Reads pods only in TROUBLED phases, where the status does not say why. Raises UsageError for `watch` with -o
     yaml or name, and ApiError."""
-    wanted = phases_named(many.phases)
-    if many.watch and invocation.output in (Output.YAML, Output.NAME):
+    wanted = phases_named(options.phases)
+    if options.watch and invocation.output in (Output.YAML, Output.NAME):
         raise UsageError(f"-w has no output format {invocation.output}: use json or wide")
-    found = await _look(invocation, many, wanted)
+    found = await _look(invocation, options, wanted)
     invocation.note_unread(sorted(found.unreadable))
-    if many.watch:
-        await _watch(invocation, many, found)
-    _print(invocation, many, found)
+    if options.watch:
+        await _watch(invocation, options, found)
+    _print(invocation, options, found)
     return 0
 
 
-async def _watch(invocation: Invocation, many: SelectorOptions, found: _Found) -> NoReturn:
+async def _watch(invocation: Invocation, options: SelectorOptions, found: _Found) -> NoReturn:
     """Retries failed reads and watches with backoff. Polls if watching is forbidden. Raises ApiError."""
-    table = _Table(invocation, many, found)
+    table = _Table(invocation, options, found)
     with table_screen(invocation) as screen:
         async with table.keeping(table.looking, table.changes):
             while True:
-                screen.show(_picture(invocation, many, table.found), table.interruption)
+                screen.show(_picture(invocation, options, table.found), table.interruption)
                 await table.changed(EVERY)
 
 
 class _Table(WatchSet):
     """Reads the DaemonSets again when a watch reports a new version."""
 
-    def __init__(self, invocation: Invocation, many: SelectorOptions, found: _Found) -> None:
+    def __init__(self, invocation: Invocation, options: SelectorOptions, found: _Found) -> None:
         super().__init__()
-        self._invocation, self._many = invocation, many
+        self._invocation, self._options = invocation, options
         self.looking = ReadAgain(self._look, every=EVERY, bunch=EVERY)
         self.looking.state = State.CURRENT  # `found` is of this moment
-        chosen = reads.selection_of(invocation, many)
+        chosen = reads.selection_of(invocation, options)
         self.changes = WatchedObjects(invocation.session.client, VERSIONS, *chosen, self.looking.mark_stale)
         self._see(found)
 
     async def _look(self) -> None:
-        self._see(await _look(self._invocation, self._many, self.found.wanted))
+        self._see(await _look(self._invocation, self._options, self.found.wanted))
         self._news.set()
 
     def _see(self, found: _Found) -> None:
@@ -97,8 +97,8 @@ class _Table(WatchSet):
         self.looking.every = EVERY if any(line.phase in TROUBLED for line in found.lines) else QUIET
 
 
-async def _look(invocation: Invocation, many: SelectorOptions, wanted: frozenset[str]) -> _Found:
-    found = await reads.snapshots(invocation, (), many, reads.REVISIONS_ONLY)
+async def _look(invocation: Invocation, options: SelectorOptions, wanted: frozenset[str]) -> _Found:
+    found = await reads.snapshots(invocation, (), options, reads.REVISIONS_ONLY)
     whole = await for_each(found, lambda one: _with_pods(invocation, one))
     return _Found(
         lines=tuple(RolloutStatus(survey=survey_of_status(one)).overview for one in whole),
@@ -117,30 +117,30 @@ async def _with_pods(invocation: Invocation, snapshot: Snapshot) -> Snapshot:
         return replace(snapshot, unread=(*snapshot.unread, Unread(what="pods")))
 
 
-def _picture(invocation: Invocation, many: SelectorOptions, found: _Found) -> Picture:
+def _picture(invocation: Invocation, options: SelectorOptions, found: _Found) -> Picture:
     terminal, now, lines = invocation.terminal, invocation.terminal.now(), found.shown
     return Picture(
         table=lambda width: overview(
-            lines, now=now, width=width, only_ascii=terminal.ascii, namespaces=many.all_namespaces
+            lines, now=now, width=width, only_ascii=terminal.ascii, namespaces=options.all_namespaces
         ),
         footer=tally(lines),
-        rows=tuple((_named(line, many), line) for line in lines),
-        others={_named(line, many): line.phase for line in found.lines},
+        rows=tuple((_named(line, options), line) for line in lines),
+        others={_named(line, options): line.phase for line in found.lines},
         document=document("RolloutList", items=[msgspec.to_builtins(line) for line in lines]),
     )
 
 
-def _named(line: OverviewLine, many: SelectorOptions) -> str:
-    return f"{line.namespace}/{line.name}" if many.all_namespaces else line.name
+def _named(line: OverviewLine, options: SelectorOptions) -> str:
+    return f"{line.namespace}/{line.name}" if options.all_namespaces else line.name
 
 
-def _print(invocation: Invocation, many: SelectorOptions, found: _Found) -> None:
+def _print(invocation: Invocation, options: SelectorOptions, found: _Found) -> None:
     lines = found.shown
     if lines or invocation.output not in (None, Output.WIDE):
         names = (f"daemonset.apps.kruise.io/{line.name}" for line in lines)
-        print_table(invocation, _picture(invocation, many, found), names)
+        print_table(invocation, _picture(invocation, options, found), names)
     else:
-        where = "" if many.all_namespaces else f" in {invocation.session.namespace} namespace"
+        where = "" if options.all_namespaces else f" in {invocation.session.namespace} namespace"
         invocation.terminal.note(f"No resources found{where}.")
 
 

@@ -281,27 +281,27 @@ _TO_NATIVE = (
 _LOOK = "look first, with --dry-run; then add --yes"
 
 
-async def migrate(invocation: Invocation, asked: MigrateOptions) -> int:
+async def migrate(invocation: Invocation, options: MigrateOptions) -> int:
     """Migrates one DaemonSet after the other; the first failure ends the command."""
-    keys, terminal = await _chosen_keys(invocation, asked), invocation.terminal
-    if asked.print_:
-        return await _print(invocation, asked, keys)
-    code, plans = await _plan_each(invocation, asked, keys)
+    keys, terminal = await _chosen_keys(invocation, options), invocation.terminal
+    if options.print_:
+        return await _print(invocation, options, keys)
+    code, plans = await _plan_each(invocation, options, keys)
     for key, found in plans.items():
         if found.is_over:
             terminal.say(f"{key.name} {found.summary} already")
     plans = {key: found for key, found in plans.items() if not found.is_over}
     if not plans:
         return code
-    if asked.dry_run:
-        terminal.say(*_preview_lines(plans, asked))
+    if options.dry_run:
+        terminal.say(*_preview_lines(plans, options))
         return code
-    what, question = counted(len(plans), "DaemonSet"), "\n".join((*_preview_lines(plans, asked), "Continue?"))
-    ask_for_consent(terminal, what, question, yes=asked.yes, hint=_LOOK)
+    what, question = counted(len(plans), "DaemonSet"), "\n".join((*_preview_lines(plans, options), "Continue?"))
+    ask_for_consent(terminal, what, question, yes=options.yes, hint=_LOOK)
     terminal.ignore_broken_pipe()
     for number, key in enumerate(plans):
         try:
-            await MigrationCourse(invocation, key, native=asked.to_native).run()
+            await MigrationCourse(invocation, key, native=options.to_native).run()
         except (CommandError, ApiError):
             if left := len(plans) - number - 1:
                 terminal.note(f"{left} more: not begun")
@@ -309,35 +309,32 @@ async def migrate(invocation: Invocation, asked: MigrateOptions) -> int:
     return code
 
 
-async def _chosen_keys(invocation: Invocation, asked: MigrateOptions) -> list[Key]:
+async def _chosen_keys(invocation: Invocation, options: MigrateOptions) -> list[Key]:
     """Without names, returns all DaemonSets of the former kind and those whose migration was begun. Raises
     CommandError, with exit code 6 for -A without --yes."""
-    namespace = "" if asked.all_namespaces else invocation.session.namespace
-    if asked.names:
-        if asked.selector or asked.all_namespaces:
-            raise CommandError("give names, or -l and -A, not both", exit_code=ExitCode.USAGE)
-        names = dict.fromkeys(reads.name_of(name.removeprefix("daemonset.apps/")) for name in asked.names)
-        return [Key(namespace, name) for name in names]
-    query = (("labelSelector", asked.selector),) if asked.selector else ()
-    former, new = (DAEMONSETS, NATIVE) if asked.to_native else (NATIVE, DAEMONSETS)
-    there = await reads.readable_items(invocation, former, namespace, query)
-    begun = await reads.readable_items(invocation, new, namespace, query)
+    if options.names:
+        names = dict.fromkeys(reads.name_of(name.removeprefix("daemonset.apps/")) for name in options.names)
+        return [Key(invocation.session.namespace, name) for name in names]
+    selection = reads.selection_of(invocation, options)
+    former, new = (DAEMONSETS, NATIVE) if options.to_native else (NATIVE, DAEMONSETS)
+    there = await reads.readable_items(invocation, former, *selection)
+    begun = await reads.readable_items(invocation, new, *selection)
     keys = sorted(there.keys() | {key for key, one in begun.items() if state.mark_of(one)})
     if not keys:
         raise CommandError("no such DaemonSet was found")
-    if asked.all_namespaces and not (asked.yes or asked.dry_run or asked.print_):
+    if options.all_namespaces and not (options.yes or options.dry_run or options.print_):
         raise all_namespaces_error(len(keys), _LOOK)
     return keys
 
 
 async def _plan_each(
-    invocation: Invocation, asked: MigrateOptions, keys: list[Key]
+    invocation: Invocation, options: MigrateOptions, keys: list[Key]
 ) -> tuple[int, dict[Key, Preview]]:
     """Of several DaemonSets, those that may not be migrated are reported and left out."""
     code, plans = 0, {}
     for key in keys:
         try:
-            plans[key] = await _preview_of(invocation, asked, key)
+            plans[key] = await _preview_of(invocation, options, key)
         except (CommandError, ApiError) as error:
             if len(keys) == 1:
                 raise
@@ -345,22 +342,22 @@ async def _plan_each(
     return code, plans
 
 
-async def _preview_of(invocation: Invocation, asked: MigrateOptions, key: Key) -> Preview:
+async def _preview_of(invocation: Invocation, options: MigrateOptions, key: Key) -> Preview:
     """Raises CommandError and ApiError if the migration may not begin."""
-    observed = await observe(invocation, key, as_native=asked.to_native)
-    found = preview_of(observed, native=asked.to_native)
+    observed = await observe(invocation, key, as_native=options.to_native)
+    found = preview_of(observed, native=options.to_native)
     if found.is_over:
         return found
-    if found.why_named_only and not asked.names:
+    if found.why_named_only and not options.names:
         hints = (command("migrate", key, to="if it is to be one of ours all the same"),)
         raise CommandError(f"{found.why_named_only}; left out", hints=hints, exit_code=ExitCode.REFUSED)
-    await _check_rights(invocation, asked, key)
+    await _check_rights(invocation, options, key)
     if absence := await installation.why_no_controller(invocation.session, invocation.terminal.now()):
         invocation.terminal.warn(absence, command("doctor"))
     for side in (observed.native, observed.ours):
         if side is not None:
-            _refuse_if_managed(invocation, asked, key, side)
-    if not asked.to_native and observed.native is not None and observed.ours is None:
+            _refuse_if_managed(invocation, options, key, side)
+    if not options.to_native and observed.native is not None and observed.ours is None:
         body = state.as_ours(observed.native.document)
         await documents.create(invocation.session, DAEMONSETS, key.namespace, body, dry_run=True)
     for caution in found.cautions:
@@ -368,20 +365,20 @@ async def _preview_of(invocation: Invocation, asked: MigrateOptions, key: Key) -
     return found
 
 
-async def _check_rights(invocation: Invocation, asked: MigrateOptions, key: Key) -> None:
+async def _check_rights(invocation: Invocation, options: MigrateOptions, key: Key) -> None:
     """Raises CommandError unless all rights are granted: a half migration is worse than none."""
-    wanted = _TO_NATIVE if asked.to_native else _TO_OURS
+    wanted = _TO_NATIVE if options.to_native else _TO_OURS
     answers = [await review_right(invocation.session, *one, key.namespace) for one in wanted]
     lacking = [f"{one.verb} {one.resource}" for one in answers if one.allowed is False]
     if lacking:
         raise CommandError(f"no right to {', '.join(lacking)} in {key.namespace}: nothing was begun")
 
 
-def _refuse_if_managed(invocation: Invocation, asked: MigrateOptions, key: Key, side: MigrationSide) -> None:
+def _refuse_if_managed(invocation: Invocation, options: MigrateOptions, key: Key, side: MigrationSide) -> None:
     owners = reads.meta_of(side.document).owner_references or ()
     manager = gitops.restorer_of(side.document, owners)
-    way = ("--to-native",) if asked.to_native else ()
-    if manager is not None and not asked.sync_stopped:
+    way = ("--to-native",) if options.to_native else ()
+    if manager is not None and not options.sync_stopped:
         raise CommandError(
             f"{key.name} is managed by {manager}, which would make it again: each node would get a second pod",
             hints=(
@@ -394,19 +391,19 @@ def _refuse_if_managed(invocation: Invocation, asked: MigrateOptions, key: Key, 
         invocation.terminal.warn(words)
 
 
-def _preview_lines(plans: dict[Key, Preview], asked: MigrateOptions) -> list[str]:
-    ways = "apps.kruise.io to apps/v1" if asked.to_native else "apps/v1 to apps.kruise.io"
+def _preview_lines(plans: dict[Key, Preview], options: MigrateOptions) -> list[str]:
+    ways = "apps.kruise.io to apps/v1" if options.to_native else "apps/v1 to apps.kruise.io"
     lines = [f"from {ways}:"]
     for key, found in plans.items():
         lines += [f"  {key}  {found.summary}", *(f"    {line}" for line in found.lines)]
     return lines
 
 
-async def _print(invocation: Invocation, asked: MigrateOptions, keys: list[Key]) -> int:
+async def _print(invocation: Invocation, options: MigrateOptions, keys: list[Key]) -> int:
     terminal = invocation.terminal
     for number, key in enumerate(keys):
         observed = await observe(invocation, key, as_native=False)
-        page = preview.migration_manifest(observed, native=asked.to_native)
+        page = preview.migration_manifest(observed, native=options.to_native)
         terminal.say(*(["---"] if number else []), *(f"# {line}" for line in page.comments))
         terminal.say_document(page.document, Output.YAML)
     return ExitCode.DONE

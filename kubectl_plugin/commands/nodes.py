@@ -16,7 +16,7 @@ from kubectl_plugin.cluster.session import Invocation
 from kubectl_plugin.commands.screens import Picture, print_table, table_screen
 from kubectl_plugin.errors import CommandError, UsageError
 from kubectl_plugin.flags import Output
-from kubectl_plugin.options import NodesOptions as Asked
+from kubectl_plugin.options import NodesOptions
 from kubectl_plugin.render.listings import domain_table, node_table
 from kubectl_plugin.rollout.document import document
 from kubectl_plugin.rollout.domains import DomainRow, domain_rows, domains_document, topology_of, with_domains
@@ -36,27 +36,27 @@ _KEYS: Final[dict[str, Callable[[NodeRow], tuple[float, str]]]] = {
 }
 
 
-async def nodes(invocation: Invocation, asked: Asked) -> int:
+async def nodes(invocation: Invocation, options: NodesOptions) -> int:
     """With `watch`, runs until interrupted or the DaemonSet is deleted."""
-    wanted = choice_of(asked.only, excluded=asked.excluded, group=asked.zone, sort=asked.sort)
-    if asked.watch and invocation.output in (Output.YAML, Output.NAME):
+    wanted = choice_of(options.only, excluded=options.excluded, group=options.zone, sort=options.sort)
+    if options.watch and invocation.output in (Output.YAML, Output.NAME):
         raise UsageError(f"-w has no output format {invocation.output}: use json or wide")
-    if asked.by_domain and invocation.output is Output.NAME:
+    if options.by_domain and invocation.output is Output.NAME:
         raise UsageError("--by-domain has no output format name: a domain is not an object")
-    snapshot = await reads.snapshot(invocation, asked.name, reads.REVISIONS_ONLY if asked.watch else reads.ALL)
-    if asked.watch:
-        return await _watch(invocation, snapshot, wanted, asked)
+    snapshot = await reads.snapshot(invocation, options.name, reads.REVISIONS_ONLY if options.watch else reads.ALL)
+    if options.watch:
+        return await _watch(invocation, snapshot, wanted, options)
     (snapshot,) = await with_pulls(invocation, [snapshot])
-    surveyed = _survey_of(snapshot, asked)
+    surveyed = _survey_of(snapshot, options)
     _check_group(surveyed, wanted)
-    picture = _picture(invocation, surveyed, wanted, asked)
+    picture = _picture(invocation, surveyed, wanted, options)
     print_table(invocation, picture, (f"node/{name}" for name, _ in picture.rows))
     if invocation.output in (None, Output.WIDE):
         invocation.note_unread(snapshot.unread_words)
     return 0
 
 
-async def _watch(invocation: Invocation, first: Snapshot, wanted: Choice, asked: Asked) -> int:
+async def _watch(invocation: Invocation, first: Snapshot, wanted: Choice, options: NodesOptions) -> int:
     checked = False
     async with following(invocation, [first]) as follow:
         with table_screen(invocation) as screen:
@@ -64,25 +64,25 @@ async def _watch(invocation: Invocation, first: Snapshot, wanted: Choice, asked:
                 (snapshot,) = follow.snapshots()
                 if snapshot is None:
                     raise CommandError(f'daemonsets.apps.kruise.io "{first.key.name}" was deleted')
-                surveyed = _survey_of(snapshot, asked)
+                surveyed = _survey_of(snapshot, options)
                 if not checked:
                     _check_group(surveyed, wanted)
                     checked = True
-                screen.show(_picture(invocation, surveyed, wanted, asked), follow.interruption)
+                screen.show(_picture(invocation, surveyed, wanted, options), follow.interruption)
                 await follow.changed(TICK)
 
 
-def _survey_of(snapshot: Snapshot, asked: Asked) -> Survey:
+def _survey_of(snapshot: Snapshot, options: NodesOptions) -> Survey:
     """Raises CommandError if pods may not be read: all nodes would seem to have none."""
     if not snapshot.pods_readable:
         namespace, name = snapshot.key
         raise CommandError(f"the nodes of {name} need the right to list pods in namespace {namespace}")
-    return survey(with_domains(snapshot) if asked.by_domain else snapshot, asked.by)
+    return survey(with_domains(snapshot) if options.by_domain else snapshot, options.by)
 
 
-def _picture(invocation: Invocation, surveyed: Survey, wanted: Choice, asked: Asked) -> Picture:
+def _picture(invocation: Invocation, surveyed: Survey, wanted: Choice, options: NodesOptions) -> Picture:
     snapshot, only_ascii = surveyed.snapshot, invocation.terminal.ascii
-    if asked.by_domain:
+    if options.by_domain:
         domains = domain_rows(surveyed)
         return Picture(
             table=lambda width: domain_table(domains, width=width, only_ascii=only_ascii),

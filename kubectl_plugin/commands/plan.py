@@ -25,7 +25,7 @@ from kubectl_plugin.cluster.previews import (
     with_admission,
 )
 from kubectl_plugin.cluster.session import Invocation
-from kubectl_plugin.errors import CommandError, ExitCode, UsageError
+from kubectl_plugin.errors import CommandError, ExitCode
 from kubectl_plugin.flags import Output, int_or_percent
 from kubectl_plugin.forecast.forecast import Progress
 from kubectl_plugin.forecast.report import (
@@ -38,7 +38,7 @@ from kubectl_plugin.forecast.report import (
     with_answer,
 )
 from kubectl_plugin.forecast.warnings import CheckResult
-from kubectl_plugin.options import PlanOptions as Asked
+from kubectl_plugin.options import PlanOptions
 from kubectl_plugin.render.plan import PlanBlock
 from kubectl_plugin.rollout.document import document
 from kubectl_plugin.rollout.snapshot import Snapshot, image_change, images_of
@@ -48,39 +48,35 @@ PROGRESS_EVERY: Final = 3.0
 """Seconds between two progress notes of the forecast."""
 
 
-async def plan(invocation: Invocation, asked: Asked) -> int:
-    settings = _settings_to_try(asked)
-    if asked.waves < 0:
-        raise UsageError(f"invalid --waves {asked.waves}: use a number, or 0 for all")
-    targets = await _targets(invocation, asked)
+async def plan(invocation: Invocation, options: PlanOptions) -> int:
+    settings = _settings_to_try(options)
+    targets = await _targets(invocation, options)
     seen = await with_pulls(invocation, [one.snapshot for one in targets])
     made = [
-        await _plan_of(invocation, with_fields(target, snapshot=live), asked, settings)
+        await _plan_of(invocation, with_fields(target, snapshot=live), options, settings)
         for target, live in zip(targets, seen, strict=True)
     ]
     _print_plans(invocation, made)
     changes = any(one.forecast.changes for one in made)
-    return ExitCode.DIFFERENT if asked.exit_code and changes else 0
+    return ExitCode.DIFFERENT if options.exit_code and changes else 0
 
 
-def _settings_to_try(asked: Asked) -> TriedSettings:
+def _settings_to_try(options: PlanOptions) -> TriedSettings:
     """Raises UsageError for an invalid number, percentage or image."""
-    unavailable = asked.max_unavailable
+    unavailable = options.max_unavailable
     return TriedSettings(
-        partition=None if asked.partition is None else int_or_percent(asked.partition, "partition"),
+        partition=None if options.partition is None else int_or_percent(options.partition, "partition"),
         max_unavailable=None if unavailable is None else int_or_percent(unavailable, "maxUnavailable"),
-        images=parse_images(asked.images),
+        images=parse_images(options.images),
     )
 
 
-async def _targets(invocation: Invocation, asked: Asked) -> Sequence[ForecastTarget]:
-    if not asked.given:
-        if asked.name is None:
-            raise UsageError("which one? give a name, or -f with its manifest")
-        return (ForecastTarget(await reads.snapshot(invocation, asked.name)),)
-    found, _ = await read_manifests(asked, invocation.host)
-    if asked.name is not None:
-        name = reads.name_of(asked.name)
+async def _targets(invocation: Invocation, options: PlanOptions) -> Sequence[ForecastTarget]:
+    if not options.given:
+        return (ForecastTarget(await reads.snapshot(invocation, options.name or "")),)
+    found, _ = await read_manifests(options, invocation.host)
+    if options.name is not None:
+        name = reads.name_of(options.name)
         found = tuple(one for one in found if one.name == name)
         if not found:
             raise CommandError(f"no Advanced DaemonSet {name} in the files of -f and -k")
@@ -88,7 +84,7 @@ async def _targets(invocation: Invocation, asked: Asked) -> Sequence[ForecastTar
 
 
 async def _plan_of(
-    invocation: Invocation, target: ForecastTarget, asked: Asked, settings: TriedSettings
+    invocation: Invocation, target: ForecastTarget, options: PlanOptions, settings: TriedSettings
 ) -> RolloutPlan:
     live = target.snapshot
     for kind, readable in (("pods", live.pods_readable), ("controllerrevisions", live.revisions_readable)):
@@ -106,7 +102,7 @@ async def _plan_of(
     try:
         with interruptible():
             made = rollout_plan(
-                planned, waves=asked.waves, asked=words, progress=_progress_note(invocation, live.key.name)
+                planned, waves=options.waves, tried=words, progress=_progress_note(invocation, live.key.name)
             )
     except (ValueError, msgspec.MsgspecError) as error:
         raise CommandError(f"cannot make sense of the spec of {live.key.name}: {error}") from error
@@ -114,7 +110,7 @@ async def _plan_of(
         return made
     answer = await _dry_run_of_next_pod(invocation, made)
     with interruptible():
-        return with_answer(made, answer, waves=asked.waves)
+        return with_answer(made, answer, waves=options.waves)
 
 
 def _progress_note(invocation: Invocation, name: str) -> Progress:

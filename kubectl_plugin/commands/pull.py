@@ -25,8 +25,7 @@ from kubectl_plugin.commands.change_flow import DRY_RUN_SUFFIX
 from kubectl_plugin.commands.screens import Picture, TableScreen, table_screen
 from kubectl_plugin.errors import CommandError, ExitCode, UsageError
 from kubectl_plugin.flags import int_or_percent
-from kubectl_plugin.options import DryRun
-from kubectl_plugin.options import PullOptions as Asked
+from kubectl_plugin.options import DryRun, PullOptions
 from kubectl_plugin.render.listings import pull_table
 from kubectl_plugin.rollout.snapshot import NodePull, PullProgress, PullStage, failure_lines
 from kubectl_plugin.wording import command
@@ -38,14 +37,14 @@ UNATTENDED: Final = 60.0
 GATE: Final = "is its feature gate PreDownloadImageForDaemonSetUpdate on?"
 
 
-async def pull(invocation: Invocation, asked: Asked) -> int:
-    deadline, terminal = Deadline(invocation, asked.timeout), invocation.terminal
+async def pull(invocation: Invocation, options: PullOptions) -> int:
+    deadline, terminal = Deadline(invocation, options), invocation.terminal
     body = pull_job(
-        asked.image,
+        options.image,
         namespace=invocation.session.namespace,
-        nodes=asked.selector,
-        parallelism=int_or_percent(asked.parallelism, "--parallelism"),
-        secrets=asked.secrets,
+        nodes=options.selector,
+        parallelism=int_or_percent(options.parallelism, "--parallelism"),
+        secrets=options.secrets,
         now=terminal.now(),
     )
     async with deadline.enforced():
@@ -53,49 +52,54 @@ async def pull(invocation: Invocation, asked: Asked) -> int:
     if nodes is None:
         terminal.note("which nodes they are is unknown without the right to list nodes")
     elif not targets(_job_of(body), nodes, None).nodes:
-        where = f" with labels {asked.selector}" if asked.selector else ""
+        where = f" with labels {options.selector}" if options.selector else ""
         raise CommandError(f"there is no node{where}: nothing to pull for")
     terminal.ignore_broken_pipe()
     async with deadline.enforced():
-        document = await _create_job(invocation, asked, body)
-    _print(invocation, asked, document)
+        document = await _create_job(invocation, options, body)
+    _print(invocation, options, document)
     terminal.flush()
-    if asked.dry_run is not DryRun.NONE or asked.no_wait:
+    if options.dry_run is not DryRun.NONE or options.no_wait:
         return ExitCode.DONE
     job = _job_of(document)
     with warn_if_interrupted(terminal, f": {_printed_name(job)} goes on", _hint_to_end(job)):
         async with deadline.enforced(), following_pull(invocation, job, nodes or ()) as follow:
-            return await _PullWatch(invocation, asked, job, follow, deadline).run()
+            return await _PullWatch(invocation, options, job, follow, deadline).run()
 
 
 def _job_of(document: JSONObject) -> ImagePullJob:
     return project(msgspec.convert(document, ImagePullJobView))
 
 
-async def _create_job(invocation: Invocation, asked: Asked, body: JSONObject) -> JSONObject:
-    if asked.dry_run is DryRun.CLIENT:
+async def _create_job(invocation: Invocation, options: PullOptions, body: JSONObject) -> JSONObject:
+    if options.dry_run is DryRun.CLIENT:
         return body
     namespace, name = invocation.session.namespace, reads.meta_of(body).name
     words = f" while ImagePullJob {name} was made: it may have been done"
     way = command("get imagepulljobs", Key(namespace, name), program="kubectl")
-    dry_run = asked.dry_run is DryRun.SERVER
+    dry_run = options.dry_run is DryRun.SERVER
     with nullcontext() if dry_run else warn_if_interrupted(invocation.terminal, words, way):
         return await documents.create(
-            invocation.session, IMAGE_PULL_JOBS, namespace, body, dry_run=dry_run, field_manager=asked.field_manager
+            invocation.session, IMAGE_PULL_JOBS, namespace, body, dry_run=dry_run, field_manager=options.field_manager
         )
 
 
-def _print(invocation: Invocation, asked: Asked, document: JSONObject) -> None:
+def _print(invocation: Invocation, options: PullOptions, document: JSONObject) -> None:
     name = f"imagepulljob.apps.kruise.io/{reads.meta_of(document).name}"
     if not invocation.answers_a_program((name,), lambda: document):
-        invocation.terminal.say(f"{name} created{DRY_RUN_SUFFIX[asked.dry_run]}")
+        invocation.terminal.say(f"{name} created{DRY_RUN_SUFFIX[options.dry_run]}")
 
 
 class _PullWatch:
     def __init__(
-        self, invocation: Invocation, asked: Asked, job: ImagePullJob, follow: PullFollowing, deadline: Deadline
+        self,
+        invocation: Invocation,
+        options: PullOptions,
+        job: ImagePullJob,
+        follow: PullFollowing,
+        deadline: Deadline,
     ) -> None:
-        self._invocation, self._asked, self._job, self._follow = invocation, asked, job, follow
+        self._invocation, self._options, self._job, self._follow = invocation, options, job, follow
         self._deadline = deadline
         self._silent_until = asyncio.get_running_loop().time() + UNATTENDED
 
@@ -123,7 +127,7 @@ class _PullWatch:
                 return found
             if self._deadline.seconds_left <= 0:
                 so_far = "; ".join(filter(None, (found.counts.words(), found.refusal)))
-                words = f"timed out after {self._asked.timeout}: {so_far}; {_printed_name(self._job)} goes on"
+                words = f"timed out after {self._options.timeout}: {so_far}; {_printed_name(self._job)} goes on"
                 raise CommandError(words, hints=(_hint_to_end(self._job),), exit_code=ExitCode.TIMED_OUT)
             await self._give_up_if_unattended(found)
             await self._follow.changed(min(TICK, max(self._deadline.seconds_left, 0.0)))
@@ -142,7 +146,7 @@ class _PullWatch:
         status = found.status
         if not status.failed:
             return ExitCode.DONE
-        words = f"{self._asked.image} could not be pulled on {counted(status.failed, 'node', of=status.desired)}"
+        words = f"{self._options.image} could not be pulled on {counted(status.failed, 'node', of=status.desired)}"
         raise CommandError(words, exit_code=ExitCode.STUCK)
 
     def _picture(self, found: PullProgress) -> Picture:

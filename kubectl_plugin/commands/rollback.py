@@ -7,36 +7,40 @@ from msgspec.structs import replace
 from kubectl_plugin.changes.edit import Edit
 from kubectl_plugin.changes.rollback import RollbackSettings, already_back, roll_back
 from kubectl_plugin.cluster.reads import HURRY, PREVIEW, Parts, revisions_of
-from kubectl_plugin.cluster.session import Invocation
-from kubectl_plugin.commands.change_flow import carry_out, choose, deadline_of
+from kubectl_plugin.cluster.session import Deadline, Invocation
+from kubectl_plugin.commands.change_flow import carry_out, choose
 from kubectl_plugin.commands.consent import PlannedChange, guard_of_pauses, question_text, will_ask
 from kubectl_plugin.errors import UsageError
-from kubectl_plugin.options import RollbackOptions as Asked
+from kubectl_plugin.options import RollbackOptions
 from kubectl_plugin.render.rollback import headline, kept_cautions, preview
 from kubectl_plugin.rollout.diff import change_lines, differences
 from kubectl_plugin.rollout.history import other_revisions, target_of
 from kubectl_plugin.rollout.snapshot import RevisionDetail, Snapshot
 
 
-async def rollback(invocation: Invocation, asked: Asked) -> int:
+async def rollback(invocation: Invocation, options: RollbackOptions) -> int:
     settings = RollbackSettings(
-        to_revision=asked.to_revision or None,
-        keep_partition=asked.keep_partition,
-        keep_paused=asked.keep_paused,
-        drop_selector=asked.drop_selector,
+        to_revision=options.to_revision or None,
+        keep_partition=options.keep_partition,
+        keep_paused=options.keep_paused,
+        drop_selector=options.drop_selector,
     )
-    async with deadline_of(invocation, asked).enforced():
-        within = PREVIEW if will_ask(invocation, asked) else HURRY
-        chosen = await choose(invocation, asked, asked.names, Parts(within=within))
+    async with Deadline(invocation, options).enforced():
+        within = PREVIEW if will_ask(invocation, options) else HURRY
+        chosen = await choose(invocation, options, options.names, Parts(within=within))
         if settings.to_revision is not None and len(chosen) > 1:
             words = f"--to-revision is for one DaemonSet, not for {len(chosen)}: each counts its revisions by itself"
             raise UsageError(words)
         found = [await _with_revisions(invocation, snapshot) for snapshot in chosen]
     checked = await guard_of_pauses(
-        invocation, asked, found, by_flag=asked.lift_pause, what="a rollback", instead="--keep-paused"
+        invocation, options, found, by_flag=options.lift_pause, what="a rollback", instead="--keep-paused"
     )
     return await carry_out(
-        invocation, found, lambda one: checked(_change_of(invocation, one, settings, asked)), asked, verb="rollback"
+        invocation,
+        found,
+        lambda one: checked(_change_of(invocation, one, settings, options)),
+        options,
+        verb="rollback",
     )
 
 
@@ -48,7 +52,9 @@ async def _with_revisions(invocation: Invocation, snapshot: Snapshot) -> Snapsho
     return replace(snapshot, revisions=await revisions_of(invocation, snapshot.daemonset), unread=others)
 
 
-def _change_of(invocation: Invocation, snapshot: Snapshot, settings: RollbackSettings, asked: Asked) -> PlannedChange:
+def _change_of(
+    invocation: Invocation, snapshot: Snapshot, settings: RollbackSettings, options: RollbackOptions
+) -> PlannedChange:
     """The preview is in the prompt; without one, under the result."""
     if settings.to_revision is None and (back := already_back(snapshot)) is not None:
         return _already_done(invocation, snapshot, back)
@@ -57,12 +63,12 @@ def _change_of(invocation: Invocation, snapshot: Snapshot, settings: RollbackSet
     if not edit.operations:
         return PlannedChange(snapshot, replace(edit, warnings=kept_cautions(snapshot, target)))
     templates = snapshot.daemonset.spec.template, target.revision.template
-    changes = differences(*templates, show_values=asked.show_values)
+    changes = differences(*templates, show_values=options.show_values)
     lines = (
         *change_lines(changes, only_ascii=True),
         *preview(snapshot, target, settings, edit, width=invocation.terminal.width - 2),
     )
-    asks = will_ask(invocation, asked)
+    asks = will_ask(invocation, options)
     return PlannedChange(
         snapshot, edit if asks else replace(edit, details=lines), ask=question_text(headline(snapshot, target), lines)
     )

@@ -20,7 +20,7 @@ from kubectl_plugin.cluster.session import Deadline, Invocation, Session
 from kubectl_plugin.cluster.watches import MIN_INTERVAL
 from kubectl_plugin.commands.screens import Screen, status_screen
 from kubectl_plugin.errors import CommandError, ExitCode
-from kubectl_plugin.options import StatusOptions as Asked
+from kubectl_plugin.options import StatusOptions
 from kubectl_plugin.rollout.snapshot import Snapshot
 from kubectl_plugin.rollout.status import RolloutStatus, status_at
 from kubectl_plugin.rollout.wait import (
@@ -47,22 +47,22 @@ UNATTENDED: Final = 60.0
 ASK_EVERY: Final = 10.0
 
 
-def wanted_of(asked: Asked) -> Awaited:
-    return Awaited(**{name: getattr(asked, name) for name in Awaited.__struct_fields__})
+def wanted_of(options: StatusOptions) -> Awaited:
+    return Awaited(**{name: getattr(options, name) for name in Awaited.__struct_fields__})
 
 
 async def rollout_status(
     invocation: Invocation,
-    asked: Asked,
+    options: StatusOptions,
     snapshot: Snapshot,
     *,
     words: LastLogLines | None = None,
     presence: Callable[[float], Awaitable[str | None]] | None = None,
 ) -> RolloutStatus:
     """`words` keeps log lines between calls. `presence` says why no controller is active; None: ask the server."""
-    status, logs = status_at(snapshot, asked.by), None
+    status, logs = status_at(snapshot, options.by), None
     if runs := status.silent_runs:
-        logs = await (words or LastLogLines(invocation.session)).of(runs) if asked.logs else {}
+        logs = await (words or LastLogLines(invocation.session)).of(runs) if options.logs else {}
     ask = presence or partial(installation.why_no_controller, invocation.session)
     absence = await ask(snapshot.now) if status.phase is Phase.PENDING else None
     return replace(status, logs=logs, absence=absence or "")
@@ -70,7 +70,7 @@ async def rollout_status(
 
 async def follow_up(
     invocation: Invocation,
-    asked: Asked,
+    options: StatusOptions,
     found: Sequence[Snapshot],
     deadline: Deadline,
     generations: Mapping[Key, int] | None = None,
@@ -79,9 +79,9 @@ async def follow_up(
     several = len({snapshot.daemonset.namespace for snapshot in found}) > 1
     keys = [snapshot.daemonset.key for snapshot in found]
     async with following(invocation, found) as follow:
-        with status_screen(invocation, plain=asked.plain, several=several) as screen:
+        with status_screen(invocation, plain=options.plain, several=several) as screen:
             presence, words = ControllerPresence(invocation, several=several), LastLogLines(invocation.session)
-            watch = _StatusWatch(invocation, asked, follow, screen, deadline, presence, words)
+            watch = _StatusWatch(invocation, options, follow, screen, deadline, presence, words)
             results = await watch.run(keys, generations or {})
     return print_results(invocation, results, [key.namespace for key in keys])
 
@@ -101,7 +101,7 @@ def print_results(invocation: Invocation, results: Sequence[WaitResult], namespa
 @dataclass
 class _StatusWatch:
     invocation: Invocation
-    asked: Asked
+    options: StatusOptions
     follow: Following
     screen: Screen
     deadline: Deadline
@@ -112,8 +112,8 @@ class _StatusWatch:
 
     async def run(self, keys: Sequence[Key], generations: Mapping[Key, int]) -> list[WaitResult]:
         loop = asyncio.get_running_loop()
-        asked = wanted_of(self.asked)
-        wanted = [replace(asked, generation=generations.get(key, asked.generation)) for key in keys]
+        awaited = wanted_of(self.options)
+        wanted = [replace(awaited, generation=generations.get(key, awaited.generation)) for key in keys]
         while True:
             began = loop.time()
             found = [None if one is None else await self._report(one) for one in self.follow.snapshots()]
@@ -123,7 +123,7 @@ class _StatusWatch:
             results = [self._result(key.name, one, want) for key, one, want in zip(keys, found, wanted, strict=True)]
             late = self.deadline.seconds_left <= 0
             stuck = any(result is not None and result.code == ExitCode.STUCK for result in results)
-            decided = all(result is not None for result in results) or (self.asked.fail_fast and stuck)
+            decided = all(result is not None for result in results) or (self.options.fail_fast and stuck)
             over = late or decided
             self.screen.show(seen, "" if over else self.follow.interruption, final=over)
             if over:
@@ -134,12 +134,12 @@ class _StatusWatch:
 
     async def _report(self, snapshot: Snapshot) -> RolloutStatus:
         return await rollout_status(
-            self.invocation, self.asked, snapshot, words=self.words, presence=self.presence.absence
+            self.invocation, self.options, snapshot, words=self.words, presence=self.presence.absence
         )
 
     def _unfinished(self, status: RolloutStatus | None, late: bool) -> WaitResult:
         assert status is not None, "what is gone has a result"
-        return unfinished_result(status, self.asked.timeout if late else "")
+        return unfinished_result(status, self.options.timeout if late else "")
 
     def _result(self, name: str, status: RolloutStatus | None, wanted: Awaited) -> WaitResult | None:
         if status is None:
@@ -162,14 +162,14 @@ class ControllerPresence:
         self._since: dict[Key, float] = {}
         self._hinted: set[Key] = set()
         self._absence = ""
-        self._asked = -math.inf
+        self._asked_at = -math.inf
 
     async def absence(self, now: float) -> str:
         """Returns why no controller seems active, or an empty text. `now`: seconds since 1970, server's clock."""
         moment = asyncio.get_running_loop().time()
-        if moment - self._asked >= ASK_EVERY:
+        if moment - self._asked_at >= ASK_EVERY:
             self._absence = await installation.why_no_controller(self._invocation.session, now) or ""
-            self._asked = moment
+            self._asked_at = moment
         return self._absence
 
     def pending_for(self, key: Key, phase: Phase) -> float:
@@ -195,10 +195,10 @@ class LastLogLines:
         self._session = session
         self._known: dict[tuple[Key, str, int], str] = {}
 
-    async def of(self, asked: list[tuple[Key, str, int]]) -> dict[tuple[Key, str, int], str]:
+    async def of(self, runs: list[tuple[Key, str, int]]) -> dict[tuple[Key, str, int], str]:
         """Last lines by pod, container and restart count."""
-        new = [one for one in asked if one not in self._known]
+        new = [one for one in runs if one not in self._known]
         lines = await side_by_side(*(last_log_line(self._session, pod, container) for pod, container, _ in new))
         known = self._known | dict(zip(new, lines, strict=True))
-        self._known = {one: known[one] for one in asked}
+        self._known = {one: known[one] for one in runs}
         return self._known

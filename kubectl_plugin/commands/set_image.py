@@ -15,15 +15,15 @@ from kubectl_plugin.options import SetImageOptions
 from kubectl_plugin.rollout.snapshot import Snapshot
 
 
-async def set_image(invocation: Invocation, asked: SetImageOptions) -> int:
-    images = parse_images([word for word in asked.words if "=" in word])
+async def set_image(invocation: Invocation, options: SetImageOptions) -> int:
+    images = parse_images([word for word in options.words if "=" in word])
     if not images:
         raise UsageError("which image? use set-image NAME CONTAINER=IMAGE, or *=IMAGE")
-    hold_at = int_or_percent(asked.hold_at, "--hold-at") if asked.hold_at is not None else None
-    chosen = await choose(invocation, asked, tuple(word for word in asked.words if "=" not in word))
+    hold_at = int_or_percent(options.hold_at, "--hold-at") if options.hold_at is not None else None
+    chosen = await choose(invocation, options, tuple(word for word in options.words if "=" not in word))
     found = [await _with_admission(invocation, snapshot, images) for snapshot in chosen]
     return await carry_out(
-        invocation, found, lambda one: PlannedChange(one, set_images(one, images, hold_at)), asked, verb="set-image"
+        invocation, found, lambda one: PlannedChange(one, set_images(one, images, hold_at)), options, verb="set-image"
     )
 
 

@@ -14,42 +14,30 @@ from kubectl_plugin.cluster.session import Deadline, Invocation
 from kubectl_plugin.cluster.watches import is_from_proxy, read_with_patience
 from kubectl_plugin.commands.rollout_watch import follow_up, print_results, rollout_status, wanted_of
 from kubectl_plugin.errors import CommandError, ExitCode, UsageError
-from kubectl_plugin.flags import Output, seconds_of
-from kubectl_plugin.options import StatusOptions as Asked
+from kubectl_plugin.flags import Output
+from kubectl_plugin.options import StatusOptions
 from kubectl_plugin.render.status import status_lines
 from kubectl_plugin.rollout.document import document
 from kubectl_plugin.rollout.snapshot import Snapshot
 from kubectl_plugin.rollout.status import RolloutStatus
-from kubectl_plugin.rollout.wait import Awaited, result_of, unfinished_result
+from kubectl_plugin.rollout.wait import result_of, unfinished_result
 
 
-async def status(invocation: Invocation, asked: Asked) -> int:
-    if asked.watch:
-        return await watch(invocation, asked)
-    _refuse_flags_of_watching(asked)
-    found, missing = await choose_objects(invocation, asked)
+async def status(invocation: Invocation, options: StatusOptions) -> int:
+    if options.watch:
+        return await watch(invocation, options)
+    found, missing = await choose_objects(invocation, options)
     seen = await with_pulls(invocation, found)
-    statuses = [await rollout_status(invocation, asked, snapshot) for snapshot in seen]
+    statuses = [await rollout_status(invocation, options, snapshot) for snapshot in seen]
     if statuses or not missing:
-        show(invocation, statuses, single=bool(asked.names) and len(statuses) + len(missing) == 1)
+        show(invocation, statuses, single=bool(options.names) and len(statuses) + len(missing) == 1)
     for absent in missing:
         invocation.terminal.fail(absent)
     code = 0
-    if asked.exit_code:  # what waiting would end with; for what still moves, 3
-        results = [result_of(one, wanted_of(asked)) or unfinished_result(one) for one in statuses]
+    if options.exit_code:  # what waiting would end with; for what still moves, 3
+        results = [result_of(one, wanted_of(options)) or unfinished_result(one) for one in statuses]
         code = print_results(invocation, results, [one.daemonset.namespace for one in statuses])
     return max(code, ExitCode.FAILED) if missing else code
-
-
-def _refuse_flags_of_watching(asked: Asked) -> None:
-    """Raises UsageError for flags that would have no effect without -w."""
-    given = {"--timeout": bool(seconds_of(asked.timeout, "--timeout")), "--plain": asked.plain}
-    for flag in (flag for flag, is_given in given.items() if is_given):
-        raise UsageError(f"{flag} is for -w: without it nothing is waited for")
-    wanted, anything = wanted_of(asked), Awaited()
-    for name in () if asked.exit_code else Awaited.__struct_fields__:
-        if getattr(wanted, name) != getattr(anything, name):
-            raise UsageError(f"--{name.replace('_', '-')} is for -w or --exit-code")
 
 
 def show(invocation: Invocation, statuses: Sequence[RolloutStatus], *, single: bool) -> None:
@@ -79,39 +67,37 @@ def _print(invocation: Invocation, statuses: Sequence[RolloutStatus]) -> None:
 
 
 async def choose_objects(
-    invocation: Invocation, asked: Asked, parts: reads.Parts = reads.ALL
+    invocation: Invocation, options: StatusOptions, parts: reads.Parts = reads.ALL
 ) -> tuple[tuple[Snapshot, ...], tuple[CommandError, ...]]:
     """Returns the objects of the command line, or all of the namespace, and an error per name that does not exist.
     Raises UsageError for several objects and a flag, such as --revision, for one."""
     keys: list[Key] | None = None
-    if asked.given:
-        if asked.names or asked.selector or asked.all_namespaces:
-            raise UsageError("give names, -l and -A, or -f and -k, not both")
+    if options.given:
         from kubectl_plugin.cluster import manifests
 
-        read, _ = await manifests.read_manifests(asked, invocation.host)
+        read, _ = await manifests.read_manifests(options, invocation.host)
         keys = [Key(one.namespace or invocation.session.namespace, one.name) for one in read]
-    elif asked.names and not (asked.selector or asked.all_namespaces):
-        keys = [reads.key_of(invocation, name) for name in asked.names]
+    elif options.names:
+        keys = [reads.key_of(invocation, name) for name in options.names]
     absent: tuple[CommandError, ...] = ()
     if keys is None:
-        found = await reads.snapshots(invocation, asked.names, asked, parts)
+        found = await reads.snapshots(invocation, (), options, parts)
     else:
         found, absent = await reads.existing_snapshots(invocation, keys, parts)
-    numbers = {"--revision": asked.revision, "--generation": asked.generation}
+    numbers = {"--revision": options.revision, "--generation": options.generation}
     several = len(found) + len(absent)
     for flag in (flag for flag, number in numbers.items() if number is not None and several > 1):
         raise UsageError(f"{flag} counts the changes of one DaemonSet, and these are {several}: name one")
     return found, absent
 
 
-async def watch(invocation: Invocation, asked: Asked) -> int:
+async def watch(invocation: Invocation, options: StatusOptions) -> int:
     if invocation.output not in (None, Output.JSON, Output.WIDE):
         raise UsageError(f"-w has no output format {invocation.output}: use json")
-    deadline = Deadline(invocation, asked.timeout)
+    deadline = Deadline(invocation, options)
     async with deadline.enforced():
-        read = partial(choose_objects, invocation, asked, reads.REVISIONS_ONLY)
+        read = partial(choose_objects, invocation, options, reads.REVISIONS_ONLY)
         found, absent = await read_with_patience(read, invocation.terminal.note, is_from_proxy)
         if absent:
             raise absent[0]
-        return await follow_up(invocation, asked, found, deadline) if found else print_results(invocation, (), ())
+        return await follow_up(invocation, options, found, deadline) if found else print_results(invocation, (), ())

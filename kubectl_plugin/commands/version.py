@@ -25,7 +25,7 @@ def client_version(host: Host, terminal: Terminal, output: Output | None, _: Ver
     return 0
 
 
-async def version(invocation: Invocation, asked: VersionOptions) -> int:
+async def version(invocation: Invocation, options: VersionOptions) -> int:
     """Prints the plugin's version before asking the cluster. A version that cannot be read is `unknown`, with the
     reason. Warns if plugin and controller are too far apart. Returns 0. Raises Unreachable."""
     from kubectl_plugin.cluster import installation
@@ -35,7 +35,7 @@ async def version(invocation: Invocation, asked: VersionOptions) -> int:
 
     session, terminal, client = invocation.session, invocation.terminal, invocation.host.version()
     if invocation.output is None:
-        client_version(invocation.host, terminal, None, asked)
+        client_version(invocation.host, terminal, None, options)
     server, served, stored, found, pods = await side_by_side(
         answer_or_reason(server_version(session)),
         answer_or_reason(served_versions(session)),

@@ -227,7 +227,7 @@ def rollout_plan(
     *,
     waves: int,
     answer: DryRunAnswer | None = None,
-    asked: tuple[str, ...] = (),
+    tried: tuple[str, ...] = (),
     progress: Progress | None = None,
 ) -> RolloutPlan:
     """The plan for the DaemonSet in `snapshot`, with up to `waves` computed waves (0: all). `answer` is None without
@@ -248,7 +248,7 @@ def rollout_plan(
         later=() if refusal else tuple(later_steps(found, waves, progress)),
         pace=pace,
         checks=(*checks, *warnings_of(snapshot, found)),
-        tried=asked,
+        tried=tried,
         refusal=refusal,
     )
 
@@ -256,7 +256,7 @@ def rollout_plan(
 def with_answer(plan: RolloutPlan, answer: DryRunAnswer, *, waves: int) -> RolloutPlan:
     """`plan` with this dry-run result, recomputed if pods are refused now or were refused before."""
     if refusal_in(plan.survey.daemonset, answer):
-        return rollout_plan(plan.survey.snapshot, waves=waves, answer=answer, asked=plan.tried)
+        return rollout_plan(plan.survey.snapshot, waves=waves, answer=answer, tried=plan.tried)
     return replace(plan, checks=(*_dry_run_checks(answer, ""), *plan.checks))
 
 

@@ -8,7 +8,12 @@ from controller.api.formats import IntOrPercent
 from controller.api.objects import JSONObject, fields_of, value_at
 from controller.api.pod import Pod
 from kubectl_plugin.changes.edit import ROLLING, Caution, Edit, with_operations
-from kubectl_plugin.changes.partition import misread_caution, partition_for_nodes, set_partition
+from kubectl_plugin.changes.partition import (
+    desired_of,
+    misread_caution,
+    partition_for_nodes,
+    set_partition,
+)
 from kubectl_plugin.errors import CommandError
 from kubectl_plugin.rollout.snapshot import Snapshot, Unread
 from tests.beds.worlds import served
@@ -87,7 +92,8 @@ def test_with_every_node_updated_it_is_for_the_next_one() -> None:
 def test_raised_it_takes_nothing_back(value: int, pods: tuple[Pod, ...], text: str) -> None:
     edit = set_partition(seen(live(rolling(partition=2)), pods=pods, stable="v1"), value)
     assert edit.details == (f"no more than {4 - value} of 4 nodes may",)
-    assert edit.warnings == (Caution(text=text, hints=("kubectl kruise-ds rollback demo -n default",)),)
+    misread = () if value < 4 else (misread_caution(seen(), 4, 4),)
+    assert edit.warnings == (*misread, Caution(text=text, hints=("kubectl kruise-ds rollback demo -n default",)))
 
 
 def test_raised_with_room_for_all_updated_nodes_there_is_no_warning() -> None:
@@ -123,29 +129,29 @@ def test_where_nothing_is_known_it_is_done_all_the_same() -> None:
     ],
 )
 def test_update_counts_the_other_way_round(nodes: int | None, updated: IntOrPercent, partition: IntOrPercent) -> None:
-    assert partition_for_nodes(seen(nodes=nodes), updated) == partition
+    assert partition_for_nodes(seen(), updated, desired_of(seen(nodes=nodes))) == partition
 
 
 def test_without_the_right_to_list_nodes_the_controllers_count_serves() -> None:
-    assert partition_for_nodes(seen(live(desired=24), nodes=None), 1) == 23
+    assert partition_for_nodes(seen(), 1, desired_of(seen(live(desired=24), nodes=None))) == 23
 
 
 def test_where_the_number_is_unknown_it_is_refused() -> None:
     with pytest.raises(CommandError) as refused:
-        partition_for_nodes(seen(nodes=None), 6)
+        partition_for_nodes(seen(nodes=None), 6, desired_of(seen(nodes=None)))
     assert (refused.value.message, refused.value.exit_code) == ("it is not known how many nodes should run demo", 6)
 
 
 @pytest.mark.parametrize("snapshot", [seen(nodes=0), seen(live(desired=0), nodes=None)], ids=["counted", "told"])
 def test_where_no_node_is_eligible_yet_it_is_refused(snapshot: Snapshot) -> None:
     with pytest.raises(CommandError) as refused:
-        partition_for_nodes(snapshot, 3)
+        partition_for_nodes(snapshot, 3, desired_of(snapshot))
     words = "it is not known how many nodes should run demo: no node is eligible now"
     assert (refused.value.message, refused.value.exit_code) == (words, 6)
 
 
 def test_one_pod_and_one_node_are_in_the_singular() -> None:
-    assert misread_caution(seen(nodes=1), 1) == caution(
+    assert misread_caution(seen(), 1, 1) == caution(
         "partition 1 keeps 1 pod OLD, and there is only 1 node: nothing will be updated",
         "to update all nodes: kubectl kruise-ds set-partition demo 0 -n default",
     )
@@ -192,9 +198,9 @@ def caution(text: str, hint: str) -> Caution:
     ],
 )
 def test_a_partition_that_leaves_nothing_to_update(value: IntOrPercent, expected: Caution | None) -> None:
-    assert misread_caution(seen(), value) == expected
+    assert misread_caution(seen(), value, desired_of(seen())) == expected
 
 
 @pytest.mark.parametrize("nodes", [0, None])
 def test_no_nodes_or_an_unknown_number_of_them_is_nothing_to_misread(nodes: int | None) -> None:
-    assert misread_caution(seen(nodes=nodes), 30) is None
+    assert misread_caution(seen(), 30, nodes) is None
