@@ -8,7 +8,6 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from controller.api import patch
 from controller.api.formats import IntOrPercent, counted
 from controller.api.objects import JSON, JSONObject, Key, as_bytes, fields_of, items_of, value_at
 from controller.planner.rollout_state import RolloutState
@@ -17,6 +16,7 @@ from kubectl_plugin.changes.edit import (
     Application,
     Draft,
     Edit,
+    Operation,
     cautions,
     course_words,
     on_delete_caution,
@@ -242,7 +242,7 @@ def _change_of_managers(
     managers: list[JSON] = [*entries(expected)]
     return Edit(
         result="configured",
-        operations=(patch.add(managers, "metadata", "managedFields"),),
+        operations=(Operation(op="add", path=("metadata", "managedFields"), value=managers),),
         applications=_in_order(snapshot, application, hold),
         details=(f"only the manager of its fields changes: {manager}",),
     )
@@ -255,7 +255,7 @@ def _first_pods(rollout: RolloutState) -> str:
     return f"{counted(first, 'node', 'gets', of=desired)} a first pod"
 
 
-def _operations(live: JSONObject, expected: JSONObject) -> tuple[JSONObject, ...]:
+def _operations(live: JSONObject, expected: JSONObject) -> tuple[Operation, ...]:
     draft = Draft(live)
     for path in _WRITTEN:
         _set_by_field(draft, fields_of(value_at(live, *path)), fields_of(value_at(expected, *path)), *path)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 from msgspec.structs import replace
@@ -13,6 +13,7 @@ from controller.api import patch, template_identity
 from controller.api.daemonset import DaemonSet, DaemonSetView, RollingUpdate, project
 from controller.api.formats import counted
 from controller.api.objects import JSON, JSONObject, Value, fields_of, is_same, value_at
+from controller.api.patch import JsonPatch
 from controller.api.revision import Revision
 from controller.planner.blocker_texts import Blocker
 from controller.planner.node_fit import Placement
@@ -28,20 +29,41 @@ from kubectl_plugin.rollout.survey import forecast_world
 from kubectl_plugin.wording import between, command
 
 
+class Operation(Value):
+    """An operation of a JSON Patch (RFC 6902)."""
+
+    op: Literal["add", "replace", "remove", "test"]
+    path: tuple[str, ...]
+    """Names of fields, and in lists the index or `-`."""
+    value: JSON = None
+
+    @property
+    def pointer(self) -> str:
+        return patch.pointer(*self.path)
+
+
+def patch_of(operations: Iterable[Operation]) -> JsonPatch:
+    """The operations as the API takes them."""
+    return tuple(
+        {"op": one.op, "path": one.pointer, **({} if one.op == "remove" else {"value": one.value})}
+        for one in operations
+    )
+
+
 class Draft:
     """A copy of a document, and JSON Patch operations that repeat its edits on the original. Missing parents are
     created; unchanged values add no operation. In a path, a list index is a string."""
 
     def __init__(self, document: JSONObject) -> None:
         self._document = copy.deepcopy(document)
-        self._operations: list[JSONObject] = []
+        self._operations: list[Operation] = []
 
     @property
     def document(self) -> JSONObject:
         return dict(self._document)
 
     @property
-    def operations(self) -> tuple[JSONObject, ...]:
+    def operations(self) -> tuple[Operation, ...]:
         return tuple(self._operations)
 
     def get(self, *path: str) -> JSON:
@@ -52,22 +74,20 @@ class Draft:
             return
         while not isinstance(self.get(*path[:-1]), dict | list):
             value, path = {path[-1]: value}, path[:-1]
-        operation = patch.add(value, *path)
-        if isinstance(self.get(*path[:-1]), list):
-            operation["op"] = "replace"  # an `add` would insert it and move the rest of the list
-        self._do(operation)
+        in_list = isinstance(self.get(*path[:-1]), list)  # where `add` would insert it and move the rest of the list
+        self._do(Operation(op="replace" if in_list else "add", path=path, value=value))
 
     def drop(self, *path: str) -> None:
         parent = self.get(*path[:-1])
         if isinstance(parent, dict) and path[-1] in parent:
-            self._do(patch.remove(*path))
+            self._do(Operation(op="remove", path=path))
 
-    def _do(self, operation: JSONObject) -> None:
+    def _do(self, operation: Operation) -> None:
         self._document = with_operations(self._document, (operation,))
         self._operations.append(operation)
 
 
-def with_operations(document: JSONObject, operations: Iterable[JSONObject]) -> JSONObject:
+def with_operations(document: JSONObject, operations: Iterable[Operation]) -> JSONObject:
     """Applies `add`, `replace` and `remove` to a copy. Raises LookupError where the server would refuse."""
     whole: JSONObject = {"": copy.deepcopy(document)}
     for operation in operations:
@@ -75,17 +95,13 @@ def with_operations(document: JSONObject, operations: Iterable[JSONObject]) -> J
     return fields_of(whole[""])
 
 
-def path_segments(operation: JSONObject) -> tuple[str, ...]:
-    return tuple(part.replace("~1", "/").replace("~0", "~") for part in str(operation["path"]).split("/")[1:])
-
-
-def _apply(whole: JSONObject, operation: JSONObject) -> None:
-    *above, last = "", *path_segments(operation)
+def _apply(whole: JSONObject, operation: Operation) -> None:
+    *above, last = "", *operation.path
     parent: JSON = whole
     for segment in above:
         parent = parent[int(segment)] if isinstance(parent, list) else fields_of(parent)[segment]
-    value = copy.deepcopy(operation.get("value"))
-    match operation["op"], parent:
+    value = copy.deepcopy(operation.value)
+    match operation.op, parent:
         case "add", list():
             parent.insert(len(parent) if last == "-" else int(last), value)
         case "replace", list():
@@ -98,10 +114,8 @@ def _apply(whole: JSONObject, operation: JSONObject) -> None:
             parent[last] = value
         case "remove", dict():
             del parent[last]
-        case "replace", _:
-            raise KeyError(last)
-        case other, _:
-            raise ValueError(f"{other} is not a supported JSON Patch operation")
+        case _:
+            raise LookupError(f"{operation.op} {operation.pointer}")
 
 
 ROLLING: Final = ("spec", "updateStrategy", "rollingUpdate")
@@ -127,7 +141,7 @@ class Edit(Value):
 
     result: str
     """The result in kubectl's form: `paused`, `partition 16 -> 8`."""
-    operations: tuple[JSONObject, ...]
+    operations: tuple[Operation, ...]
     """Empty if the object is already as wanted; nothing is written then."""
     applications: tuple[Application, ...] = ()
     """Server-side applies, made in this order instead of the operations, which then only describe the change."""
@@ -151,12 +165,10 @@ def settings_of(snapshot: Snapshot, doing: str) -> RollingUpdate:
 ROLLBACK: Final = "rollback"
 
 _CAUSE: Final = ("metadata", "annotations", CHANGE_CAUSE)
-_TEMPLATE: Final = "/spec/template"
+_TEMPLATE: Final = ("spec", "template")
 
 
-def action_operations(
-    document: JSONObject, change: tuple[JSONObject, ...], done: LastAction
-) -> tuple[JSONObject, ...]:
+def action_operations(document: JSONObject, change: tuple[Operation, ...], done: LastAction) -> tuple[Operation, ...]:
     """Operations, in addition to `change`, that record `done` as the last action, and its reason as the change cause.
     A rollback also records the template it restores. A pause stays recorded until the DaemonSet is resumed."""
     draft = Draft(with_operations(document, change))
@@ -168,11 +180,11 @@ def action_operations(
     return (*draft.operations, *cause_operations(document, (*change, *draft.operations), done.reason))
 
 
-def cause_operations(document: JSONObject, change: tuple[JSONObject, ...], reason: str) -> tuple[JSONObject, ...]:
+def cause_operations(document: JSONObject, change: tuple[Operation, ...], reason: str) -> tuple[Operation, ...]:
     """Operations that set the change cause to `reason` if `change` touches the template. Without a reason the former
     cause is removed, as it describes an earlier revision, unless `change` sets one."""
     draft = Draft(with_operations(document, change))
-    if any(f"{one['path']}/".startswith(f"{_TEMPLATE}/") for one in change):
+    if any(one.path[:2] == _TEMPLATE for one in change):
         if reason:
             draft.set(reason, *_CAUSE)
         elif draft.get(*_CAUSE) == value_at(document, *_CAUSE):
@@ -186,12 +198,12 @@ def template_gone_back_to(snapshot: Snapshot) -> str:
     return last.template if last is not None and last.verb == ROLLBACK else ""
 
 
-def _new_template(change: tuple[JSONObject, ...]) -> str:
-    written = (one.get("value") for one in change if one["path"] == _TEMPLATE)
+def _new_template(change: tuple[Operation, ...]) -> str:
+    written = (one.value for one in change if one.path == _TEMPLATE)
     return next((template_identity.identity(one) for one in written if isinstance(one, dict)), "")
 
 
-def rollout_after(snapshot: Snapshot, operations: tuple[JSONObject, ...] = ()) -> RolloutState | None:
+def rollout_after(snapshot: Snapshot, operations: tuple[Operation, ...] = ()) -> RolloutState | None:
     """The rollout once `operations` are written, at the next step if that begins then. None if pods are unreadable,
     if nodes are unreadable although placement depends on them, or if the planner rejects the spec."""
     if not snapshot.pods_readable:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from controller.api.daemonset import rollout_of
 from controller.api.formats import counted, joined
 from controller.api.names import APPROVE_ANNOTATION, RESTARTED_AT, RETRY_ANNOTATION, SKIP_STEPS_ANNOTATION
-from controller.api.objects import JSONObject, epoch, rfc3339
+from controller.api.objects import epoch, rfc3339
 from controller.planner.explanation import NodeState
 from controller.planner.rollout_state import RolloutState
 from kubectl_plugin.changes.edit import (
@@ -16,6 +16,7 @@ from kubectl_plugin.changes.edit import (
     Caution,
     Draft,
     Edit,
+    Operation,
     cautions,
     edit_of,
     on_delete_caution,
@@ -50,7 +51,7 @@ def resume(snapshot: Snapshot) -> Edit:
     return edit_of(snapshot, draft, "resumed")
 
 
-def what_stops(snapshot: Snapshot, operations: tuple[JSONObject, ...] = ()) -> tuple[str, ...]:
+def what_stops(snapshot: Snapshot, operations: tuple[Operation, ...] = ()) -> tuple[str, ...]:
     """The nodes that the pause stops once `operations` are written; empty if pods or nodes are unreadable."""
     rollout = rollout_after(snapshot, operations)
     if rollout is None:

@@ -34,7 +34,7 @@ from controller.planner.blockers import in_place_change_of
 from controller.planner.pod_template import PodRenderer, unknown_field_words
 from controller.planner.rollout_state import rollout_state
 from kubectl_plugin.changes.apply import application_of, client_side_managers, without_fields_of_client_side
-from kubectl_plugin.changes.edit import Application, with_operations
+from kubectl_plugin.changes.edit import Application, Operation, with_operations
 from kubectl_plugin.cluster import documents, reads
 from kubectl_plugin.cluster.documents import list_objects
 from kubectl_plugin.cluster.manifests import Manifest
@@ -103,7 +103,7 @@ async def dry_run_of_pod(session: Session, daemonset: DaemonSet, probe: ProbeTem
     return DryRunAnswer(result=CheckResult.OK)
 
 
-async def unknown_fields(session: Session, snapshot: Snapshot, operations: Iterable[JSONObject]) -> str:
+async def unknown_fields(session: Session, snapshot: Snapshot, operations: Iterable[Operation]) -> str:
     """Why the controller would create no pod after `operations`: the server does not know fields of the new template.
     Empty if it knows them all or does not answer."""
     if not snapshot.pods_readable or not snapshot.revisions_readable:

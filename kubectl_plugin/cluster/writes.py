@@ -20,7 +20,15 @@ from controller.kube.requests import DAEMONSETS
 from controller.planner.revisions import current_revision
 from kubectl_plugin.changes import apply
 from kubectl_plugin.changes.apply import NOTE, beside, note_of, with_notes
-from kubectl_plugin.changes.edit import Application, Edit, action_operations, number_of, with_operations
+from kubectl_plugin.changes.edit import (
+    Application,
+    Edit,
+    Operation,
+    action_operations,
+    number_of,
+    patch_of,
+    with_operations,
+)
 from kubectl_plugin.cluster import documents, reads
 from kubectl_plugin.cluster.session import PROGRAM, Invocation, Session
 from kubectl_plugin.errors import CommandError, ExitCode
@@ -86,11 +94,11 @@ async def write(
     changed since the user confirmed the change; ApiError."""
     session, key, document = invocation.session, snapshot.key, snapshot.document
 
-    def changes(live: JSONObject) -> tuple[JSONObject, ...]:
+    def changes(live: JSONObject) -> tuple[Operation, ...]:
         return (*edit.operations, *action_operations(live, edit.operations, done))
 
     async def patched(live: JSONObject) -> JSONObject:
-        guarded = patch.guarded_by_version(reads.meta_of(live).resource_version, *changes(live))
+        guarded = patch.guarded_by_version(reads.meta_of(live).resource_version, *patch_of(changes(live)))
         return await documents.patch(
             session, DAEMONSETS, key, guarded, dry_run=dry_run, field_manager=field_manager, strict=True
         )
@@ -155,7 +163,7 @@ def _meta_differs(document: JSONObject, before: JSONObject, edit: Edit) -> bool:
     """Whether labels or annotations differ from `before` and the edit changes any of them."""
     metas = [reads.meta_of(one) for one in (document, before)]
     now, then = ((one.labels, one.annotations) for one in metas)
-    return now != then and any(str(one["path"]).startswith("/metadata/") for one in edit.operations)
+    return now != then and any(one.path[0] == "metadata" for one in edit.operations)
 
 
 def _identity(document: JSONObject) -> tuple[str, int]:

@@ -16,7 +16,14 @@ from controller.api.daemonset import RollingUpdate
 from controller.api.objects import JSONObject, value_at
 from controller.kube.errors import ApiError
 from controller.kube.requests import DAEMONSETS
-from kubectl_plugin.changes.edit import Caution, action_operations, cause_operations, path_segments, with_operations
+from kubectl_plugin.changes.edit import (
+    Caution,
+    Operation,
+    action_operations,
+    cause_operations,
+    patch_of,
+    with_operations,
+)
 from kubectl_plugin.cluster import installation, reads, writes
 from kubectl_plugin.cluster.api_errors import explained_error
 from kubectl_plugin.cluster.documents import side_by_side
@@ -197,7 +204,7 @@ def _overruled(change: PlannedChange, document: JSONObject) -> tuple[str, bool]:
         found["template"] = "another template"
     if not found:
         return "", False
-    touched = {part for operation in change.edit.operations for part in path_segments(operation)}
+    touched = {part for operation in change.edit.operations for part in operation.path}
     driver = gitops.driver_of(document)
     by = f"{driver} drives it" if driver else "admission changed it"
     words = f"{change.snapshot.key.name}: the server stored {' and '.join(found.values())}; {by}"
@@ -214,21 +221,19 @@ def _kubectl_patch(change: PlannedChange, reason: str, flags: tuple[str, ...], *
     key, document = change.snapshot.key, change.snapshot.document
     words = ["kubectl", *flags, "patch", DAEMONSETS.name, key.name, "-n", key.namespace, "--type=json", "-p"]
     operations = (*change.edit.operations, *cause_operations(document, change.edit.operations, reason))
-    maps = [operation for operation in operations if isinstance(operation.get("value"), dict)]
-    absent = [operation["path"] for operation in maps if value_at(document, *path_segments(operation)) is None]
-    tests: list[JSONObject] = [{"op": "test", "path": path, "value": None} for path in absent]
-    tests += _tests_of_names(document, operations)
-    return shlex.join([*words, as_line(patch.encode((*tests, *operations)), only_ascii=only_ascii)])
+    maps = [one for one in operations if isinstance(one.value, dict)]
+    absent = [one.path for one in maps if value_at(document, *one.path) is None]
+    tests = (*(Operation(op="test", path=path) for path in absent), *_tests_of_names(document, operations))
+    return shlex.join([*words, as_line(patch.encode(patch_of((*tests, *operations))), only_ascii=only_ascii)])
 
 
-def _tests_of_names(document: JSONObject, operations: Iterable[JSONObject]) -> Iterator[JSONObject]:
+def _tests_of_names(document: JSONObject, operations: Iterable[Operation]) -> Iterator[Operation]:
     """Tests for the names of changed list items, such as containers: JSON Patch (RFC 6902) knows only their index."""
-    paths = map(path_segments, operations)
-    items = (path[:end] for path in paths for end in range(2, len(path) + 1))
+    items = (one.path[:end] for one in operations for end in range(2, len(one.path) + 1))
     for path in dict.fromkeys(items):
         name = value_at(document, *path, "name")
         if isinstance(value_at(document, *path[:-1]), list) and isinstance(name, str):
-            yield {"op": "test", "path": patch.pointer(*path, "name"), "value": name}
+            yield Operation(op="test", path=(*path, "name"), value=name)
 
 
 async def choose(
@@ -316,7 +321,7 @@ def _plan_each(
 def _print_cautions(invocation: Invocation, change: PlannedChange) -> None:
     """Printed without a prompt too: the change may still be interrupted or undone. Annotations are not reverted."""
     snapshot, cautions = change.snapshot, change.edit.warnings
-    if any(path_segments(operation)[:2] != ("metadata", "annotations") for operation in change.edit.operations):
+    if any(one.path[:2] != ("metadata", "annotations") for one in change.edit.operations):
         foreign = gitops.caution_of(snapshot.key.name, snapshot.document, snapshot.owners)
         cautions = (*cautions, *([Caution(text=foreign)] if foreign else []))
     for caution in cautions:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from controller.api.names import UNKNOWN_FIELDS_ANNOTATION
 from controller.api.objects import JSONObject, value_at
-from kubectl_plugin.changes.edit import Draft
+from kubectl_plugin.changes.edit import Draft, Operation
 from kubectl_plugin.cluster import previews, reads
 from kubectl_plugin.cluster.manifests import objects_in, text_of
 from kubectl_plugin.cluster.session import Invocation
@@ -94,7 +94,7 @@ async def diff(invocation: Invocation, options: DiffOptions) -> int:
     return ExitCode.DIFFERENT if options.exit_code and found.changes else 0
 
 
-def _changes(snapshot: Snapshot, wanted: JSONObject) -> tuple[JSONObject, ...]:
+def _changes(snapshot: Snapshot, wanted: JSONObject) -> tuple[Operation, ...]:
     """Operations that give the live object the template of `wanted` and its annotation for unknown fields."""
     draft = Draft(snapshot.document)
     draft.set(value_at(wanted, "spec", "template"), "spec", "template")

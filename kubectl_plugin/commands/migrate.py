@@ -16,6 +16,7 @@ from controller.api.patch import guarded_by_version
 from controller.api.selector import LabelSelector, as_text
 from controller.kube.errors import ApiError, Conflict, NotFound, UnknownOutcome
 from controller.kube.requests import DAEMONSETS, PODS, REVISIONS
+from kubectl_plugin.changes.edit import patch_of
 from kubectl_plugin.cluster import documents, installation, reads
 from kubectl_plugin.cluster.documents import AnyResource, list_objects, side_by_side
 from kubectl_plugin.cluster.installation import review_right
@@ -147,7 +148,8 @@ async def carry_out(session: Session, key: Key, step: CreateObject | ChangeObjec
             case CreateObject():
                 await documents.create(session, resource, key.namespace, step.body, dry_run=False)
             case ChangeObject():
-                changes = guarded_by_version(step.version, *step.operations) if step.version else step.operations
+                changes = patch_of(step.operations)
+                changes = guarded_by_version(step.version, *changes) if step.version else changes
                 await documents.patch(session, resource, where, changes, dry_run=False)
             case Delete():
                 ref = Ref(namespace=key.namespace, name=step.name, uid=step.uid)

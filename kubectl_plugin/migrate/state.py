@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from controller.api.names import API_VERSION, KIND
 from controller.api.objects import JSON, JSONObject, Value, fields_of, items_of, value_at
 from kubectl_plugin.changes.apply import last_applied, note_of
-from kubectl_plugin.changes.edit import Draft
+from kubectl_plugin.changes.edit import Draft, Operation
 from kubectl_plugin.rollout.snapshot import LAST_APPLIED
 
 FIELD: Final = ("metadata", "managedFields")
@@ -177,7 +177,7 @@ def as_waiting_ours(native: JSONObject) -> JSONObject:
     return draft.document
 
 
-def stop_updates_of_ours(ours: JSONObject) -> tuple[JSONObject, ...]:
+def stop_updates_of_ours(ours: JSONObject) -> tuple[Operation, ...]:
     """Stops updates, and keeps the object readable once deleted. Lost pods are still replaced."""
     draft = Draft(ours)
     scale = draft.get(*_SCALE)
@@ -194,7 +194,7 @@ def stop_updates_of_ours(ours: JSONObject) -> tuple[JSONObject, ...]:
     return draft.operations
 
 
-def stop_creates_of_ours(ours: JSONObject) -> tuple[JSONObject, ...]:
+def stop_creates_of_ours(ours: JSONObject) -> tuple[Operation, ...]:
     """Stops creating pods too; empty if that is done."""
     draft = Draft(ours)
     keep_all_still(draft)
@@ -228,7 +228,7 @@ def copy_strategy(draft: Draft, mark: Mark, native: JSONObject) -> None:
         draft.set(mark_text(replace(mark, strategy=strategy)), *_MARKED)
 
 
-def freeze_native(native: JSONObject) -> tuple[JSONObject, ...]:
+def freeze_native(native: JSONObject) -> tuple[Operation, ...]:
     draft = Draft(native)
     mark = Mark(strategy=fields_of(draft.get(*_STRATEGY)), managers=_managers_at_first(native))
     draft.set(mark_text(mark), *_MARKED)
@@ -236,7 +236,7 @@ def freeze_native(native: JSONObject) -> tuple[JSONObject, ...]:
     return draft.operations
 
 
-def put_native_in_charge(native: JSONObject, mark: Mark, old: int) -> tuple[JSONObject, ...]:
+def put_native_in_charge(native: JSONObject, mark: Mark, old: int) -> tuple[Operation, ...]:
     """Without a partition, the native DaemonSet goes on updating nothing if `old` nodes are to keep their pods."""
     draft = Draft(native)
     if not mark.holds(old):
@@ -245,7 +245,7 @@ def put_native_in_charge(native: JSONObject, mark: Mark, old: int) -> tuple[JSON
     return draft.operations
 
 
-def put_ours_in_charge(ours: JSONObject, mark: Mark, old: int) -> tuple[JSONObject, ...]:
+def put_ours_in_charge(ours: JSONObject, mark: Mark, old: int) -> tuple[Operation, ...]:
     """A partition keeps `old` nodes on their revision."""
     draft = Draft(ours)
     draft.set(mark.strategy, *_STRATEGY)
@@ -260,7 +260,7 @@ def put_ours_in_charge(ours: JSONObject, mark: Mark, old: int) -> tuple[JSONObje
     return draft.operations
 
 
-def give_back_managers(document: JSONObject, mark: Mark) -> tuple[JSONObject, ...]:
+def give_back_managers(document: JSONObject, mark: Mark) -> tuple[Operation, ...]:
     """Must be the last write: each change makes the plugin the manager of the changed field."""
     draft = Draft(document)
     draft.drop(*_MARKED)
@@ -268,7 +268,7 @@ def give_back_managers(document: JSONObject, mark: Mark) -> tuple[JSONObject, ..
     return draft.operations
 
 
-def remove_finalizer(ours: JSONObject) -> tuple[JSONObject, ...]:
+def remove_finalizer(ours: JSONObject) -> tuple[Operation, ...]:
     draft = Draft(ours)
     _drop_finalizer(draft)
     return draft.operations

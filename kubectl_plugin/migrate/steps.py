@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from typing import Final, TypeAlias
 
-from controller.api import patch, revision
+from controller.api import revision
 from controller.api.objects import JSONObject, Key, Value, as_bytes, value_at
-from kubectl_plugin.changes.edit import Draft
+from kubectl_plugin.changes.edit import Draft, Operation
 from kubectl_plugin.errors import CommandError, ExitCode
 from kubectl_plugin.migrate import state
 from kubectl_plugin.migrate.observed import QUIET, Kind, MigrationSide, Observed, RevisionRecord
@@ -40,7 +40,7 @@ class ChangeObject(Value):
     kind: Kind
     name: str
     version: str
-    operations: tuple[JSONObject, ...]
+    operations: tuple[Operation, ...]
     says: str
 
 
@@ -118,7 +118,7 @@ def delete_of(side: MigrationSide, says: str, *, orphan: bool) -> Delete:
     return Delete(kind=side.kind, name=side.name, uid=side.uid, version=side.version, orphan=orphan, says=says)
 
 
-def change_step(side: MigrationSide, operations: tuple[JSONObject, ...], says: str) -> ChangeObject:
+def change_step(side: MigrationSide, operations: tuple[Operation, ...], says: str) -> ChangeObject:
     return ChangeObject(kind=side.kind, name=side.name, version=side.version, operations=operations, says=says)
 
 
@@ -267,10 +267,9 @@ def _miscounted(observed: Observed, native: MigrationSide) -> int:
 
 def _free_pod(name: str, uid: str) -> ChangeObject:
     """Orphans a pod that the garbage collector missed, and would delete with its owner."""
-    drop = patch.remove("metadata", "ownerReferences")
-    return ChangeObject(
-        kind=Kind.POD, name=name, version="", operations=patch.guarded_by_uid(uid, drop), says="is released"
-    )
+    guard = Operation(op="replace", path=("metadata", "uid"), value=uid)
+    drop = Operation(op="remove", path=("metadata", "ownerReferences"))
+    return ChangeObject(kind=Kind.POD, name=name, version="", operations=(guard, drop), says="is released")
 
 
 def _put_in_charge(observed: Observed, native: MigrationSide, mark: Mark) -> MigrationStep:
@@ -336,13 +335,13 @@ def _side_by_side(observed: Observed, native: MigrationSide, ours: MigrationSide
             kind=Kind.REVISION,
             name=current.name,
             version=current.version,
-            operations=({"op": "replace", "path": "/revision", "value": 2},),
+            operations=(Operation(op="replace", path=("revision",), value=2),),
             says="is number 2",
         )
     return delete_without_pods(observed, native)
 
 
-def _copy_of_spec(native: MigrationSide, ours: MigrationSide) -> tuple[JSONObject, ...]:
+def _copy_of_spec(native: MigrationSide, ours: MigrationSide) -> tuple[Operation, ...]:
     draft = Draft(ours.document)
     for key in state.SHARED:
         wanted = value_at(native.document, "spec", key)

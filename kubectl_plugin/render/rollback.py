@@ -16,7 +16,6 @@ from kubectl_plugin.changes.edit import (
     ROLLING,
     Caution,
     Edit,
-    path_segments,
     rollout_after,
 )
 from kubectl_plugin.changes.rollback import RollbackSettings, choice_explained, nodes_going_forward, roll_back
@@ -144,11 +143,11 @@ def _setting_rows(
     """The other fields that are written, and what would happen without each, if known."""
     label = iter(("also set",))
     for operation in edit.operations:
-        *above, field = path = path_segments(operation)
+        *above, field = path = operation.path
         if tuple(above) != ROLLING:
             continue
         before = value_at(snapshot.document, *path)
-        words = f"{field} {_word(before)} -> {_word(operation.get('value'))}"
+        words = f"{field} {_word(before)} -> {_word(operation.value)}"
         called, kept = _AS_IT_WAS[field]
         without = _moves_without(snapshot, target, replace(settings, **kept), moves) if moves is not None else ""
         yield next(label, ""), words + (f"   ({called.format(before)}, {without})" if without else "")

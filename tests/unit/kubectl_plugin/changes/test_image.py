@@ -10,7 +10,7 @@ import pytest
 
 from controller.api.formats import IntOrPercent
 from controller.api.objects import JSONObject, value_at
-from kubectl_plugin.changes.edit import Edit, course_words, number_of, rollout_after, with_operations
+from kubectl_plugin.changes.edit import Edit, course_words, number_of, patch_of, rollout_after, with_operations
 from kubectl_plugin.changes.images import parse_images, set_images
 from kubectl_plugin.errors import CommandError
 from kubectl_plugin.rollout.snapshot import Snapshot, Unread
@@ -70,7 +70,9 @@ def test_other_words_are_wrong_usage(words: list[str], message: str) -> None:
 
 def test_one_container_changes_and_nothing_beside_its_image() -> None:
     edit = edited({"shipper": "shipper:2"})
-    assert edit.operations == ({"op": "add", "path": "/spec/template/spec/containers/1/image", "value": "shipper:2"},)
+    assert patch_of(edit.operations) == (
+        {"op": "add", "path": "/spec/template/spec/containers/1/image", "value": "shipper:2"},
+    )
     assert edit.result == "image updated"
     assert edit.details[:3] == (
         " spec.template.spec.containers[shipper]",
@@ -93,7 +95,7 @@ def test_a_star_is_every_container() -> None:
 
 def test_of_several_those_that_differ_are_written() -> None:
     edit = edited({"agent": "agent:1", "shipper": "shipper:2"})
-    assert [one["path"] for one in edit.operations] == ["/spec/template/spec/containers/1/image"]
+    assert [one.pointer for one in edit.operations] == ["/spec/template/spec/containers/1/image"]
 
 
 def test_images_that_are_there_already_are_no_change() -> None:
@@ -130,7 +132,7 @@ def test_hold_at_alone_may_be_all_that_changes() -> None:
 
 def test_on_delete_needs_no_hold() -> None:
     edit = edited({"agent": "agent:2"}, hold_at=3, document=live(ON_DELETE, **THREE))
-    assert [one["path"] for one in edit.operations] == ["/spec/template/spec/containers/0/image"]
+    assert [one.pointer for one in edit.operations] == ["/spec/template/spec/containers/0/image"]
     assert edit.warnings[0].text == (
         "updateStrategy of demo is OnDelete: pods change only when you delete them; --hold-at changes nothing"
     )

@@ -10,7 +10,7 @@ from controller.api.daemonset import DaemonSetView, project
 from controller.api.names import RESTARTED_AT
 from controller.api.objects import JSONObject, fields_of, value_at
 from controller.api.pod import Pod
-from kubectl_plugin.changes.edit import ROLLING, Edit, with_operations
+from kubectl_plugin.changes.edit import ROLLING, Edit, patch_of, with_operations
 from kubectl_plugin.changes.steering import pause, restart, resume, what_stops
 from kubectl_plugin.errors import CommandError
 from kubectl_plugin.rollout.snapshot import Snapshot, Unread
@@ -30,7 +30,7 @@ def test_pause_touches_nothing_else(strategy: JSONObject | None) -> None:
     edit = pause(seen(live(strategy)))
     (operation,) = edit.operations
     assert edit.result == "paused"
-    assert str(operation["path"]).startswith("/spec/updateStrategy")
+    assert operation.path[:2] == ("spec", "updateStrategy")
     settings = {**fields_of((strategy or {}).get("rollingUpdate")), "paused": True}
     assert value_at(with_operations(live(strategy), (operation,)), *ROLLING) == settings
 
@@ -41,7 +41,7 @@ def test_paused_already_is_no_change() -> None:
 
 def test_resume_is_one_field() -> None:
     edit = resume(seen(live(rolling(paused=True, partition=1))))
-    assert (edit.result, edit.operations) == (
+    assert (edit.result, patch_of(edit.operations)) == (
         "resumed",
         ({"op": "add", "path": "/spec/updateStrategy/rollingUpdate/paused", "value": False},),
     )

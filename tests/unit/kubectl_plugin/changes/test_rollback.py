@@ -14,7 +14,7 @@ from controller.api.names import RESTARTED_AT
 from controller.api.objects import JSONObject, fields_of
 from controller.api.pod import Pod
 from controller.api.revision import Revision
-from kubectl_plugin.changes.edit import Caution, with_operations
+from kubectl_plugin.changes.edit import Caution, patch_of, with_operations
 from kubectl_plugin.changes.rollback import RollbackSettings, choice_explained, roll_back
 from kubectl_plugin.errors import CommandError
 from kubectl_plugin.render.rollback import kept_cautions, preview
@@ -216,7 +216,7 @@ def test_what_was_approved_and_skipped_before_does_not_count_again() -> None:
 def test_partition_and_pause_are_lifted_in_the_same_write() -> None:
     seen = snapshot(of_revision(partition=16, paused=True))
     edit = roll_back(seen, target_of(seen, None), RollbackSettings())
-    assert edit.operations == (
+    assert patch_of(edit.operations) == (
         {"op": "add", "path": "/spec/template", "value": template("v6")},
         {"op": "add", "path": "/spec/updateStrategy/rollingUpdate/partition", "value": 0},
         {"op": "add", "path": "/spec/updateStrategy/rollingUpdate/paused", "value": False},

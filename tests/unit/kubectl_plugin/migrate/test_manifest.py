@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from controller.api import patch
 from controller.api.objects import JSONObject, value_at
-from kubectl_plugin.changes.edit import with_operations
+from kubectl_plugin.changes.edit import Operation, with_operations
 from kubectl_plugin.errors import CommandError
 from kubectl_plugin.migrate import state
 from kubectl_plugin.migrate.observed import Observed
@@ -145,7 +144,7 @@ def test_they_are_noted_from_the_first_write_to_the_last(back: bool) -> None:
     former = (ours() if back else native()).document
     fields: JSONObject = {"f:spec": {"f:template": {}}}
     mine = entry(str(former["apiVersion"]), fields)
-    former = with_operations(former, (patch.add([mine], *FIELD),))
+    former = with_operations(former, (Operation(op="add", path=FIELD, value=[mine]),))
     there = (
         state.as_frozen_native(with_operations(former, state.stop_updates_of_ours(former)), 1)
         if back

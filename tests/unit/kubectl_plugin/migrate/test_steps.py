@@ -231,7 +231,7 @@ def test_every_write_demands_what_was_seen() -> None:
     assert (deleted.uid, deleted.version) == (NATIVE, "7")
     freed = next_step(observed(None, ours(GOING, terminating=True, kept=KEPT), MINE[:1], FREE_PAST), native=True)
     assert isinstance(freed, ChangeObject)
-    assert (freed.kind, freed.operations[0]["value"]) == (Kind.POD, "pod-0")
+    assert (freed.kind, freed.operations[0].value) == (Kind.POD, "pod-0")
 
 
 @pytest.mark.parametrize("back", [False, True])
