@@ -32,8 +32,9 @@ from kubectl_plugin.flags import GLOBAL_NAMES, GlobalFlags, Options, Output
 from kubectl_plugin.host import Host, null_stream
 from kubectl_plugin.runner import ENTRIES, SHOWN, Entry, Runner, imported_function
 from kubectl_plugin.terminal import Terminal
+from kubectl_plugin.wording import COMMAND
 
-NAME, HELP = "kubectl kruise-ds", "help"
+HELP = "help"
 BEFORE = "kubectl_plugin.main.before"
 """The key under which typer's context keeps the flags that were typed before the verb."""
 SWITCHED_OFF = "kubectl_plugin.main.switched_off"
@@ -230,7 +231,7 @@ def _options(group: Any) -> list[inspect.Parameter]:
 @cache
 def _command_of(entry: Entry) -> Any:
     one = _plain(add_completion=False)
-    epilog = f"Flags of every verb (-n, --context, -o, …): {NAME} --help"
+    epilog = f"Flags of every verb (-n, --context, -o, …): {COMMAND} --help"
     function = _with_flags(partial(_carry_out, entry), GlobalFlags, entry.options)
     one.command(entry.name, cls=Verb, help=entry.options.__doc__, hidden=entry.hidden, epilog=epilog)(function)
     return typer.main.get_command(one)
@@ -282,7 +283,7 @@ def _root(ctx: typer.Context, flags: GlobalFlags) -> None:
 
 
 app = _plain(
-    name=NAME,
+    name=COMMAND,
     cls=Root,
     add_completion=True,  # without it typer knows no shell
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -308,7 +309,7 @@ def main() -> None:
         del sys.argv[1]
         complete()
     else:
-        app(prog_name=NAME, obj=Runner(Host()))
+        app(prog_name=COMMAND, obj=Runner(Host()))
 
 
 def complete() -> None:
@@ -347,7 +348,7 @@ def candidates(words: Sequence[str], host: Host) -> list[str]:
     os.environ |= {
         VARIABLE: "complete_fish",
         "_TYPER_COMPLETE_FISH_ACTION": "get-args",
-        "_TYPER_COMPLETE_ARGS": shlex.join([NAME, *words]),
+        "_TYPER_COMPLETE_ARGS": shlex.join([COMMAND, *words]),
     }
     found = io.StringIO()
 
@@ -356,7 +357,7 @@ def candidates(words: Sequence[str], host: Host) -> list[str]:
 
     with contextlib.redirect_stdout(found), contextlib.redirect_stderr(io.StringIO()):
         try:
-            app(args=[], prog_name=NAME, complete_var=VARIABLE, obj=look_up)
+            app(args=[], prog_name=COMMAND, complete_var=VARIABLE, obj=look_up)
         except SystemExit:
             pass
         except (Exception, KeyboardInterrupt):  # a half-typed line may be anything

@@ -14,6 +14,7 @@ from typer import Argument, Option
 from kubectl_plugin import candidates
 from kubectl_plugin.errors import UsageError
 from kubectl_plugin.flags import ManifestOptions, Name, Names, Options, SelectorOptions, ShowValues
+from kubectl_plugin.wording import CLIENT
 
 By = Annotated[
     str,
@@ -217,7 +218,6 @@ class DryRun(StrEnum):
 
 DryRunFlag = Annotated[DryRun, Option(help="Change nothing; `server` tries it, and ends as the write would.")]
 FieldManager = Annotated[str, Option(help="Field manager of the write.")]
-MANAGER = "kubectl-kruise-ds"
 KEPT_MANAGER = "kruise-ds-steps"
 """The manager of annotations that have to outlast the next sync. Flux takes away what is not in Git and was set by a
 manager whose name begins with `kubectl`."""
@@ -235,7 +235,7 @@ class ActingOptions(Options):
     reason: Annotated[
         str | None, Option(help="Why; kept with the last action, and as the change cause of a new template.")
     ] = None
-    field_manager: FieldManager = MANAGER
+    field_manager: FieldManager = CLIENT
     print_patch: Annotated[bool, Option(help="Print a kubectl command for it, without resourceVersion.")] = False
 
 
@@ -419,7 +419,7 @@ class PullOptions(Options):
     no_wait: Annotated[bool, Option(help="Create the job, and do not wait for it.")] = False
     timeout: Annotated[str, Option(help="Stop watching after, e.g. 15m; the job goes on.")] = "0"
     dry_run: DryRunFlag = DryRun.NONE
-    field_manager: FieldManager = MANAGER
+    field_manager: FieldManager = CLIENT
 
     def check(self) -> None:
         super().check()

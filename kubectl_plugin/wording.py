@@ -22,7 +22,9 @@ _WITHOUT_WIDTH: Final = (
 """Unicode's Default_Ignorable_Code_Point, line separators and interlinear annotations."""
 
 INVISIBLE: Final = re.compile(f"[{_CONTROLS}{_WITHOUT_WIDTH}]")
-PROGRAM: Final = "kubectl kruise-ds"
+COMMAND: Final = "kubectl kruise-ds"
+CLIENT: Final = "kubectl-kruise-ds"
+"""The plugin towards the API server: its user agent, field manager and source of Events."""
 _COMMAND: Final = re.compile(r"\bkubectl(?: kruise-ds)?(?= [a-z])")
 INSTEAD: Final = {
     "rollout status": "status -w",
@@ -55,7 +57,12 @@ def visible(text: str) -> str:
     return INVISIBLE.sub(" ", text)
 
 
-def command(verb: str, key: Key | None = None, *more: str, to: str = "", program: str = PROGRAM) -> str:
+def printed_name(name: str, kind: str = "daemonset") -> str:
+    """The name with its kind, as kubectl prints it."""
+    return f"{kind}.apps.kruise.io/{name}"
+
+
+def command(verb: str, key: Key | None = None, *more: str, to: str = "", program: str = COMMAND) -> str:
     """`TO: kubectl kruise-ds VERB NAME WORDS… -n NAMESPACE FLAGS…`. `more`: the words and flags."""
     flags = next((index for index, word in enumerate(more) if word.startswith("-")), len(more))
     words = more if key is None else (key.name, *more[:flags], "-n", key.namespace, *more[flags:])
@@ -80,9 +87,9 @@ def instead_of(verb: str, words: Sequence[str], *flags: str) -> tuple[str, str]:
         return typed, command(here, None, *more, to="instead")
     if names and names[0].lower() in KINDS:
         del names[0]
-    program = PROGRAM
+    program = COMMAND
     if here == "edit":  # which takes the kind once
-        program, names = PROGRAM.partition(" ")[0], [name.rpartition("/")[2] for name in names]
+        program, names = COMMAND.partition(" ")[0], [name.rpartition("/")[2] for name in names]
     return typed, command(here, None, *more, *names, *flags, to="instead", program=program)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
 from typing import Any, Final, TypeAlias, TypeVar, overload
 
@@ -17,7 +17,7 @@ from controller.api.patch import JsonPatch
 from controller.kube import errors
 from controller.kube.client import DRY_RUN, STREAM_SILENCE, STRICT, Client
 from controller.kube.decode import UNREADABLE, Seen, split_items
-from controller.kube.errors import ApiError, Unreadable
+from controller.kube.errors import ApiError, Forbidden, Unreadable
 from controller.kube.requests import (
     APPLY_PATCH,
     DAEMONSETS,
@@ -33,7 +33,8 @@ from controller.kube.requests import (
 )
 from controller.kube.sender import Call
 from kubectl_plugin.changes.edit import Application
-from kubectl_plugin.cluster.session import PROGRAM, Session
+from kubectl_plugin.cluster.session import Session
+from kubectl_plugin.wording import CLIENT
 
 T = TypeVar("T")
 T1 = TypeVar("T1")
@@ -86,6 +87,28 @@ async def for_each(items: Iterable[T1], read: Callable[[T1], Read[T]]) -> tuple[
             return await read(item)
 
     return await side_by_side(*map(one, items))
+
+
+def is_from_proxy(error: ApiError) -> bool:
+    """Whether a load balancer or proxy answered: the API server always gives a reason."""
+    return error.status != 0 and not error.reason
+
+
+def right_is_missing(error: ApiError) -> bool:
+    """Whether the API server refused because the user lacks the right. An admission policy refuses writes with the
+    same code, in other words."""
+    in_words = error.verb in ("get", "list", "watch") or " cannot " in error.message
+    return isinstance(error, Forbidden) and in_words and not is_from_proxy(error)
+
+
+async def unless_forbidden(request: Awaitable[T]) -> T | None:
+    """The answer; None without the right to it. Raises every other ApiError, also a proxy's 403."""
+    try:
+        return await request
+    except Forbidden as error:
+        if not right_is_missing(error):
+            raise
+        return None
 
 
 class _WatchEvent(View):
@@ -171,7 +194,7 @@ async def patch(
     patch: JsonPatch,
     *,
     dry_run: bool,
-    field_manager: str = PROGRAM,
+    field_manager: str = CLIENT,
     strict: bool = False,
 ) -> JSONObject:
     """The object after the patch, which carries its own precondition. `strict` rejects unknown fields, as kubectl
@@ -196,7 +219,7 @@ async def create(
     body: JSONObject,
     *,
     dry_run: bool,
-    field_manager: str = PROGRAM,
+    field_manager: str = CLIENT,
 ) -> JSONObject:
     """The new object with defaults. Encodes `body` as the server does: a ControllerRevision's data is immutable."""
     call = Call(verb="create", what=f"{resource.name} in {namespace}")

@@ -21,7 +21,7 @@ from controller.api.objects import JSONObject, Key, epoch
 from controller.kube.errors import ApiError, Forbidden, NotFound
 from controller.kube.requests import DAEMONSETS, IMAGE_PULL_JOBS, NODES_WITH_IMAGES, PULLERS
 from kubectl_plugin.cluster import documents, reads
-from kubectl_plugin.cluster.documents import list_objects
+from kubectl_plugin.cluster.documents import list_objects, right_is_missing, unless_forbidden
 from kubectl_plugin.cluster.reads import EVENTS, PODS
 from kubectl_plugin.cluster.session import Invocation, Session
 from kubectl_plugin.cluster.watches import (
@@ -31,7 +31,6 @@ from kubectl_plugin.cluster.watches import (
     Watched,
     WatchedObjects,
     WatchSet,
-    right_is_missing,
 )
 from kubectl_plugin.rollout.snapshot import PodDetail, PullProgress, Snapshot, Unread
 
@@ -46,10 +45,8 @@ READ_SECONDS: Final = 5.0
 
 async def nodes_with_images(session: Session) -> tuple[Node, ...] | None:
     """All nodes; None without the right to list them. Raises ApiError."""
-    try:
-        return tuple(await list_objects(session.client, NODES_WITH_IMAGES))
-    except Forbidden:
-        return None
+    nodes = await unless_forbidden(list_objects(session.client, NODES_WITH_IMAGES))
+    return None if nodes is None else tuple(nodes)
 
 
 class PullFollowing(WatchSet):
@@ -102,6 +99,7 @@ class _ReadOnDemand(WatchedObjects[T]):
     """Objects read on first use and watched from then on; empty without the right to see them."""
 
     state = State.CURRENT
+    _is_readable = True
 
     async def read(self) -> list[T]:
         """Sorted by key. Raises ApiError."""
@@ -109,17 +107,19 @@ class _ReadOnDemand(WatchedObjects[T]):
             await self.refresh()
         return [self.found[key] for key in sorted(self.found)]
 
-    async def refresh(self) -> None:
+    async def refresh(self) -> State:
         try:
-            await super().refresh()
-        except (Forbidden, NotFound):
-            self.found, self.state = {}, State.OVER
+            return await super().refresh()
+        except (Forbidden, NotFound) as error:
+            if isinstance(error, Forbidden) and not right_is_missing(error):
+                raise
+            self.found, self._is_readable = {}, False
             self.is_read.set()
+            return State.OVER
 
-    async def watch(self) -> None:
+    async def watch(self) -> State:
         await self.is_read.wait()
-        if self.state is not State.OVER:
-            await super().watch()
+        return await super().watch() if self._is_readable else State.OVER
 
 
 class ImagesAhead:
@@ -230,6 +230,11 @@ class Following(WatchSet):
             for one, pods in zip(self._objects, self._pods, strict=True)
         )
 
+    @property
+    def unread_words(self) -> list[str]:
+        """What the user may not list, in words."""
+        return [words for one in self.snapshots() if one is not None for words in one.unread_words]
+
     def mark_nodes_stale(self) -> None:
         """Lists the nodes again within seconds: the controller counts another number of them."""
         self._listing.mark_stale()
@@ -250,12 +255,7 @@ class Following(WatchSet):
                 self._news.set()
 
     async def _list_nodes(self) -> None:
-        try:
-            self._nodes = await reads.nodes_of(self._invocation)
-        except Forbidden as error:
-            if not right_is_missing(error):
-                raise
-            self._nodes = None
+        self._nodes = await unless_forbidden(reads.nodes_of(self._invocation))
         self._news.set()
 
     def _pods_of(self, daemonset: DaemonSet) -> WatchedObjects[PodDetail]:
@@ -302,40 +302,36 @@ class _WatchedDaemonSet(Watched):
         failed = any(not one.is_forbidden for one in unread)
         self._revised = None if failed else _revision_marks(first.daemonset)
 
-    async def refresh(self) -> None:
+    async def refresh(self) -> State:
         try:
             document = await documents.get(self._invocation.session, DAEMONSETS, self.snapshot.key)
         except NotFound as error:
             if error.name != self.snapshot.key.name:  # the 404 is from a proxy, or about the whole kind
                 raise
-            self._note_deletion()
-            return
-        await self._see(document)
+            return State.OVER
+        return await self._see(document)
 
-    async def watch(self) -> None:
+    async def watch(self) -> State:
         await self._read_revisions()
         watch = documents.watch(self._invocation.session, DAEMONSETS, self.snapshot.key, self._version)
         async with aclosing(watch) as events:
             async for kind, document in events:
                 if kind == "BOOKMARK":
                     self._version = reads.meta_of(document).resource_version
-                elif kind == "DELETED":
-                    self._note_deletion()
-                else:
-                    await self._see(document)
-                if self.state is State.OVER:
-                    return
+                elif kind == "DELETED" or await self._see(document) is State.OVER:
+                    return State.OVER
+        return State.CURRENT
 
-    async def _see(self, document: JSONObject) -> None:
+    async def _see(self, document: JSONObject) -> State:
         """Stores the newer `document`. Another uid means that the followed object was deleted."""
         made = reads.with_document(self.snapshot, document)
         if made.daemonset.uid != self.snapshot.daemonset.uid:
-            self._note_deletion()
-            return
+            return State.OVER
         self._version = reads.meta_of(document).resource_version
         self.snapshot = made
         self._on_news()
         await self._read_revisions()
+        return State.CURRENT
 
     async def _read_revisions(self) -> None:
         """Lists the revisions if the DaemonSet changed in a way that may have created or renumbered one. Without the
@@ -344,18 +340,10 @@ class _WatchedDaemonSet(Watched):
         revised = _revision_marks(daemonset)
         if revised == self._revised:
             return
-        try:
-            revisions = await reads.revisions_of(self._invocation, daemonset)
-            self.snapshot = replace(self.snapshot, revisions=revisions, unread=())
-        except Forbidden as error:
-            if not right_is_missing(error):
-                raise
-            self.snapshot = replace(self.snapshot, revisions=(), unread=(Unread(what="controllerrevisions"),))
+        revisions = await unless_forbidden(reads.revisions_of(self._invocation, daemonset))
+        unread = (Unread(what="controllerrevisions"),) if revisions is None else ()
+        self.snapshot = replace(self.snapshot, revisions=revisions or (), unread=unread)
         self._revised = revised
-        self._on_news()
-
-    def _note_deletion(self) -> None:
-        self.state = State.OVER
         self._on_news()
 
 

@@ -22,7 +22,15 @@ from controller.kube.requests import DAEMONSETS, PODS, GroupVersionResource
 from controller.kube.sender import Call
 from controller.kube.typed import typed
 from kubectl_plugin.cluster import reads
-from kubectl_plugin.cluster.documents import ask, for_each, get, list_objects, read_items, side_by_side
+from kubectl_plugin.cluster.documents import (
+    ask,
+    for_each,
+    get,
+    list_objects,
+    read_items,
+    right_is_missing,
+    side_by_side,
+)
 from kubectl_plugin.cluster.reads import read_as
 from kubectl_plugin.cluster.session import Session
 from kubectl_plugin.errors import NoAnswer
@@ -41,6 +49,8 @@ VERSION_LABEL: Final = "app.kubernetes.io/version"
 RIVAL_NAMESPACE: Final = "kruise-system"
 RIVAL_LEASE: Final = "kruise-manager"
 RIVAL_DEPLOYMENT: Final = "kruise-controller-manager"
+CONTROLLER_SECONDS: Final = 60.0
+"""Seconds that a wait gives a controller to handle an object before it ends."""
 LEADING_SECONDS: Final = 10.0
 """Seconds that `coming_leader` waits for a holder of the Lease."""
 _RELEASE = re.compile(r"v?\d+\.\d+\.\d+(?:[-+][\w.+-]+)?")
@@ -127,9 +137,9 @@ async def answer_or_reason(answer: Awaitable[T]) -> T | NoAnswer:
         return await answer
     except Unreachable:
         raise
-    except Forbidden as error:
-        return NoAnswer(f"no right to {error.verb} {error.what}")
     except ApiError as error:
+        if right_is_missing(error):
+            return NoAnswer(f"no right to {error.verb} {error.what}")
         return NoAnswer(" ".join(error.message.split()))
 
 

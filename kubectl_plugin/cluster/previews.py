@@ -36,7 +36,7 @@ from controller.planner.rollout_state import rollout_state
 from kubectl_plugin.changes.apply import application_of, client_side_managers, without_fields_of_client_side
 from kubectl_plugin.changes.edit import Application, Operation, with_operations
 from kubectl_plugin.cluster import documents, reads
-from kubectl_plugin.cluster.documents import list_objects
+from kubectl_plugin.cluster.documents import list_objects, unless_forbidden
 from kubectl_plugin.cluster.manifests import Manifest
 from kubectl_plugin.cluster.reads import owned_query
 from kubectl_plugin.cluster.session import Invocation, Session
@@ -64,10 +64,8 @@ async def dry_run_of_change(session: Session, live: JSONObject, wanted: JSONObje
             operations.append(patch.add(after or {}, "metadata", field))
     name, namespace, uid = (str(value_at(live, "metadata", field)) for field in ("name", "namespace", "uid"))
     guarded = patch.guarded_by_uid(uid, *operations)
-    try:
-        return await documents.patch(session, DAEMONSETS, Key(namespace, name), guarded, dry_run=True, strict=True)
-    except Forbidden:
-        return None
+    key = Key(namespace, name)
+    return await unless_forbidden(documents.patch(session, DAEMONSETS, key, guarded, dry_run=True, strict=True))
 
 
 async def dry_run_of_apply(session: Session, live: JSONObject, wanted: Application, *, force: bool) -> JSONObject:
@@ -233,10 +231,7 @@ async def _new_target(invocation: Invocation, key: Key, manifest: Manifest) -> F
     checked = await dry_run_of_manifest(invocation, manifest, key, {})
     document = application_of(manifest.document, key, {}, KUBECTL).body
     daemonset = daemonset_in(checked or document)
-    try:
-        nodes = await reads.nodes_of(invocation)
-    except Forbidden:
-        nodes = None
+    nodes = await unless_forbidden(reads.nodes_of(invocation))
     snapshot = Snapshot(
         daemonset=replace(daemonset, generation=max(daemonset.generation, 1)),
         document=checked or document,
@@ -256,11 +251,9 @@ async def dry_run_of_manifest(
     """Returns the applied object, taking over all fields; None, with a note, without the right to change it. Raises
     ApiError if the server refuses the manifest."""
     application = application_of(manifest.document, key, live, KUBECTL)
-    try:
-        return await dry_run_of_apply(invocation.session, live, application, force=True)
-    except Forbidden:
-        note_unchecked(invocation, None)
-        return None
+    applied = await unless_forbidden(dry_run_of_apply(invocation.session, live, application, force=True))
+    note_unchecked(invocation, applied)
+    return applied
 
 
 def daemonset_in(document: JSONObject) -> DaemonSet:

@@ -17,10 +17,10 @@ from controller.api.in_place import state_of
 from controller.api.node import Node
 from controller.api.objects import JSONObject, Key, ObjectMeta, Value, View, epoch
 from controller.kube import requests
-from controller.kube.errors import ApiError, Forbidden, NotFound, Unreadable
+from controller.kube.errors import ApiError, NotFound, Unreadable
 from controller.kube.requests import DAEMONSETS, NODES, Query, Resource, T, W
 from kubectl_plugin.cluster import documents
-from kubectl_plugin.cluster.documents import AnyResource, list_objects, side_by_side
+from kubectl_plugin.cluster.documents import AnyResource, list_objects, side_by_side, unless_forbidden
 from kubectl_plugin.cluster.session import Invocation, Session, check_path_segment
 from kubectl_plugin.errors import CommandError, UsageError
 from kubectl_plugin.flags import SelectorOptions
@@ -296,9 +296,8 @@ async def _or_unread(what: str, read: Coroutine[object, object, T], within: floa
     """The result, or Unread if forbidden or, with a limit in seconds, after any failure. Raises other ApiErrors."""
     try:
         async with asyncio.timeout(within):
-            return await read
-    except Forbidden:
-        return Unread(what=what)
+            found = await unless_forbidden(read)
+            return Unread(what=what) if found is None else found
     except (ApiError, TimeoutError) as error:
         if within is None:
             raise

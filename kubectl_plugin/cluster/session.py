@@ -28,10 +28,10 @@ from kubectl_plugin.flags import GlobalFlags, Options, Output
 from kubectl_plugin.host import Host, ServerClock
 from kubectl_plugin.rollout.installation import NAMESPACE
 from kubectl_plugin.terminal import Terminal
+from kubectl_plugin.wording import CLIENT
 
 _PORTS: Final = {"http": "80", "https": "443"}
 _Address: TypeAlias = IPv4Address | IPv6Address
-PROGRAM: Final = "kubectl-kruise-ds"
 CONTROLLER_NAMESPACE: Final = "KRUISE_DS_CONTROLLER_NAMESPACE"
 """The environment variable equivalent to `--controller-namespace`."""
 
@@ -146,7 +146,7 @@ async def open_session(
     """
     login_seconds = math.inf if request_timeout == 0 else request_timeout
     connection = through_proxy(await host.connection(access, login_seconds), host.environ)
-    user_agent = f"{PROGRAM}/{host.version()}"
+    user_agent = f"{CLIENT}/{host.version()}"
     async with host.transport(connection, user_agent) as transport:
         yield session_over(
             transport,
@@ -167,7 +167,7 @@ def session_over(
     namespace: str | None = None,
     controller_namespace: str | None = None,
     request_timeout: float | None = None,
-    user_agent: str = PROGRAM,
+    user_agent: str = CLIENT,
     on_response: Callable[[Exchange], None] | None = None,
     on_warning: Callable[[str], None] | None = None,
 ) -> Session:
@@ -248,7 +248,7 @@ class Invocation:
             self.terminal.note(f"not everything could be read: {words}")
 
 
-GRACE: Final = 0.5
+REPORT_SECONDS: Final = 0.5
 """Seconds past the deadline for code that checks it itself and reports how far the rollout is."""
 
 
@@ -275,10 +275,10 @@ class Deadline:
     @asynccontextmanager
     async def enforced(self) -> AsyncIterator[None]:
         """Cancels the block at the deadline, and does not begin it afterwards. Raises TimedOut."""
-        if self.seconds_left <= -GRACE:
+        if self.seconds_left <= -REPORT_SECONDS:
             raise TimedOut(self.text)
         try:
-            async with asyncio.timeout_at(None if self._at == math.inf else self._at + GRACE) as scope:
+            async with asyncio.timeout_at(None if self._at == math.inf else self._at + REPORT_SECONDS) as scope:
                 yield
         except TimeoutError:
             if not scope.expired():

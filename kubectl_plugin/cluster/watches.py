@@ -5,7 +5,7 @@
 | STALE | it is read | CURRENT |
 | CURRENT | it is watched; the stream ends | CURRENT |
 | | the right to watch is missing | POLLED |
-| | its version is too old, or `watch` clears the state | STALE |
+| | its version is too old, or `watch` returns STALE | STALE |
 | POLLED | it is read again every `POLL` seconds | POLLED |
 | any | another error; with a pause that grows | STALE |
 | any | it is deleted, or may not be read and is dispensable | OVER |
@@ -29,7 +29,7 @@ from controller.kube.client import Client
 from controller.kube.decode import Bookmark, Malformed, Seen
 from controller.kube.errors import ApiError, Forbidden, WatchVerdict, classify
 from controller.kube.requests import Query, Resource
-from kubectl_plugin.cluster.documents import from_version, scope
+from kubectl_plugin.cluster.documents import from_version, right_is_missing, scope
 
 T = TypeVar("T")
 
@@ -49,16 +49,6 @@ PERMANENT: Final = (WatchVerdict.NOT_SERVED, WatchVerdict.FORBIDDEN, WatchVerdic
 """Errors that only an administrator can end."""
 WORKING_SECONDS: Final = 5.0
 """Seconds after which a watch that ends is restarted at once."""
-
-
-def is_from_proxy(error: ApiError) -> bool:
-    """Whether a load balancer or proxy answered: the API server always gives a reason."""
-    return error.status != 0 and not error.reason
-
-
-def right_is_missing(error: ApiError) -> bool:
-    """Whether the API server itself refused because a right is missing."""
-    return isinstance(error, Forbidden) and not is_from_proxy(error)
 
 
 async def read_with_patience(
@@ -93,21 +83,23 @@ class State(Enum):
 
 
 class Watched(ABC):
-    """An object or list that `WatchSet` keeps up to date; its attributes have the current values."""
+    """An object or list that `WatchSet` keeps up to date; its attributes have the current values. Only the `WatchSet`
+    stores `state`."""
 
     state = State.STALE
 
     @abstractmethod
-    async def refresh(self) -> None:
-        """Reads the current state. Raises ApiError."""
+    async def refresh(self) -> State:
+        """Reads it. Returns CURRENT, or OVER. Raises ApiError."""
 
     @abstractmethod
-    async def watch(self) -> None:
-        """Follows changes after the last known version until the server ends the stream. What cannot be watched waits
-        until it may have changed, and becomes STALE. Raises ApiError."""
+    async def watch(self) -> State:
+        """Follows changes after the last known version. Returns CURRENT when the server ends the stream, OVER, or
+        STALE if it has to be read again. Raises ApiError."""
 
-    def on_refusal(self, error: ApiError) -> None:
-        """Called after `refresh` failed for good. Raises `error`, or returns if the state is not essential."""
+    def state_when_refused(self, error: ApiError) -> State:
+        """The state after `refresh` failed for good: STALE to go on with the last values, or OVER. Raises `error` if
+        it is essential."""
         raise error
 
 
@@ -144,11 +136,10 @@ class WatchSet:
         `read_with_patience` does. Raises the first error in the block, not in a group."""
         for one in first:
             try:
-                await read_with_patience(one.refresh, report)
+                one.state = await read_with_patience(one.refresh, report)
             except Forbidden as error:
-                one.on_refusal(error)
-            if one.state is State.STALE:
-                one.state = State.CURRENT
+                refused = one.state_when_refused(error)
+                one.state = State.CURRENT if refused is State.STALE else refused
         async with scope() as group:
             tasks = [group.create_task(self.keep(one)) for one in (*first, *watched)]
             yield self
@@ -156,43 +147,40 @@ class WatchSet:
                 task.cancel()
 
     async def keep(self, watched: Watched) -> None:
-        """Runs until it is over or cancelled; after `PATIENCE` seconds of `PERMANENT` errors calls `on_refusal`."""
+        """Runs until it is over or cancelled, and stores each state."""
         loop = asyncio.get_running_loop()
         pause, rest, refused = FIRST_PAUSE, POLL, inf
-        while watched.state is not State.OVER:
-            if watched.state is State.POLLED:
+        while (before := watched.state) is not State.OVER:
+            if before is State.POLLED:
                 await asyncio.sleep(rest)
-            began = loop.time()
+            began, failed = loop.time(), False
             try:
-                if watched.state is State.CURRENT:
-                    await watched.watch()
+                if before is State.CURRENT:
+                    watched.state = await watched.watch()
                 else:
-                    await watched.refresh()
+                    after = await watched.refresh()
+                    watched.state = before if before is State.POLLED and after is State.CURRENT else after
                     rest, refused = max(POLL, PAUSE_FACTOR * (loop.time() - began)), inf
                     self._interruptions.pop(watched, None)
-                    if watched.state is State.STALE:
-                        watched.state = State.CURRENT
-                        continue
-                if watched.state is not State.CURRENT:
-                    pause = FIRST_PAUSE
-                    continue
             except ApiError as error:
                 verdict = classify(error).watch
-                if verdict is WatchVerdict.FORBIDDEN and watched.state is State.CURRENT:
+                if verdict is WatchVerdict.FORBIDDEN and before is State.CURRENT:
                     watched.state, rest = State.POLLED, POLL
                     continue
-                watched.state = State.STALE
                 if verdict is not WatchVerdict.EXPIRED:
                     self._interruptions[watched] = str(error)
-                if verdict in PERMANENT:
-                    refused = min(refused, loop.time())
-                    if loop.time() - refused >= PATIENCE:
-                        watched.on_refusal(error)
-            if loop.time() - began >= WORKING_SECONDS:
+                refused, failed = min(refused, loop.time()) if verdict in PERMANENT else refused, True
+                for_good = verdict in PERMANENT and loop.time() - refused >= PATIENCE
+                watched.state = watched.state_when_refused(error) if for_good else State.STALE
+            if watched.state is State.OVER:
+                self._news.set()
+            elif loop.time() - began >= WORKING_SECONDS:
                 pause = FIRST_PAUSE
-                continue
-            await asyncio.sleep(pause)  # after a failure, or a watch that ended at once
-            pause = min(pause * 2, LONGEST_PAUSE)
+            elif failed or before is watched.state is State.CURRENT:  # a watch that ended at once
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, LONGEST_PAUSE)
+            elif before is not State.STALE:
+                pause = FIRST_PAUSE
 
 
 async def is_set_within(event: asyncio.Event, seconds: float) -> bool:
@@ -207,9 +195,16 @@ class ReadAgain(Watched):
     """Calls `read` soon after each `mark_stale`, and at least every `every` seconds."""
 
     def __init__(
-        self, read: Callable[[], Awaitable[None]], *, every: float, bunch: float, dispensable: bool = False
+        self,
+        read: Callable[[], Awaitable[None]],
+        *,
+        every: float,
+        bunch: float,
+        dispensable: bool = False,
+        state: State = State.STALE,
     ) -> None:
-        """`bunch`: seconds a read waits for more changes. `dispensable`: keep the last state when reads fail."""
+        """`bunch`: seconds a read waits for more changes. `dispensable`: keep the last values when reads fail."""
+        self.state = state
         self.every = every
         """Seconds between reads without `mark_stale`; `read` may change it."""
         self._read, self._bunch, self._dispensable = read, bunch, dispensable
@@ -218,18 +213,20 @@ class ReadAgain(Watched):
     def mark_stale(self) -> None:
         self._stale.set()
 
-    async def refresh(self) -> None:
+    async def refresh(self) -> State:
         self._stale.clear()  # what changes during the read may be missing in it
         await self._read()
+        return State.CURRENT
 
-    async def watch(self) -> None:
+    async def watch(self) -> State:
         if await is_set_within(self._stale, self.every):
             await asyncio.sleep(self._bunch)  # all of the bunch is read once
-        self.state = State.STALE
+        return State.STALE
 
-    def on_refusal(self, error: ApiError) -> None:
+    def state_when_refused(self, error: ApiError) -> State:
         if not self._dispensable:
             raise error
+        return State.STALE
 
 
 class WatchedObjects(Watched, Generic[T]):
@@ -254,7 +251,7 @@ class WatchedObjects(Watched, Generic[T]):
         self._version = ""
         self.is_read = asyncio.Event()
 
-    async def refresh(self) -> None:
+    async def refresh(self) -> State:
         found: dict[Key, T] = {}
         async for page in self._client.pages(self._resource, self._namespace, query=self._query):
             for item in page.items:
@@ -265,14 +262,14 @@ class WatchedObjects(Watched, Generic[T]):
         self.is_read.set()
         if is_news:
             self._on_news()
+        return State.CURRENT
 
-    def on_refusal(self, error: ApiError) -> None:
+    def state_when_refused(self, error: ApiError) -> State:
         if not (self._dispensable and isinstance(error, Forbidden)):
             raise error
-        self.state = State.OVER
-        self._on_news()
+        return State.OVER
 
-    async def watch(self) -> None:
+    async def watch(self) -> State:
         query = (*self._query, *from_version(self._version))
         async with self._client.watch(self._resource, self._namespace, query=query) as bunches:
             async for bunch in bunches:
@@ -280,6 +277,7 @@ class WatchedObjects(Watched, Generic[T]):
                     self._version = event.version or self._version
                     if not isinstance(event, Bookmark | Malformed):
                         self._see(event)
+        return State.CURRENT
 
     def _see(self, event: Seen[T]) -> None:
         before = self.found.pop(event.key, None)

@@ -30,13 +30,13 @@ from kubectl_plugin.changes.edit import (
     with_operations,
 )
 from kubectl_plugin.cluster import documents, reads
-from kubectl_plugin.cluster.session import PROGRAM, Invocation, Session
+from kubectl_plugin.cluster.session import Invocation, Session
 from kubectl_plugin.errors import CommandError, ExitCode
 from kubectl_plugin.rollout.gitops import LastAction
 from kubectl_plugin.rollout.snapshot import Snapshot, images_of, short_image
 from kubectl_plugin.rollout.survey import forecast_world
 from kubectl_plugin.terminal import Terminal
-from kubectl_plugin.wording import command, new_nodes
+from kubectl_plugin.wording import CLIENT, command, new_nodes
 
 Recheck: TypeAlias = Callable[[], Awaitable[None]]
 """Checks again whether the change may be written. Raises CommandError if not."""
@@ -235,8 +235,8 @@ def _event(snapshot: Snapshot, result: str, done: LastAction) -> JSONObject:
         "type": "Normal",
         "reason": REASONS[done.verb],
         "message": f"{result}{by}{why}"[:_MESSAGE_LENGTH],
-        "source": {"component": PROGRAM},
-        "reportingComponent": PROGRAM,
+        "source": {"component": CLIENT},
+        "reportingComponent": CLIENT,
         "reportingInstance": done.client,
         "firstTimestamp": done.at,
         "lastTimestamp": done.at,

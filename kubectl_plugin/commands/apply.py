@@ -23,13 +23,14 @@ from kubectl_plugin.commands.change_flow import carry_out
 from kubectl_plugin.commands.consent import PlannedChange, guard_of_pauses, will_ask, with_question
 from kubectl_plugin.errors import CommandError, ExitCode, UsageError
 from kubectl_plugin.flags import int_or_percent
-from kubectl_plugin.options import KEPT_MANAGER, MANAGER, ApplyOptions
+from kubectl_plugin.options import KEPT_MANAGER, ApplyOptions
 from kubectl_plugin.rollout.snapshot import Snapshot
+from kubectl_plugin.wording import CLIENT
 
 _Taken: TypeAlias = dict[tuple[str, str], None]
 """Pairs of field and former manager, in the server's order."""
 _PARTITION: Final = f".{'.'.join(ROLLING)}.partition"
-_BESIDE: Final = (MANAGER, KEPT_MANAGER, HOLDS)
+_BESIDE: Final = (CLIENT, KEPT_MANAGER, HOLDS)
 """Managers of what this plugin sets beside the manifest."""
 _OTHER: Final = re.compile(r'conflict with "(?P<manager>[^"]*)"')
 

@@ -47,7 +47,7 @@ from kubectl_plugin.rollout.snapshot import Snapshot
 from kubectl_plugin.rollout.status import status_at
 from kubectl_plugin.rollout.wait import unfinished_result
 from kubectl_plugin.terminal import as_line
-from kubectl_plugin.wording import command
+from kubectl_plugin.wording import command, printed_name
 
 LaterDetails: TypeAlias = Callable[[Sequence[JSONObject]], Awaitable[Sequence[tuple[str, ...]]]]
 """Called after the writes with the written objects; returns the lines to print under each result."""
@@ -159,7 +159,7 @@ class ChangeWriter:
     def _print_unchanged(self, change: PlannedChange) -> None:
         self.changed.append(change.snapshot)
         if self.options.print_patch:  # stdout is read by a shell
-            self.invocation.terminal.note(f"{_printed_name(change)} {change.edit.result}: no patch")
+            self.invocation.terminal.note(f"{printed_name(change.snapshot.key.name)} {change.edit.result}: no patch")
         else:
             self._print(change, change.snapshot.document, suffix="")
 
@@ -173,7 +173,7 @@ class ChangeWriter:
     def _print_result(self, change: PlannedChange, document: JSONObject, ending: str) -> None:
         terminal, output = self.invocation.terminal, self.invocation.output
         if output is Output.NAME:
-            terminal.say(_printed_name(change))
+            terminal.say(printed_name(change.snapshot.key.name))
         elif output is Output.JSON and self.several:
             self._documents.append(document)
         elif output is not None:
@@ -181,7 +181,7 @@ class ChangeWriter:
             self._documents.append(document)
             terminal.say_document(document, output)
         else:
-            terminal.say(f"{_printed_name(change)} {change.edit.result}{ending}")
+            terminal.say(f"{printed_name(change.snapshot.key.name)} {change.edit.result}{ending}")
             terminal.detail(*(f"  {printable(terminal, line)}" for line in change.edit.details))
 
 
@@ -209,10 +209,6 @@ def _overruled(change: PlannedChange, document: JSONObject) -> tuple[str, bool]:
     by = f"{driver} drives it" if driver else "admission changed it"
     words = f"{change.snapshot.key.name}: the server stored {' and '.join(found.values())}; {by}"
     return words, not touched.isdisjoint(found)
-
-
-def _printed_name(change: PlannedChange) -> str:
-    return f"daemonset.apps.kruise.io/{change.snapshot.key.name}"
 
 
 def _kubectl_patch(change: PlannedChange, reason: str, flags: tuple[str, ...], *, only_ascii: bool) -> str:

@@ -22,7 +22,7 @@ from kubectl_plugin.rollout.gitops import pause_of, paused_words
 from kubectl_plugin.rollout.snapshot import Snapshot
 from kubectl_plugin.terminal import Terminal, one_line
 
-HINT: Final = "add --yes if that is what you want"
+YES_HINT: Final = "add --yes if that is what you want"
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def printable(terminal: Terminal, text: str) -> str:
     return text.replace("…", "...") if terminal.ascii else text
 
 
-def ask_for_consent(terminal: Terminal, what: str, question: str | None, *, yes: bool, hint: str = HINT) -> bool:
+def ask_for_consent(terminal: Terminal, what: str, question: str | None, *, yes: bool, hint: str = YES_HINT) -> bool:
     """Returns True after a yes, False if `yes` or KRUISE_DS_PROMPT=never skips the prompt. Without a `question`,
     consent is assumed on a terminal. Raises CommandError (exit code 6) after a no, or without a terminal."""
     if yes or terminal.never_asks:
@@ -125,7 +125,7 @@ def asking_beside_a_driver(change: PlannedChange) -> PlannedChange:
     return with_fields(change, ask=f"This bypasses {driver}.\nContinue?")
 
 
-def all_namespaces_error(count: int, hint: str = HINT) -> CommandError:
+def all_namespaces_error(count: int, hint: str = YES_HINT) -> CommandError:
     words = f"-A would change {counted(count, 'DaemonSet')} in all namespaces"
     return CommandError(words, hints=(hint,), exit_code=ExitCode.REFUSED)
 

@@ -13,9 +13,8 @@ from msgspec.structs import replace
 
 from controller.api.daemonset import Phase
 from controller.api.formats import counted
-from controller.kube.errors import Forbidden
 from kubectl_plugin.cluster import reads
-from kubectl_plugin.cluster.documents import for_each
+from kubectl_plugin.cluster.documents import for_each, unless_forbidden
 from kubectl_plugin.cluster.reads import VERSIONS
 from kubectl_plugin.cluster.session import Invocation
 from kubectl_plugin.cluster.watches import ReadAgain, State, WatchedObjects, WatchSet
@@ -28,14 +27,15 @@ from kubectl_plugin.rollout.document import OverviewLine, document
 from kubectl_plugin.rollout.snapshot import Snapshot, Unread
 from kubectl_plugin.rollout.status import RolloutStatus
 from kubectl_plugin.rollout.survey import phase_in, record_of, survey_of_status
+from kubectl_plugin.wording import printed_name
 
-TROUBLED: Final = (Phase.PROGRESSING, Phase.STALLED, Phase.DEGRADED)
+UNSETTLED: Final = (Phase.PROGRESSING, Phase.STALLED, Phase.DEGRADED)
 """Phases in which the pods may say more than the status."""
 EVERY: Final = 2.0
-"""Seconds with -w between redraws, and between reads while a DaemonSet changes or is in a TROUBLED phase: its pods
+"""Seconds with -w between redraws, and between reads while a DaemonSet changes or is in a UNSETTLED phase: its pods
 may be too many to watch."""
 QUIET: Final = 30.0
-"""Seconds with -w between reads while no DaemonSet changes and none is in a TROUBLED phase."""
+"""Seconds with -w between reads while no DaemonSet changes and none is in a UNSETTLED phase."""
 
 _WORD: Final = re.compile(r"\B(?=[A-Z])")
 
@@ -53,7 +53,7 @@ class _Found:
 
 
 async def list_(invocation: Invocation, options: ListOptions) -> int:
-    """Reads pods only in TROUBLED phases, where the status does not say why. Raises UsageError for `watch` with -o
+    """Reads pods only in UNSETTLED phases, where the status does not say why. Raises UsageError for `watch` with -o
     yaml or name, and ApiError."""
     wanted = phases_named(options.phases)
     if options.watch and invocation.output in (Output.YAML, Output.NAME):
@@ -82,8 +82,9 @@ class _Table(WatchSet):
     def __init__(self, invocation: Invocation, options: SelectorOptions, found: _Found) -> None:
         super().__init__()
         self._invocation, self._options = invocation, options
-        self.looking = ReadAgain(self._look, every=EVERY, bunch=EVERY)
-        self.looking.state = State.CURRENT  # `found` is of this moment
+        self.looking = ReadAgain(
+            self._look, every=EVERY, bunch=EVERY, state=State.CURRENT
+        )  # `found` is of this moment
         chosen = reads.selection_of(invocation, options)
         self.changes = WatchedObjects(invocation.session.client, VERSIONS, *chosen, self.looking.mark_stale)
         self._see(found)
@@ -94,7 +95,7 @@ class _Table(WatchSet):
 
     def _see(self, found: _Found) -> None:
         self.found = found
-        self.looking.every = EVERY if any(line.phase in TROUBLED for line in found.lines) else QUIET
+        self.looking.every = EVERY if any(line.phase in UNSETTLED for line in found.lines) else QUIET
 
 
 async def _look(invocation: Invocation, options: SelectorOptions, wanted: frozenset[str]) -> _Found:
@@ -108,13 +109,13 @@ async def _look(invocation: Invocation, options: SelectorOptions, wanted: frozen
 
 
 async def _with_pods(invocation: Invocation, snapshot: Snapshot) -> Snapshot:
-    """Adds the pods in TROUBLED phases, unless listing them is forbidden."""
-    if phase_in(record_of(snapshot.daemonset)) not in TROUBLED:
+    """Adds the pods in UNSETTLED phases, unless listing them is forbidden."""
+    if phase_in(record_of(snapshot.daemonset)) not in UNSETTLED:
         return snapshot
-    try:
-        return replace(snapshot, pods=await reads.pods_of(invocation, snapshot.daemonset))
-    except Forbidden:
+    pods = await unless_forbidden(reads.pods_of(invocation, snapshot.daemonset))
+    if pods is None:
         return replace(snapshot, unread=(*snapshot.unread, Unread(what="pods")))
+    return replace(snapshot, pods=pods)
 
 
 def _picture(invocation: Invocation, options: SelectorOptions, found: _Found) -> Picture:
@@ -137,7 +138,7 @@ def _named(line: OverviewLine, options: SelectorOptions) -> str:
 def _print(invocation: Invocation, options: SelectorOptions, found: _Found) -> None:
     lines = found.shown
     if lines or invocation.output not in (None, Output.WIDE):
-        names = (f"daemonset.apps.kruise.io/{line.name}" for line in lines)
+        names = (printed_name(line.name) for line in lines)
         print_table(invocation, _picture(invocation, options, found), names)
     else:
         where = "" if options.all_namespaces else f" in {invocation.session.namespace} namespace"

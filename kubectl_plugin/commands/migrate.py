@@ -162,15 +162,15 @@ async def carry_out(session: Session, key: Key, step: CreateObject | ChangeObjec
     return True
 
 
-TICK: Final = 0.3
+READ_INTERVAL: Final = 0.3
 """Seconds between reads of the state, or the duration of a read if longer."""
-SILENCE: Final = 3.0
+QUIET_SECONDS: Final = 3.0
 """Seconds of waiting before a note says for what."""
 MOST_WRITES: Final = 50
 """Writes after which a migration fails. It needs about ten, and one more per conflict with another writer."""
 STANDSTILL_SECONDS: Final = 60.0
 """Seconds without progress after which waiting fails; a step may allow more."""
-LATE: Final = 15.0
+SUCCESSOR_SECONDS: Final = 15.0
 """Seconds for which a node whose pod has ended is expected to get another."""
 
 
@@ -211,12 +211,12 @@ class MigrationCourse:
                 continue
             # polled, not watched: no event says that a pod is late, or that no pod is new; and each read compares
             # two DaemonSets, their history and their pods as they are at once
-            await asyncio.sleep(max(TICK, loop.time() - began))
+            await asyncio.sleep(max(READ_INTERVAL, loop.time() - began))
 
     def _with_emptied_nodes(self, observed: Observed, now: float) -> Observed:
-        """Adds nodes that lost a pod within `LATE` seconds and may not have its successor yet."""
+        """Adds nodes that lost a pod within `SUCCESSOR_SECONDS` seconds and may not have its successor yet."""
         self._emptied |= {one.node: now for one in observed.ending_pods}
-        recent = frozenset(node for node, seen in self._emptied.items() if now - seen < LATE)
+        recent = frozenset(node for node, seen in self._emptied.items() if now - seen < SUCCESSOR_SECONDS)
         return replace(observed, emptied_nodes=recent)
 
     async def _write(self, step: CreateObject | ChangeObject | Delete) -> bool:
@@ -241,7 +241,7 @@ class MigrationCourse:
         if before is None or before.what != step.what or step.left < before.left:
             self._waiting, self._since = step, now
         waited = now - self._since
-        if waited > SILENCE and self._announced != step.what:
+        if waited > QUIET_SECONDS and self._announced != step.what:
             self._announced = step.what
             self._invocation.terminal.note(f"waiting for {step.what}")
         if waited > max(STANDSTILL_SECONDS, step.seconds):

@@ -24,7 +24,7 @@ from kubectl_plugin.rollout.nodes import NodeRow
 from kubectl_plugin.rollout.snapshot import Snapshot
 from kubectl_plugin.rollout.survey import Survey, survey
 
-TICK: Final = 5.0
+REDRAW_SECONDS: Final = 5.0
 """Seconds after which ages are redrawn without a change."""
 ALL: Final = "all"
 _STATES: Final = tuple(NodeState)
@@ -59,6 +59,7 @@ async def nodes(invocation: Invocation, options: NodesOptions) -> int:
 async def _watch(invocation: Invocation, first: Snapshot, wanted: Choice, options: NodesOptions) -> int:
     checked = False
     async with following(invocation, [first]) as follow:
+        invocation.note_unread(follow.unread_words)
         with table_screen(invocation) as screen:
             while True:
                 (snapshot,) = follow.snapshots()
@@ -69,7 +70,7 @@ async def _watch(invocation: Invocation, first: Snapshot, wanted: Choice, option
                     _check_group(surveyed, wanted)
                     checked = True
                 screen.show(_picture(invocation, surveyed, wanted, options), follow.interruption)
-                await follow.changed(TICK)
+                await follow.changed(REDRAW_SECONDS)
 
 
 def _survey_of(snapshot: Snapshot, options: NodesOptions) -> Survey:

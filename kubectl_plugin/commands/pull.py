@@ -28,12 +28,10 @@ from kubectl_plugin.flags import int_or_percent
 from kubectl_plugin.options import DryRun, PullOptions
 from kubectl_plugin.render.listings import pull_table
 from kubectl_plugin.rollout.snapshot import NodePull, PullProgress, PullStage, failure_lines
-from kubectl_plugin.wording import command
+from kubectl_plugin.wording import command, printed_name
 
-TICK: Final = 5.0
+CHECK_SECONDS: Final = 5.0
 """Seconds without events before checking again whether a controller handles the job."""
-UNATTENDED: Final = 60.0
-"""Seconds without a status before the wait ends."""
 GATE: Final = "is its feature gate PreDownloadImageForDaemonSetUpdate on?"
 
 
@@ -62,7 +60,7 @@ async def pull(invocation: Invocation, options: PullOptions) -> int:
     if options.dry_run is not DryRun.NONE or options.no_wait:
         return ExitCode.DONE
     job = _job_of(document)
-    with warn_if_interrupted(terminal, f": {_printed_name(job)} goes on", _hint_to_end(job)):
+    with warn_if_interrupted(terminal, f": {printed_name(job.name, 'imagepulljob')} goes on", _hint_to_end(job)):
         async with deadline.enforced(), following_pull(invocation, job, nodes or ()) as follow:
             return await _PullWatch(invocation, options, job, follow, deadline).run()
 
@@ -85,7 +83,7 @@ async def _create_job(invocation: Invocation, options: PullOptions, body: JSONOb
 
 
 def _print(invocation: Invocation, options: PullOptions, document: JSONObject) -> None:
-    name = f"imagepulljob.apps.kruise.io/{reads.meta_of(document).name}"
+    name = printed_name(reads.meta_of(document).name, "imagepulljob")
     if not invocation.answers_a_program((name,), lambda: document):
         invocation.terminal.say(f"{name} created{DRY_RUN_SUFFIX[options.dry_run]}")
 
@@ -101,7 +99,7 @@ class _PullWatch:
     ) -> None:
         self._invocation, self._options, self._job, self._follow = invocation, options, job, follow
         self._deadline = deadline
-        self._silent_until = asyncio.get_running_loop().time() + UNATTENDED
+        self._silent_until = asyncio.get_running_loop().time() + installation.CONTROLLER_SECONDS
 
     async def run(self) -> int:
         """Prints nothing if stdout already has the document."""
@@ -120,17 +118,18 @@ class _PullWatch:
         while True:
             found = self._follow.pull()
             if found is None:
-                raise CommandError(f"{_printed_name(self._job)} was deleted")
+                raise CommandError(f"{printed_name(self._job.name, 'imagepulljob')} was deleted")
             if screen is not None:
                 screen.show(self._picture(found), self._follow.interruption or found.refusal)
             if found.over:
                 return found
             if self._deadline.seconds_left <= 0:
                 so_far = "; ".join(filter(None, (found.counts.words(), found.refusal)))
-                words = f"timed out after {self._options.timeout}: {so_far}; {_printed_name(self._job)} goes on"
+                goes_on = f"{printed_name(self._job.name, 'imagepulljob')} goes on"
+                words = f"timed out after {self._options.timeout}: {so_far}; {goes_on}"
                 raise CommandError(words, hints=(_hint_to_end(self._job),), exit_code=ExitCode.TIMED_OUT)
             await self._give_up_if_unattended(found)
-            await self._follow.changed(min(TICK, max(self._deadline.seconds_left, 0.0)))
+            await self._follow.changed(min(CHECK_SECONDS, max(self._deadline.seconds_left, 0.0)))
 
     async def _give_up_if_unattended(self, found: PullProgress) -> None:
         if found.job.status is not None or asyncio.get_running_loop().time() < self._silent_until:
@@ -139,7 +138,9 @@ class _PullWatch:
         why = await installation.why_no_controller(session, now) or f"no controller carries it out; {GATE}"
         hints = (command("doctor"), _hint_to_end(self._job))
         raise CommandError(
-            f"nothing happens to {_printed_name(self._job)}: {why}", hints=hints, exit_code=ExitCode.STUCK
+            f"nothing happens to {printed_name(self._job.name, 'imagepulljob')}: {why}",
+            hints=hints,
+            exit_code=ExitCode.STUCK,
         )
 
     def _exit_code(self, found: PullProgress) -> int:
@@ -165,10 +166,6 @@ class _PullWatch:
 def _news_of(one: NodePull) -> tuple[str, str]:
     """Values whose change adds a line to a log; the words after the colon change with each attempt."""
     return one.stage, one.why.partition(":")[0]
-
-
-def _printed_name(job: ImagePullJob) -> str:
-    return f"imagepulljob.apps.kruise.io/{job.name}"
 
 
 def _hint_to_end(job: ImagePullJob) -> str:

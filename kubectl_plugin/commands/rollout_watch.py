@@ -36,14 +36,12 @@ from kubectl_plugin.rollout.wait import (
 )
 from kubectl_plugin.wording import command
 
-TICK: Final = 1.0
+REDRAW_SECONDS: Final = 1.0
 """Seconds between screens without events, as ages and deadlines depend on the time."""
 REST: Final = 4.0
 """The pause between reports, as a multiple of the time one takes: large clusters are read less often."""
-HINT: Final = 30.0
+HINT_AFTER: Final = 30.0
 """Seconds of Pending before a hint asks whether the controller is running."""
-UNATTENDED: Final = 60.0
-"""Seconds of Pending before the wait ends if no controller is running."""
 ASK_EVERY: Final = 10.0
 
 
@@ -79,6 +77,7 @@ async def follow_up(
     several = len({snapshot.daemonset.namespace for snapshot in found}) > 1
     keys = [snapshot.daemonset.key for snapshot in found]
     async with following(invocation, found) as follow:
+        invocation.note_unread(follow.unread_words)
         with status_screen(invocation, plain=options.plain, several=several) as screen:
             presence, words = ControllerPresence(invocation, several=several), LastLogLines(invocation.session)
             watch = _StatusWatch(invocation, options, follow, screen, deadline, presence, words)
@@ -129,7 +128,7 @@ class _StatusWatch:
             if over:
                 return [result or self._unfinished(one, late) for result, one in zip(results, found, strict=True)]
             took = loop.time() - began
-            pause = min(max(TICK, REST * took), self.deadline.seconds_left)
+            pause = min(max(REDRAW_SECONDS, REST * took), self.deadline.seconds_left)
             await self.follow.changed(pause, apart=max(MIN_INTERVAL, REST * took))
 
     async def _report(self, snapshot: Snapshot) -> RolloutStatus:
@@ -145,7 +144,7 @@ class _StatusWatch:
         if status is None:
             return deleted_result(name)
         pending = self.presence.pending_for(status.daemonset.key, status.phase)
-        if pending >= UNATTENDED and status.absence:
+        if pending >= installation.CONTROLLER_SECONDS and status.absence:
             return no_controller_result(name, status.absence)
         if has_image(status, wanted):
             self.met.add(status.daemonset.key)
@@ -173,17 +172,17 @@ class ControllerPresence:
         return self._absence
 
     def pending_for(self, key: Key, phase: Phase) -> float:
-        """Returns the seconds of Pending, 0 in other phases. Prints the hint once, after `HINT` seconds."""
+        """Returns the seconds of Pending, 0 in other phases. Prints the hint once, after `HINT_AFTER` seconds."""
         now = asyncio.get_running_loop().time()
         if phase is not Phase.PENDING:
             self._since.pop(key, None)
             return 0.0
         seconds = now - self._since.setdefault(key, now)
-        if seconds >= HINT and key not in self._hinted and not self._invocation.terminal.on_screen:
+        if seconds >= HINT_AFTER and key not in self._hinted and not self._invocation.terminal.on_screen:
             self._hinted.add(key)
             name = f"{key.namespace}/{key.name}" if self._several else key.name
             self._invocation.terminal.warn(
-                f"{name} is Pending for {HINT:.0f}s: is the controller running?", command("doctor")
+                f"{name} is Pending for {HINT_AFTER:.0f}s: is the controller running?", command("doctor")
             )
         return seconds
 

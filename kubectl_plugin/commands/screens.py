@@ -50,17 +50,19 @@ class _Notes:
     """Prints each interruption once until it ends, and once per object why its nodes cannot be listed."""
 
     def __init__(self, terminal: Terminal) -> None:
-        self._terminal, self._interruption, self._blockers = terminal, "", set[str]()
+        self._terminal, self._interruption, self._unknown_nodes = terminal, "", set[str]()
 
     def note_interruption(self, interruption: str) -> None:
         if interruption and interruption != self._interruption:
             self._terminal.note(f"{interruption}; retrying")
         self._interruption = interruption
 
-    def note_blockers(self, statuses: Sequence[RolloutStatus]) -> None:
-        for blocker in (status.blocker for status in statuses if status.blocker not in ("", *self._blockers)):
-            self._blockers.add(blocker)
-            self._terminal.note(blocker)
+    def note_unknown_nodes(self, statuses: Sequence[RolloutStatus]) -> None:
+        for nodes_unknown in (
+            status.nodes_unknown for status in statuses if status.nodes_unknown not in ("", *self._unknown_nodes)
+        ):
+            self._unknown_nodes.add(nodes_unknown)
+            self._terminal.note(nodes_unknown)
 
 
 class _Rows:
@@ -140,7 +142,7 @@ class MilestoneLines:
 
     def show(self, statuses: Sequence[RolloutStatus], interruption: str, *, final: bool) -> None:
         self._notes.note_interruption(interruption)
-        self._notes.note_blockers(statuses)
+        self._notes.note_unknown_nodes(statuses)
         for status in statuses:
             self._print(status)
 
@@ -171,7 +173,7 @@ class StatusDocuments:
         self._shown: dict[Key, tuple[bytes, float]] = {}
 
     def show(self, statuses: Sequence[RolloutStatus], interruption: str, *, final: bool) -> None:
-        self._notes.note_blockers(statuses)
+        self._notes.note_unknown_nodes(statuses)
         for status in statuses:
             now, key = asyncio.get_running_loop().time(), status.daemonset.key
             line = msgspec.json.encode(status.document)
@@ -204,8 +206,8 @@ class LiveScreen:
         for index, status in enumerate(statuses):
             lines += [Text("")] if index and detail is not Detail.HEADLINE else []
             lines += status_lines(status, terminal, wide=wide, detail=detail)
-            if status.blocker and detail is not Detail.HEADLINE:
-                lines.append(clean(status.blocker, terminal.ascii))
+            if status.nodes_unknown and detail is not Detail.HEADLINE:
+                lines.append(clean(status.nodes_unknown, terminal.ascii))
         return lines
 
 

@@ -9,9 +9,10 @@ from rich.text import Text
 
 from controller.api.objects import JSONObject, Key
 from kubectl_plugin.cluster import reads
+from kubectl_plugin.cluster.documents import is_from_proxy
 from kubectl_plugin.cluster.follow import with_pulls
 from kubectl_plugin.cluster.session import Deadline, Invocation
-from kubectl_plugin.cluster.watches import is_from_proxy, read_with_patience
+from kubectl_plugin.cluster.watches import read_with_patience
 from kubectl_plugin.commands.rollout_watch import follow_up, print_results, rollout_status, wanted_of
 from kubectl_plugin.errors import CommandError, ExitCode, UsageError
 from kubectl_plugin.flags import Output
@@ -21,6 +22,7 @@ from kubectl_plugin.rollout.document import document
 from kubectl_plugin.rollout.snapshot import Snapshot
 from kubectl_plugin.rollout.status import RolloutStatus
 from kubectl_plugin.rollout.wait import result_of, unfinished_result
+from kubectl_plugin.wording import printed_name
 
 
 async def status(invocation: Invocation, options: StatusOptions) -> int:
@@ -47,7 +49,7 @@ def show(invocation: Invocation, statuses: Sequence[RolloutStatus], *, single: b
         documents = [one.document.as_json for one in statuses]
         return documents[0] if single else document("RolloutStatusList", items=[*documents])
 
-    names = (f"daemonset.apps.kruise.io/{one.daemonset.name}" for one in statuses)
+    names = (printed_name(one.daemonset.name) for one in statuses)
     if not invocation.answers_a_program(names, whole):
         _print(invocation, statuses)
     invocation.note_unread(missing for one in statuses for missing in one.snapshot.unread_words)
@@ -62,8 +64,8 @@ def _print(invocation: Invocation, statuses: Sequence[RolloutStatus]) -> None:
         wide = invocation.output is Output.WIDE
         lines = status_lines(one, terminal, wide=wide)
         terminal.show(Text("\n").join(lines), whole=wide and one.survey.by_nodes is not None)
-        if one.blocker:
-            terminal.warn(one.blocker)
+        if one.nodes_unknown:
+            terminal.warn(one.nodes_unknown)
 
 
 async def choose_objects(

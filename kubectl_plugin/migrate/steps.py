@@ -22,7 +22,7 @@ from kubectl_plugin.wording import command
 
 ORPHANING: Final = "orphan"
 """The finalizer with which the garbage collector orphans pods."""
-GRACE: Final = 30.0
+KUBELET_DELAY: Final = 30.0
 """Seconds by which a kubelet may be late in ending a pod."""
 
 
@@ -88,7 +88,7 @@ def wait_for_successors(observed: Observed, side: MigrationSide) -> WaitForPods 
         pod, how = Key(observed.namespace, ending[0].name), ("--force", "--grace-period=0")
         hints = (command("delete pod", pod, *how, to="where a node is gone for good", program="kubectl"),)
         what = f"{names}{' …' if len(ending) > 3 else ''} to end"
-        return WaitForPods(what=what, left=len(ending), hints=hints, seconds=latest - observed.now + GRACE)
+        return WaitForPods(what=what, left=len(ending), hints=hints, seconds=latest - observed.now + KUBELET_DELAY)
     if nodes := observed.unreplaced_nodes(side):
         return WaitForPods(what=f"a new pod on {', '.join(nodes[:3])}", left=len(nodes))
     return None

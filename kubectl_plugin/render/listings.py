@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -14,7 +13,7 @@ from controller.inplace.change import InPlaceChange
 from controller.planner.conditions import some
 from controller.planner.explanation import NodeState
 from kubectl_plugin.render import tables
-from kubectl_plugin.render.tables import Cell, Column, clean, table
+from kubectl_plugin.render.tables import Cell, Column, clean, table, wrapped
 from kubectl_plugin.rollout.diff import change_lines, yaml_lines
 from kubectl_plugin.rollout.document import OverviewLine
 from kubectl_plugin.rollout.domains import DomainRow
@@ -24,7 +23,7 @@ from kubectl_plugin.rollout.installation import DoctorCheck, Level
 from kubectl_plugin.rollout.nodes import NodeRow
 from kubectl_plugin.rollout.secrets import without_secrets
 from kubectl_plugin.rollout.snapshot import NodePull, PodDetail, PullStage, short_image
-from kubectl_plugin.wording import short_duration
+from kubectl_plugin.wording import printed_name, short_duration
 
 _STAGES: Final = {PullStage.FAILED: tables.BAD, PullStage.PULLING: "yellow", PullStage.THERE: "green"}
 _STAGE_WIDTH: Final = max(map(len, PullStage))
@@ -170,7 +169,7 @@ def revision_text(name: str, row: RevisionRow, *, now: float, only_ascii: bool, 
     }
     return Text("\n").join(
         [
-            Text(f"daemonset.apps.kruise.io/{name} with revision #{row.revision.number}"),
+            Text(f"{printed_name(name)} with revision #{row.revision.number}"),
             *(clean(f"{label + ':':<9}{text}", only_ascii) for label, text in facts.items()),
             Text("Template:"),
             *(Text(f"  {line}") for line in yaml_lines(template, only_ascii=only_ascii)),
@@ -273,8 +272,8 @@ def _level(check: DoctorCheck) -> Text:
 
 
 def _wrapped(check: DoctorCheck, width: int) -> list[Text]:
-    first, *rest = textwrap.wrap(check.message, width - INDENT, break_on_hyphens=False)
+    first, *rest = wrapped(check.message, width - INDENT)
     indent = " " * len("hint: ")
     for hint in check.hints:
-        rest += textwrap.wrap(f"hint: {hint}", width - INDENT, subsequent_indent=indent, break_on_hyphens=False)
+        rest += wrapped(f"hint: {hint}", width - INDENT, indent=indent)
     return [_level(check).append(first, style=""), *(Text(" " * INDENT + line) for line in rest)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import textwrap
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Final
@@ -18,7 +17,7 @@ from controller.planner.explanation import NodeState
 from kubectl_plugin.forecast.report import Later, RolloutPlan
 from kubectl_plugin.forecast.simulate import How, Wave
 from kubectl_plugin.forecast.warnings import CheckResult
-from kubectl_plugin.render.tables import BAD, DIM, LABEL, clean, cut
+from kubectl_plugin.render.tables import BAD, DIM, LABEL, clean, cut, wrapped
 from kubectl_plugin.rollout.nodes import NodeRow
 from kubectl_plugin.wording import between, for_cluster, new_nodes, short_duration
 
@@ -55,7 +54,7 @@ class PlanBlock:
         if line.cell_len <= self._width:
             yield line
             return
-        first, *rest = textwrap.wrap(line.plain[indent:], self._width - indent, break_on_hyphens=False)
+        first, *rest = wrapped(line.plain[indent:], self._width - indent)
         end = indent + len(first)
         yield line[:end]
         for one in rest:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final
 
@@ -19,6 +18,7 @@ from kubectl_plugin.changes.edit import (
     rollout_after,
 )
 from kubectl_plugin.changes.rollback import RollbackSettings, choice_explained, nodes_going_forward, roll_back
+from kubectl_plugin.render.tables import wrapped
 from kubectl_plugin.rollout.history import age_and_images
 from kubectl_plugin.rollout.in_place import Moves, planned_moves, ways_of
 from kubectl_plugin.rollout.snapshot import RevisionDetail, Snapshot
@@ -184,12 +184,5 @@ def _name_list(nodes: Sequence[str], most: int = _NAMED) -> str:
 
 
 def _row(label: str, text: str, width: int) -> Iterable[str]:
-    lines = textwrap.wrap(
-        text,
-        width,
-        initial_indent=label.ljust(_LABEL),
-        subsequent_indent=" " * _LABEL,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+    lines = wrapped(text, width, first=label.ljust(_LABEL), indent=" " * _LABEL, whole_words=True)
     return (line.replace(_FAST, " ") for line in lines)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
@@ -20,7 +19,7 @@ from controller.planner.checks import words_of_state
 from controller.planner.conditions import keeper_of, some
 from controller.planner.explanation import NodeState
 from kubectl_plugin.render import tables
-from kubectl_plugin.render.tables import clean, cut
+from kubectl_plugin.render.tables import clean, cut, wrapped
 from kubectl_plugin.rollout.diff import differences
 from kubectl_plugin.rollout.document import Problem, RolloutDocument
 from kubectl_plugin.rollout.domains import domain_rows
@@ -94,7 +93,7 @@ class _Block:
             lines += [*self._steps(), *self._holds(), *self._facts()]
             known = self.survey.snapshot.nodes is not None  # else the grid would lack nodes without a sign
             rows = self.survey.rows if detail is Detail.ALL and known else ()
-            lines += [*_apart(grid(rows, self.width, self.only_ascii)), *_apart(self._trouble())]
+            lines += [*_apart(grid(rows, self.width, self.only_ascii)), *_apart(self._problems())]
         return [fitted for one in lines for fitted in self._fitted(one)]
 
     def _headline(self) -> Iterator[Text]:
@@ -252,7 +251,7 @@ class _Block:
 
     def _progress(self) -> Text:
         """Shortens the bar if the words need the room."""
-        counts, done = self.document.nodes, self.survey.record.done
+        counts, done = self.document.nodes, self.survey.derived_record.done
         parts = (
             (NodeState.UPDATED, done),
             (NodeState.UPDATING, counts.updating),
@@ -295,7 +294,7 @@ class _Block:
             words.append(f"{counts.unplanned} newer than planned")
         return ", ".join(words)
 
-    def _trouble(self) -> list[Text]:
+    def _problems(self) -> list[Text]:
         """Empty if all is well."""
         waiting = waits_for_words(self.survey) if self.survey.phase is Phase.PROGRESSING else ""
         return [
@@ -351,8 +350,7 @@ class _Block:
     def _quoted(self, label: str, words: str, bad: str = "") -> Iterator[Text]:
         """Foreign text on at most `MOST_LINES` lines. `bad`: pattern of what is coloured as an error."""
         room = max(self.width - INDENT, 20)
-        wrapped = textwrap.wrap(words, room, max_lines=MOST_LINES, placeholder=" …", break_on_hyphens=False)
-        parts = [Text(part) for part in wrapped]
+        parts = [Text(part) for part in wrapped(words, room, most=MOST_LINES)]
         if bad and parts:
             parts[0].highlight_regex(bad, tables.BAD)
         return labelled(label, parts)
@@ -372,7 +370,7 @@ class _Block:
         if self.wide or text.cell_len <= self.width or not words.startswith("kubectl "):
             yield text if self.wide else cut(text, self.width, self.only_ascii)
             return
-        *parts, last = textwrap.wrap(words, self.width - INDENT - 2, break_long_words=False, break_on_hyphens=False)
+        *parts, last = wrapped(words, self.width - INDENT - 2, whole_words=True)
         for number, part in enumerate((*(f"{part} \\" for part in parts), last)):
             yield (Text(" " * INDENT) if number else label).append(part)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
@@ -194,6 +195,23 @@ def cut(text: Text, width: int, only_ascii: bool) -> Text:
     beginning.truncate(width - len(sign))
     beginning.rstrip()
     return beginning.append(sign)
+
+
+def wrapped(
+    text: str, width: int, *, most: int | None = None, first: str = "", indent: str = "", whole_words: bool = False
+) -> list[str]:
+    """Lines of at most `width` columns, and at most `most` of them. `whole_words`: a longer word stays whole, as in a
+    command to type."""
+    return textwrap.wrap(
+        text,
+        width,
+        initial_indent=first,
+        subsequent_indent=indent,
+        max_lines=most,
+        placeholder=" …",
+        break_long_words=not whole_words,
+        break_on_hyphens=False,
+    )
 
 
 def _shown(character: str, only_ascii: bool) -> str:

@@ -105,7 +105,7 @@ def texts_in(value: JSON) -> dict[str, str]:
 LAST_ACTION: Final = "kruise-ds/last-action"
 """Annotation with a `LastAction` as compact JSON: the newest, with the pause still in force."""
 PAUSE: Final = "pause"
-LATE: Final = 30.0
+WRITE_SECONDS: Final = 30.0
 """Maximum delay in seconds between the recorded time and the write, which may be retried."""
 _PAUSED: Final = ("f:spec", "f:updateStrategy", "f:rollingUpdate", "f:paused")
 
@@ -148,7 +148,7 @@ def noted_pause(document: JSONObject) -> LastAction | None:
     it outlives a resume by other means, such as kubectl edit."""
     meta = fields_of(document.get("metadata"))
     last = last_action(texts_in(meta.get("annotations")))
-    if last is None or _pause_written(meta) > (epoch(last.at) or 0.0) + LATE:
+    if last is None or _pause_written(meta) > (epoch(last.at) or 0.0) + WRITE_SECONDS:
         return None
     return last if last.verb == PAUSE else last.pause
 

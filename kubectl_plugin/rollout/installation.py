@@ -32,7 +32,7 @@ def network_sign(document: JSONObject) -> str:
 
 NAMESPACE: Final = "kruise-ds-system"
 """Default namespace of the controller."""
-SILENCE: Final = 60.0
+LEASE_SECONDS: Final = 60.0
 """Seconds without renewal after which no controller can be leading; its Lease is valid for 15 seconds."""
 
 
@@ -67,7 +67,7 @@ class Leader:
     """Seconds since 1970 by the holder's clock."""
 
     def leads(self, now: float) -> bool:
-        return bool(self.holder) and now - self.renewed <= SILENCE
+        return bool(self.holder) and now - self.renewed <= LEASE_SECONDS
 
 
 def silence_of(leader: Leader | None, namespace: str, now: float) -> str:

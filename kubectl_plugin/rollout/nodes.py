@@ -257,7 +257,7 @@ class RowReader:
                 return "its old pod goes now"
         return self._waits(one, detail, f"; {failure.brief}" if failure else "")
 
-    def _waits(self, one: Explanation, detail: PodDetail | None, trouble: str) -> str:
+    def _waits(self, one: Explanation, detail: PodDetail | None, failure: str) -> str:
         node, blocker = one.node, one.blocker
         if blocker is Blocker.HOOK:
             return self._held(node, detail)
@@ -266,13 +266,13 @@ class RowReader:
         against = self._hindrance(node) if one.state is NodeState.NEXT else ""
         way = f"; not {IN_PLACE}: {against}" if against else ""
         if node.old is not None and blocker is None and not node.old_ready:
-            return f"at once: its old pod is not available{trouble}{way}"
+            return f"at once: its old pod is not available{failure}{way}"
         texts = (blocker or Blocker.BUDGET).text
         older = self._rollout.unplaceable.get(node.name)
         text = texts.why.format(
             partition=self._rollout.budget.partition, older=(older.number or older.hash) if older else ""
         )
-        return text + self._image(node, blocker) + (trouble if texts.shows_trouble else "") + way
+        return text + self._image(node, blocker) + (failure if texts.shows_trouble else "") + way
 
     def _image(self, node: NodeInfo, blocker: Blocker | None) -> str:
         pull = self._pulls.get(node.name)

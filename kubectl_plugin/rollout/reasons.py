@@ -96,7 +96,7 @@ def brief_reason(stated: Survey) -> str:
         case Phase.PROGRESSING | Phase.STALLED | Phase.DEGRADED:
             return _stated_failure_words(stated, counts)
         case Phase.PAUSED as phase if pause_of(snapshot) is None:
-            return _plain_reason(phase, daemonset, max(stated.record.target - updated, 0)).text
+            return _plain_reason(phase, daemonset, max(stated.derived_record.target - updated, 0)).text
         case Phase.PAUSED:
             return paused_words(snapshot).removeprefix("paused ")
         case Phase.HELD | Phase.HEALTHY if words := paused_words(snapshot):
@@ -104,7 +104,7 @@ def brief_reason(stated: Survey) -> str:
         case Phase.HELD:
             return _stated_hold_words(daemonset, counts)
         case Phase.ABORTED:
-            return stated.record.aborted_message or ""
+            return stated.derived_record.aborted_message or ""
         case phase:
             return _plain_reason(phase, daemonset, max(counts.desired_number_scheduled - updated, 0)).text
 

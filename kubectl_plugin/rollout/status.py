@@ -54,7 +54,7 @@ class RolloutStatus(Value, dict=True, gc=True):
     """What is reported of a rollout: the reason for its phase, problems, and the JSON document."""
 
     survey: Survey
-    blocker: str = ""
+    nodes_unknown: str = ""
     """Why the nodes cannot be listed; empty if they can."""
     absence: str = ""
     """Why no controller seems active; empty if one is, or if the phase is not Pending."""
@@ -75,7 +75,7 @@ class RolloutStatus(Value, dict=True, gc=True):
 
     @property
     def done(self) -> int:
-        return self.survey.record.done
+        return self.survey.derived_record.done
 
     @property
     def counts(self) -> NodeCounts:
@@ -156,7 +156,7 @@ class RolloutStatus(Value, dict=True, gc=True):
     @cached_property
     def document(self) -> RolloutDocument:
         """The output of `status -o json`; some fields are empty without the nodes, but the counts add up."""
-        daemonset, seen, recorded = self.daemonset, self.survey, self.survey.recorded
+        daemonset, seen, recorded = self.daemonset, self.survey, self.survey.controller_record
         rolling = daemonset.rolling_update
         limits = seen.rollout.budget if seen.by_nodes is not None else _limits_of(daemonset, self.counts.desired)
         reason = reason_of(seen) if seen.by_nodes is not None else PhaseReason(word="AsStated", text=self.why)
@@ -209,7 +209,7 @@ class RolloutStatus(Value, dict=True, gc=True):
             partition=rolling.partition or 0 if rolling else 0,
             revision=self.survey.current,
             images=tuple(short_image(image) for image in images_of(self.daemonset.spec.template).values()),
-            since=self.survey.record.last_transition_time or None,
+            since=self.survey.derived_record.last_transition_time or None,
             why=self.why,
         )
 
@@ -227,13 +227,13 @@ class RolloutStatus(Value, dict=True, gc=True):
 
 def status_at(snapshot: Snapshot, by: str) -> RolloutStatus:
     """`by` groups the nodes (`group_of`)."""
-    blocker = f"the nodes of {snapshot.daemonset.name} are unknown without the right to list pods"
+    nodes_unknown = f"the nodes of {snapshot.daemonset.name} are unknown without the right to list pods"
     if snapshot.pods_readable:
         try:
             return RolloutStatus(survey=survey(snapshot, by))
         except UnreadableSpecError as error:
-            blocker = error.message
-    return RolloutStatus(survey=survey_of_status(snapshot), blocker=blocker)
+            nodes_unknown = error.message
+    return RolloutStatus(survey=survey_of_status(snapshot), nodes_unknown=nodes_unknown)
 
 
 def is_degraded_for_long(snapshot: Snapshot) -> bool:

@@ -39,7 +39,7 @@ class Steps(Value, rename="camel"):
 
 def steps_of(survey: Survey) -> Steps | None:
     """None if the rollout does not go by steps."""
-    record, rolling = survey.record, survey.daemonset.rolling_update
+    record, rolling = survey.derived_record, survey.daemonset.rolling_update
     if rolling is None or record.step is None or not 0 < record.step <= len(rolling.steps):
         return None
     present, reached = rolling.steps[record.step - 1], epoch(record.step_reached_time)

@@ -228,7 +228,7 @@ class UnreadableSpecError(CommandError):
     """Placement, selector or limits are invalid, so the nodes cannot be listed."""
 
 
-GRACE: Final = 60.0
+OVERDUE_SECONDS: Final = 60.0
 """Seconds a controller may take to notice a passed deadline."""
 
 
@@ -237,7 +237,7 @@ class Survey(Value, dict=True, gc=True):
 
     snapshot: Snapshot
     standing: Standing
-    record: Rollout
+    derived_record: Rollout
     """By the pods that were read, so the controller's own record may be older."""
     counts: NodeCounts
     current: int | None
@@ -252,7 +252,7 @@ class Survey(Value, dict=True, gc=True):
 
     @property
     def phase(self) -> Phase:
-        return phase_in(self.record)
+        return phase_in(self.derived_record)
 
     @property
     def explainer(self) -> Explainer:
@@ -286,11 +286,11 @@ class Survey(Value, dict=True, gc=True):
         return self.previous_revision.revision.number if self.previous_revision else None
 
     @property
-    def recorded(self) -> Rollout:
+    def controller_record(self) -> Rollout:
         """The controller's own record of the current revision, with its times; empty without one."""
         status = self.daemonset.status
         if self.by_nodes is None:
-            return self.record
+            return self.derived_record
         if status is None or status.rollout is None or status.update_revision != self.hash:
             return Rollout()
         return status.rollout
@@ -300,22 +300,22 @@ class Survey(Value, dict=True, gc=True):
         """Whether the controller's record, if any, has the same phase: it may know of nodes not seen here."""
         status = self.daemonset.status
         keeps_one = status is not None and status.rollout is not None and status.rollout.phase
-        return not keeps_one or self.recorded.phase == self.record.phase
+        return not keeps_one or self.controller_record.phase == self.derived_record.phase
 
     @property
     def certain(self) -> bool:
         """Whether the controller says Stalled or Aborted, or would by now: the API server's clock may be ahead. An
         abort that a person has overruled since is not over before the controller has seen that."""
-        recorded = self.recorded
+        recorded = self.controller_record
         if recorded.phase == Phase.ABORTED:
             return not is_overruled(self.daemonset, recorded)
         overdue = self.snapshot.now - due_at(recorded, self.daemonset.progress_deadline)
-        return recorded.phase == Phase.STALLED or overdue >= GRACE
+        return recorded.phase == Phase.STALLED or overdue >= OVERDUE_SECONDS
 
     @property
     def counts_differ(self) -> bool:
         """Whether the controller's counts differ although it has seen the newest spec."""
-        status, rollout = self.daemonset.status, self.recorded
+        status, rollout = self.daemonset.status, self.controller_record
         if status is None or self.by_nodes is None or not self.standing.observed or self.snapshot.nodes is None:
             return False
         counted = (status.desired_number_scheduled, rollout.target if rollout.phase else self.standing.target)
@@ -359,7 +359,7 @@ def survey(snapshot: Snapshot, by: str = "zone") -> Survey:
     return Survey(
         snapshot=snapshot,
         standing=standing,
-        record=record,
+        derived_record=record,
         counts=_counts(rows, standing, unseen=standing.desired - rollout.budget.desired),
         current=rollout.revision.number if snapshot.revisions_readable else None,
         hash=rollout.revision.hash,
@@ -402,7 +402,7 @@ def survey_of_status(snapshot: Snapshot) -> Survey:
     return Survey(
         snapshot=snapshot,
         standing=replace(_standing(daemonset, status), refused=refusal_of(daemonset)),
-        record=record,
+        derived_record=record,
         counts=NodeCounts(
             desired=desired,
             target=record.target,

@@ -14,7 +14,7 @@ from kubectl_plugin.errors import CommandError, ExitCode
 from kubectl_plugin.rollout.history import way_back
 from kubectl_plugin.rollout.snapshot import images_of, short_image
 from kubectl_plugin.rollout.status import RolloutStatus, is_degraded_for_long
-from kubectl_plugin.wording import command, short_duration
+from kubectl_plugin.wording import command, printed_name, short_duration
 
 _AT_REST: Final = (Phase.HEALTHY, Phase.HELD, Phase.AWAITING_APPROVAL, Phase.PAUSED, Phase.MANUAL)
 """Phases that only a change ends."""
@@ -62,18 +62,18 @@ def has_image(status: RolloutStatus, wanted: Awaited) -> bool:
 
 
 def deleted_result(name: str) -> WaitResult:
-    return _failed_result(ExitCode.FAILED, f"daemonset.apps.kruise.io/{name} was deleted")
+    return _failed_result(ExitCode.FAILED, f"{printed_name(name)} was deleted")
 
 
 def no_controller_result(name: str, absence: str) -> WaitResult:
-    words = f"nothing happens to daemonset.apps.kruise.io/{name}: {absence}"
+    words = f"nothing happens to {printed_name(name)}: {absence}"
     return _failed_result(ExitCode.STUCK, words, command("doctor"))
 
 
 def unfinished_result(status: RolloutStatus, after: str = "") -> WaitResult:
     """For a rollout still in progress; `after` is the elapsed `--timeout` as typed, empty without one."""
     timed = f"timed out after {after}: " if after else ""
-    words = f"daemonset.apps.kruise.io/{status.daemonset.name} is at {_done_words(status)} ({status.phase})"
+    words = f"{printed_name(status.daemonset.name)} is at {_done_words(status)} ({status.phase})"
     why = status.awaited_nodes or (status.why if status.phase is Phase.DEGRADED else "")
     waits = _refused_writes_words(status) or (f", {why}" if why else "")
     return _failed_result(ExitCode.TIMED_OUT, f"{timed}{words}{waits}")
@@ -99,7 +99,7 @@ def _result_by_phase(status: RolloutStatus, wanted: Awaited) -> WaitResult | Non
         case _ if status.phase in _AT_REST and not status.survey.controller_agrees:
             return None
         case Phase.HEALTHY:
-            nowhere = f"no node is eligible for daemonset.apps.kruise.io/{status.daemonset.name}: it runs nowhere"
+            nowhere = f"no node is eligible for {printed_name(status.daemonset.name)}: it runs nowhere"
             return WaitResult(code=ExitCode.DONE, warning="" if status.counts.desired else nowhere)
         case Phase.HELD if not wanted.require_full:
             return WaitResult(code=ExitCode.DONE)
@@ -190,7 +190,7 @@ def _stuck(status: RolloutStatus, words: str, *hints: str) -> WaitResult:
 
 
 def _rollout_result(status: RolloutStatus, code: int, words: str, *hints: str) -> WaitResult:
-    return _failed_result(code, f"rollout of daemonset.apps.kruise.io/{status.daemonset.name} {words}", *hints)
+    return _failed_result(code, f"rollout of {printed_name(status.daemonset.name)} {words}", *hints)
 
 
 def _failed_result(code: int, words: str, *hints: str) -> WaitResult:

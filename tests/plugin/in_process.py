@@ -56,8 +56,9 @@ def call(
     lead `elsewhere` are no terminals. `out`: stdout itself, of which nothing is read then. `host` is made with the
     environment and the streams.
     """
-    from kubectl_plugin.main import NAME, app
+    from kubectl_plugin.main import app
     from kubectl_plugin.runner import Runner
+    from kubectl_plugin.wording import COMMAND
 
     names = ("stdin", "stdout", "stderr")
     given, read, err = (Stream(terminal=terminal and name not in elsewhere) for name in names)
@@ -67,7 +68,7 @@ def call(
     code = 0
     with redirect_stdout(out or read), redirect_stderr(err):  # where typer writes help and wrong usage
         try:
-            app(words, prog_name=NAME, obj=Runner(here))
+            app(words, prog_name=COMMAND, obj=Runner(here))
         except SystemExit as end:
             code = int(end.code or 0)
     return Ran(code, read.text(), err.text())

@@ -13,9 +13,9 @@ import pytest
 import typer
 
 from kubectl_plugin.flags import GLOBAL_NAMES
-from kubectl_plugin.main import NAME, app, verbs
+from kubectl_plugin.main import app, verbs
 from kubectl_plugin.runner import ENTRIES
-from kubectl_plugin.wording import INSTEAD, in_jq
+from kubectl_plugin.wording import COMMAND, INSTEAD, in_jq
 from tests.plugin import in_process
 from tests.plugin.in_process import Ran
 
@@ -70,7 +70,7 @@ def test_help_is_offered_like_a_verb() -> None:
 def test_a_verb_of_kubectl_names_what_to_type(typed: str, verb: str, instead: str) -> None:
     ran = call(*shlex.split(typed))
     assert (ran.code, ran.out) == (2, "")
-    assert ran.err == f'error: no verb "{verb}" here\n  hint: instead: {instead.format(NAME)}\n'
+    assert ran.err == f'error: no verb "{verb}" here\n  hint: instead: {instead.format(COMMAND)}\n'
 
 
 @pytest.mark.parametrize("typed", sorted(INSTEAD))
@@ -79,7 +79,7 @@ def test_what_is_named_can_be_typed(typed: str) -> None:
     program, words = hint.split(" kruise-ds ") if "kruise-ds" in hint else (hint, "")
     assert program.endswith("kubectl") or "kubectl edit ads x" in program
     seen = in_process.Typed()
-    app(shlex.split(words), prog_name=NAME, obj=seen, standalone_mode=False)
+    app(shlex.split(words), prog_name=COMMAND, obj=seen, standalone_mode=False)
     assert len(seen.asked) == (0 if not words or words.startswith("help") else 1)
 
 
@@ -97,7 +97,7 @@ DOCUMENT = {"name": "a", "pods": [{"node": "n1"}, {"node": "n2"}], "status": {"d
         ('jsonpath={range .pods[*]}{.node}{"\\n"}{end}', "-o json | jq", None),
         ("jsonpath={.pods[?(@.node=='n1')]}", "-o json | jq", None),
         (
-            "custom-columns=NAME:.name,DONE:.status.done",
+            "custom-columns=COMMAND:.name,DONE:.status.done",
             "-o json | jq -r '.items // [.] | .[] | [.name, .status.done] | @tsv'",
             "a\t3\n",
         ),
@@ -123,7 +123,7 @@ def test_an_unknown_format_names_those_there_are() -> None:
 
 
 ROOT: Any = typer.main.get_command(app)
-ABOVE = typer.Context(ROOT, info_name=NAME)
+ABOVE = typer.Context(ROOT, info_name=COMMAND)
 WORDS = {"shell": "bash", "value": "1"}
 """Of arguments that not every word is for."""
 
@@ -140,7 +140,7 @@ def switches() -> Iterator[Any]:
 
 def is_on(switch: Any, words: tuple[str, ...]) -> bool:
     typed = in_process.Typed()
-    app([*words], prog_name=NAME, obj=typed, standalone_mode=False)
+    app([*words], prog_name=COMMAND, obj=typed, standalone_mode=False)
     ((flags, asked),) = typed.asked
     found = getattr(flags if switch.name in GLOBAL_NAMES else asked, switch.name)
     assert isinstance(found, bool)
@@ -196,7 +196,7 @@ def test_a_switch_takes_no_other_value(words: tuple[str, ...], switch: Any) -> N
 
 def test_the_value_of_another_flag_is_no_switch() -> None:
     typed = in_process.Typed()
-    app(["restart", "-l", "--yes", "--yes=false"], prog_name=NAME, obj=typed, standalone_mode=False)
+    app(["restart", "-l", "--yes", "--yes=false"], prog_name=COMMAND, obj=typed, standalone_mode=False)
     assert (typed.asked[0][1].selector, typed.asked[0][1].yes) == ("--yes", False)
 
 

@@ -15,9 +15,10 @@ import pytest
 from kubectl_plugin.errors import CommandError
 from kubectl_plugin.flags import GlobalFlags, Output
 from kubectl_plugin.host import Host
-from kubectl_plugin.main import NAME, app
+from kubectl_plugin.main import app
 from kubectl_plugin.runner import ENTRIES, SHOWN, Entry, Runner, imported_function
 from kubectl_plugin.terminal import Terminal
+from kubectl_plugin.wording import COMMAND
 from tests.plugin import in_process
 
 ROOT = Path(__file__).parents[2]
@@ -43,7 +44,7 @@ class Seen(Runner):
 
 def flags_of(*words: str) -> list[GlobalFlags]:
     seen = Seen()
-    app([*words], prog_name=NAME, obj=seen, standalone_mode=False)
+    app([*words], prog_name=COMMAND, obj=seen, standalone_mode=False)
     return seen.flags
 
 
@@ -109,7 +110,7 @@ def test_switches_may_be_given_in_kubectls_spelling(words: tuple[str, ...], flag
 )
 def test_short_flags_take_values_as_kubectls_do(words: tuple[str, ...], found: dict[str, Any]) -> None:
     typed = in_process.Typed()
-    app([*words], prog_name=NAME, obj=typed, standalone_mode=False)
+    app([*words], prog_name=COMMAND, obj=typed, standalone_mode=False)
     ((flags, asked),) = typed.asked
     assert {name: getattr(asked, name, getattr(flags, name, None)) for name in found} == found
 
@@ -139,7 +140,7 @@ def test_flags_of_both_sides_come_together() -> None:
 def test_without_arguments_it_helps() -> None:
     code, out, err = call()
     assert (code, err) == (0, "")
-    assert out.startswith(f"Usage: {NAME} ")
+    assert out.startswith(f"Usage: {COMMAND} ")
 
 
 @pytest.mark.parametrize("flag", ["-h", "--help"])
@@ -156,7 +157,7 @@ def test_each_verb_helps_under_the_name_that_people_type(entry: object) -> None:
     name = getattr(entry, "name", "")
     code, out, _ = call(name, "--help")
     assert code == 0
-    assert out.startswith(f"Usage: {NAME} {name} ")
+    assert out.startswith(f"Usage: {COMMAND} {name} ")
     assert not re.search(r"\[\[|{", out.splitlines()[0]), "brackets within brackets, or around what is needed"
     assert "--kubeconfig" not in out, "the flags of every verb are told once"
 
@@ -175,7 +176,7 @@ def test_each_verb_is_carried_out_by_what_takes_its_options(entry: Entry) -> Non
     [
         (["stats"], "Did you mean 'status'"),
         (["version", "--nonsense"], "--nonsense"),
-        (["history"], "NAME"),
+        (["history"], "COMMAND"),
         (["version", "-o", "table"], "table"),
         (["completion", "tcsh"], "tcsh"),
     ],
@@ -185,7 +186,7 @@ def test_wrong_usage_is_2_and_says_what(words: list[str], says: str) -> None:
     code, out, err = call(*words)
     assert (code, out) == (2, "")
     assert says in err
-    assert f"{NAME} " in err
+    assert f"{COMMAND} " in err
 
 
 def test_a_format_that_the_verb_does_not_have_is_wrong_usage() -> None:

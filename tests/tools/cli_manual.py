@@ -11,9 +11,10 @@ from typing import Any
 import typer
 
 from kubectl_plugin.flags import GLOBAL_NAMES
-from kubectl_plugin.main import NAME, app
+from kubectl_plugin.main import app
 from kubectl_plugin.options import ActingOptions, SelectedOptions, WaitingOptions
 from kubectl_plugin.runner import SHOWN, Entry
+from kubectl_plugin.wording import COMMAND
 
 
 def _names(group: Any) -> frozenset[str]:
@@ -27,7 +28,7 @@ HEAD = f"""\
 
 <!-- Made by `make docs` from the program: the texts are in kubectl_plugin/flags.py and options.py. -->
 
-All verbs of `{NAME}`, as `--help` tells them. What they write and when they ask: [plugin](plugin.md).
+All verbs of `{COMMAND}`, as `--help` tells them. What they write and when they ask: [plugin](plugin.md).
 What each ends with: [exit codes](exit-codes.md).
 """
 
@@ -44,7 +45,7 @@ SHARED: dict[str, tuple[frozenset[str], str]] = {
 def page() -> str:
     """The manual, from the program."""
     root: Any = typer.main.get_command(app)
-    above = typer.Context(root, info_name=NAME)
+    above = typer.Context(root, info_name=COMMAND)
     verbs = [(entry, root.get_command(above, entry.name)) for entry in SHOWN]
     sections = dict.fromkeys(entry.section for entry in SHOWN)
     parts = [HEAD]
@@ -66,7 +67,7 @@ def _block(*lines: str) -> str:
 def _verb(entry: Entry, verb: Any, above: typer.Context) -> str:
     context = typer.Context(verb, parent=above, info_name=entry.name)
     own, shared = _apart(verb.params)
-    usage = " ".join([NAME, entry.name, *verb.collect_usage_pieces(context)])
+    usage = " ".join([COMMAND, entry.name, *verb.collect_usage_pieces(context)])
     told = " ".join(verb.help.split())
     refers = " and ".join(f"[{title.lower()}](#{title.lower().replace(' ', '-')})" for title in shared)
     also = f" Also: {refers}." if refers else ""

@@ -20,12 +20,11 @@ class Forgetful(Watched):
         self.reads: list[float] = []
         self._times = times
 
-    async def refresh(self) -> None:
+    async def refresh(self) -> State:
         self.reads.append(now())
-        if len(self.reads) >= self._times:
-            self.state = State.OVER
+        return State.OVER if len(self.reads) >= self._times else State.CURRENT
 
-    async def watch(self) -> None:
+    async def watch(self) -> State:
         await asyncio.sleep(0)
         raise Gone("watch", "pods", "too old", status=410)
 
