@@ -14,7 +14,7 @@ FILES = "\t:files"
 """A candidate with this suffix makes the shell complete file names."""
 
 LookUp: TypeAlias = Callable[[str], Callable[[typer.Context, str], list[str]]]
-"""Maps a sort of candidates, such as `names`, to the function that reads them from the cluster or the kubeconfig."""
+"""Returns the function that reads one kind of candidates, such as `names`, from the cluster or the kubeconfig."""
 
 
 def _look_up_in_cluster(what: str) -> Callable[[typer.Context, str], list[str]]:

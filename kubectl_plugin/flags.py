@@ -71,7 +71,8 @@ class GlobalFlags:
     """kubectl's own flags, and the plugin's flags for the terminal."""
 
     namespace: Annotated[
-        str | None, Option("-n", help="Namespace; else that of the context.", autocompletion=candidates.namespaces)
+        str | None,
+        Option("-n", help="Namespace; by default that of the context.", autocompletion=candidates.namespaces),
     ] = None
     context: Annotated[str | None, Option(help="Context of the kubeconfig.", autocompletion=candidates.contexts)] = (
         None
@@ -82,24 +83,24 @@ class GlobalFlags:
     server: Annotated[str | None, Option("-s", help="URL of the API server.")] = None
     token: Annotated[str | None, Option(help="Bearer token.")] = None
     client_certificate: Annotated[
-        str | None, Option(help="File with your certificate.", autocompletion=candidates.files)
+        str | None, Option(help="File with your client certificate.", autocompletion=candidates.files)
     ] = None
     client_key: Annotated[str | None, Option(help="File with its key.", autocompletion=candidates.files)] = None
     certificate_authority: Annotated[
-        str | None, Option(help="File with the server's authorities.", autocompletion=candidates.files)
+        str | None, Option(help="File with the server's certificate authorities.", autocompletion=candidates.files)
     ] = None
     insecure_skip_tls_verify: Annotated[bool, Option(help="Accept any certificate of the server.")] = False
-    tls_server_name: Annotated[str | None, Option(help="Name in the server's certificate.")] = None
-    as_user: Annotated[str | None, Option("--as", help="User to act as.")] = None
-    as_groups: Annotated[tuple[str, ...], Option("--as-group", help="Group to act as; may be repeated.")] = ()
-    as_uid: Annotated[str | None, Option(help="UID to act as.")] = None
+    tls_server_name: Annotated[str | None, Option(help="Name expected in the server's certificate.")] = None
+    as_user: Annotated[str | None, Option("--as", help="User to impersonate.")] = None
+    as_groups: Annotated[tuple[str, ...], Option("--as-group", help="Group to impersonate; may be repeated.")] = ()
+    as_uid: Annotated[str | None, Option(help="UID to impersonate.")] = None
     request_timeout: Annotated[
         str | None, Option(help="Longest wait for one answer, such as 10s; 0 for no limit.")
     ] = None
     controller_namespace: Annotated[
         str | None,
         Option(
-            help="Where the controller is, unless kruise-ds-system; also KRUISE_DS_CONTROLLER_NAMESPACE.",
+            help="The controller's, if not kruise-ds-system; also KRUISE_DS_CONTROLLER_NAMESPACE.",
             autocompletion=candidates.namespaces,
         ),
     ] = None
@@ -123,7 +124,7 @@ class GlobalFlags:
 
     def followed_by(self, later: GlobalFlags) -> GlobalFlags:
         """These flags, typed before the verb, overridden by those typed after it."""
-        given = {one.name: getattr(later, one.name) for one in fields(later) if getattr(later, one.name)}
+        given = {field.name: getattr(later, field.name) for field in fields(later) if getattr(later, field.name)}
         return replace(self, **given)
 
 
@@ -153,8 +154,8 @@ class Options:
 class SelectorOptions(Options):
     """Flags that choose several objects."""
 
-    selector: Annotated[str | None, Option("-l", help="Objects with these labels.")] = None
-    all_namespaces: Annotated[bool, Option("-A", help="Objects of all namespaces.")] = False
+    selector: Annotated[str | None, Option("-l", help="Select by labels.")] = None
+    all_namespaces: Annotated[bool, Option("-A", help="Select in all namespaces.")] = False
 
     def refuse_both(self, names: tuple[str, ...]) -> None:
         """Raises UsageError if both these flags and `names` choose objects."""
@@ -163,9 +164,9 @@ class SelectorOptions(Options):
 
 
 ShowValues = Annotated[bool, Option(help="Also show values that may be secrets.")]
-Name = Annotated[str, Argument(metavar="NAME", help="Of the DaemonSet.", autocompletion=candidates.names)]
+Name = Annotated[str, Argument(metavar="NAME", help="Name of the DaemonSet.", autocompletion=candidates.names)]
 Names = Annotated[
-    tuple[str, ...], Argument(metavar="[NAME]...", help="Of DaemonSets.", autocompletion=candidates.names)
+    tuple[str, ...], Argument(metavar="[NAME]...", help="Names of DaemonSets.", autocompletion=candidates.names)
 ]
 
 
@@ -192,4 +193,4 @@ class ManifestOptions(Options):
         return bool(self.files) or self.kustomize is not None
 
 
-GLOBAL_NAMES = frozenset(one.name for one in fields(GlobalFlags))
+GLOBAL_NAMES = frozenset(field.name for field in fields(GlobalFlags))

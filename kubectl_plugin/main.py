@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, fields, replace
 from functools import cache, partial
-from typing import Annotated, Any, get_args, get_type_hints
+from typing import Annotated, Any, TypeAlias, get_args, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
@@ -35,6 +35,11 @@ from kubectl_plugin.terminal import Terminal
 from kubectl_plugin.wording import COMMAND
 
 HELP = "help"
+ClickContext: TypeAlias = Any
+ClickCommand: TypeAlias = Any
+ClickFormatter: TypeAlias = Any
+ClickItem: TypeAlias = Any
+"""click's types, which typer keeps private: they are of its own copy, or of the library, by typer's version."""
 BEFORE = "kubectl_plugin.main.before"
 """The key under which typer's context keeps the flags that were typed before the verb."""
 SWITCHED_OFF = "kubectl_plugin.main.switched_off"
@@ -57,21 +62,21 @@ class Candidate:
     type: str = "plain"
 
 
-def _candidates(found: list[Any]) -> list[Any]:
+def _candidates(found: list[ClickItem]) -> list[ClickItem]:
     return [Candidate(f"{one.value}\t{one.help}" if one.help else one.value) for one in found]
 
 
 _YES, _NO = frozenset({"1", "t", "T", "true", "True", "TRUE"}), frozenset({"0", "f", "F", "false", "False", "FALSE"})
 
 
-def _in_clicks_spelling(ctx: Any, command: Any, args: list[str]) -> list[str]:
+def _in_clicks_spelling(ctx: typer.Context, command: TyperCommand | TyperGroup, args: list[str]) -> list[str]:
     """`args`, typed as pflag and so kubectl takes them, in click's spelling: `-n=default` becomes `-ndefault`, and
     of each switch only the last word counts: `--switch=true` becomes `--switch`, and `--switch=false` what turns it
     off, or nothing, also where it was typed before the verb. Values of flags, and words after `--` or after the verb,
     stay as they are.
     """
-    options = [one for one in command.get_params(ctx) if isinstance(one, TyperOption)]
-    known = {name: one for one in options for name in (*one.opts, *one.secondary_opts)}
+    options = [param for param in command.get_params(ctx) if isinstance(param, TyperOption)]
+    known = {name: option for option in options for name in (*option.opts, *option.secondary_opts)}
     given: list[tuple[str, TyperOption | None]] = []
     """Each word, with the switch that it turns."""
     is_value, rest = False, []
@@ -122,22 +127,22 @@ def _single_flags(word: str, known: Mapping[str, TyperOption]) -> Iterator[str]:
 class Verb(TyperCommand):
     """A verb whose help leaves out the global flags: `kubectl kruise-ds --help` lists them once."""
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+    def parse_args(self, ctx: ClickContext, args: list[str]) -> list[str]:
         return super().parse_args(ctx, _in_clicks_spelling(ctx, self, args))
 
-    def format_help(self, ctx: Any, formatter: Any) -> None:
+    def format_help(self, ctx: ClickContext, formatter: ClickFormatter) -> None:
         for parameter in self.params:
             if isinstance(parameter, TyperOption) and parameter.name in GLOBAL_NAMES:
                 parameter.hidden = True
         super().format_help(ctx, formatter)
 
-    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+    def collect_usage_pieces(self, ctx: ClickContext) -> list[str]:
         """A metavar that has brackets already gets no second pair, and a required argument gets none."""
-        own = [str(one.metavar) for one in self.params if str(one.metavar).startswith("[")]
+        own = [str(param.metavar) for param in self.params if str(param.metavar).startswith("[")]
         pieces = super().collect_usage_pieces(ctx)
         return [next((text for text in own if text in piece), piece.strip("{}")) for piece in pieces]
 
-    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
+    def shell_complete(self, ctx: ClickContext, incomplete: str) -> list[ClickItem]:
         return _candidates(super().shell_complete(ctx, incomplete))
 
 
@@ -154,32 +159,32 @@ class Root(TyperGroup):
         super().__init__(**settings)
         self.commands = {entry.name: entry for entry in ENTRIES}  # type: ignore[misc]  # only its keys are read
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+    def get_command(self, ctx: ClickContext, cmd_name: str) -> ClickCommand | None:
         if cmd_name in wording.VERBS:
             return _pointer(cmd_name)
         return _command_of(self.commands[cmd_name]) if cmd_name in self.commands else None
 
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+    def resolve_command(self, ctx: ClickContext, args: list[str]) -> Any:
         """`help VERB` is `VERB --help`."""
         return super().resolve_command(ctx, [*args[1:], "--help"] if args[0] == HELP else args)
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+    def parse_args(self, ctx: ClickContext, args: list[str]) -> list[str]:
         return super().parse_args(ctx, _in_clicks_spelling(ctx, self, args))
 
-    def get_params(self, ctx: Any) -> list[Any]:
+    def get_params(self, ctx: ClickContext) -> list[Any]:
         return [parameter for parameter in super().get_params(ctx) if parameter.name not in TYPERS_OWN]
 
-    def list_commands(self, ctx: Any) -> list[str]:
+    def list_commands(self, ctx: ClickContext) -> list[str]:
         return [entry.name for entry in SHOWN]
 
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
+    def format_commands(self, ctx: ClickContext, formatter: ClickFormatter) -> None:
         width = max(len(entry.name) for entry in SHOWN)
         for heading in dict.fromkeys(entry.section for entry in SHOWN):
             rows = [(entry.name.ljust(width), f"{entry.summary}.") for entry in SHOWN if entry.section == heading]
             with formatter.section(heading):
                 formatter.write_dl(rows)
 
-    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
+    def shell_complete(self, ctx: ClickContext, incomplete: str) -> list[ClickItem]:
         if incomplete.startswith("-"):
             return _candidates(super().shell_complete(ctx, incomplete))
         return [Candidate(line) for line in verbs(incomplete)]
@@ -193,24 +198,26 @@ def _plain(**more: Any) -> typer.Typer:
     )
 
 
-def _with_flags(body: Callable[..., None], *groups: Any) -> Callable[..., None]:
+def _with_flags(body: Callable[..., None], *groups: type[GlobalFlags | Options]) -> Callable[..., None]:
     """A function in the form that typer reads: it takes the context and the fields of all `groups` as parameters, and
     calls `body` with the context and one record of each group.
     """
     parameters = [inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)]
-    parameters += [one for group in groups for one in _options(group)]
-    repeated = {one.name for group in groups for one in fields(group) if one.default == ()}
+    parameters += [option for group in groups for option in _options(group)]
+    repeated = {field.name for group in groups for field in fields(group) if field.default == ()}
 
     def call(ctx: typer.Context, **values: Any) -> None:
-        given = {name: tuple(value or ()) if name in repeated else value for name, value in values.items()}
-        body(ctx, *(group(**{one.name: given[one.name] for one in fields(group)}) for group in groups))
+        given: dict[str, Any] = {
+            name: tuple(value or ()) if name in repeated else value for name, value in values.items()
+        }
+        body(ctx, *(group(**{field.name: given[field.name] for field in fields(group)}) for group in groups))
 
     call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # read by inspect
-    call.__annotations__ = {one.name: one.annotation for one in parameters}
+    call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return call
 
 
-def _options(group: Any) -> list[inspect.Parameter]:
+def _options(group: type[GlobalFlags | Options]) -> list[inspect.Parameter]:
     """The fields of `group` as parameters for typer. The name of a field is the name of its flag unless the field
     gives one; typer gets a flag that may be repeated as a list, or None."""
     found = []
@@ -229,7 +236,7 @@ def _options(group: Any) -> list[inspect.Parameter]:
 
 
 @cache
-def _command_of(entry: Entry) -> Any:
+def _command_of(entry: Entry) -> ClickCommand:
     one = _plain(add_completion=False)
     epilog = f"Flags of every verb (-n, --context, -o, …): {COMMAND} --help"
     function = _with_flags(partial(_carry_out, entry), GlobalFlags, entry.options)
@@ -255,7 +262,7 @@ class _Rest(Options):
 
 
 @cache
-def _pointer(verb: str) -> Any:
+def _pointer(verb: str) -> ClickCommand:
     """A command in place of a verb that only kubectl has. It takes any words, and tells what to type instead."""
     one = _plain(add_completion=False)
     settings = {"ignore_unknown_options": True, "help_option_names": []}
@@ -264,7 +271,7 @@ def _pointer(verb: str) -> Any:
 
 
 def _point(verb: str, ctx: typer.Context, after: GlobalFlags, rest: _Rest) -> None:
-    """Ends with the code of wrong usage."""
+    """Exits with code 2, for wrong usage."""
     flags = _flags(ctx, after)
     again = [word for one in (("-n", flags.namespace), ("-o", flags.output)) if one[1] for word in one if word]
     typed, hint = wording.instead_of(verb, rest.words, *again)

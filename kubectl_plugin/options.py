@@ -20,43 +20,43 @@ By = Annotated[
     str,
     Option(help="Group nodes by zone, arch, pool or any node label.", autocompletion=candidates.groupings),
 ]
-Watch = Annotated[bool, Option("-w", help="Follow it.")]
+Watch = Annotated[bool, Option("-w", help="Watch for changes.")]
 AWAITED = ("revision", "generation", "image", "require_full", "fail_fast")
 """Flags of `status` that say what to wait for."""
-Different = Annotated[bool, Option(help="End with 7 if there is a difference.")]
+Different = Annotated[bool, Option(help="Exit with 7 if there is a difference.")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class StatusOptions(ManifestOptions, SelectorOptions):
     """Where the rollout is, why it waits, what to do.
 
-    -o wide: whole image names and hashes, lines as long as they are. -w ends by itself; its exit code says how.
+    -o wide: full image names and hashes, lines are not cut. -w ends by itself; its exit code is the result.
     """
 
     names: Names = ()
     watch: Annotated[bool, Option("-w", help="Wait until it is done, stuck or held.")] = False
-    timeout: Annotated[str, Option(help="With -w: give up after, e.g. 15m; 0 for never.")] = "0"
+    timeout: Annotated[str, Option(help="With -w: timeout, such as 15m; 0 for none.")] = "0"
     revision: Annotated[
         int | None,
         Option(
-            help="With -w: wait for this one; end with 6 if another one takes over.",
+            help="With -w: wait for this revision; exit with 6 if another one takes over.",
             autocompletion=candidates.revisions,
         ),
     ] = None
     generation: Annotated[
-        int | None, Option(help="With -w: wait for this spec; end with 6 if another one takes over.")
+        int | None, Option(help="With -w: wait for this generation; exit with 6 if another one takes over.")
     ] = None
     image: Annotated[
-        str | None, Option(help="With -w: wait for this image of a container; end with 6 if another one takes over.")
+        str | None, Option(help="With -w: wait for this image of a container; exit with 6 if another one takes over.")
     ] = None
-    require_full: Annotated[bool, Option(help="With -w: end with 5 where it is held: only all nodes are enough.")] = (
+    require_full: Annotated[bool, Option(help="With -w: exit with 5 if it is held before all nodes are updated.")] = (
         False
     )
-    fail_fast: Annotated[bool, Option(help="With -w: end with 4 as soon as a pod fails.")] = False
+    fail_fast: Annotated[bool, Option(help="With -w: exit with 4 as soon as a pod fails.")] = False
     by: By = "zone"
-    logs: Annotated[bool, Option("--logs/--no-logs", help="The last log line of a failing pod.")] = True
-    plain: Annotated[bool, Option(help="With -w: lines instead of a live block.")] = False
-    exit_code: Annotated[bool, Option(help="End as -w would, but at once.")] = False
+    logs: Annotated[bool, Option("--logs/--no-logs", help="Show the last log line of failing pods.")] = True
+    plain: Annotated[bool, Option(help="With -w: print lines instead of a live block.")] = False
+    exit_code: Annotated[bool, Option(help="Exit with the code of -w, at once.")] = False
 
     def check(self) -> None:
         super().check()
@@ -89,7 +89,9 @@ class HistoryOptions(Options):
     """Revisions with their images, nodes, and what changed."""
 
     name: Name
-    revision: Annotated[int | None, Option(help="All of this revision.", autocompletion=candidates.revisions)] = None
+    revision: Annotated[
+        int | None, Option(help="Show this revision in full.", autocompletion=candidates.revisions)
+    ] = None
     show_values: ShowValues = False
 
 
@@ -105,7 +107,7 @@ class NodesOptions(Options):
             autocompletion=candidates.states,
         ),
     ] = "all"
-    excluded: Annotated[bool, Option(help="Also nodes that must not run the pod, and why.")] = False
+    excluded: Annotated[bool, Option(help="Also show nodes that must not run the pod, with the reason.")] = False
     zone: Annotated[str | None, Option(help="Only nodes of this group.")] = None
     by: By = "zone"
     by_domain: Annotated[bool, Option(help="One row per failure domain (rollingUpdate.topology) instead.")] = False
@@ -128,14 +130,15 @@ class PlanOptions(ManifestOptions):
     """What a rollout would do next, also with other settings."""
 
     name: Annotated[
-        str | None, Argument(metavar="[NAME]", help="May be left out with -f.", autocompletion=candidates.names)
+        str | None,
+        Argument(metavar="[NAME]", help="Name of the DaemonSet; optional with -f.", autocompletion=candidates.names),
     ] = None
-    partition: Annotated[str | None, Option(help="Try this partition: how many pods stay old.")] = None
+    partition: Annotated[str | None, Option(help="Try this partition: the number of pods kept old.")] = None
     max_unavailable: Annotated[str | None, Option(help="Try this maxUnavailable.")] = None
     images: Annotated[
         tuple[str, ...], Option("--image", help="Try CONTAINER=IMAGE, or `*=IMAGE`; may be repeated.")
     ] = ()
-    waves: Annotated[int, Option(help="How many waves to work out; 0 for all.")] = 10
+    waves: Annotated[int, Option(help="Number of waves to compute; 0 for all.")] = 10
     exit_code: Different = False
 
     def check(self) -> None:
@@ -154,7 +157,9 @@ class DiffOptions(Options):
     revisions: Annotated[
         tuple[int, ...],
         Argument(
-            metavar="[REV [REV]]", help="Left out: the former and the live one.", autocompletion=candidates.revisions
+            metavar="[REV [REV]]",
+            help="By default the previous and the live revision.",
+            autocompletion=candidates.revisions,
         ),
     ] = ()
     file: Annotated[
@@ -204,7 +209,7 @@ class VersionOptions(Options):
         return self.client
 
 
-HoldAt = Annotated[str | None, Option(help="Hold at this partition: no node starts early.")]
+HoldAt = Annotated[str | None, Option(help="Set this partition too, so that no node is updated early.")]
 LiftPause = Annotated[bool, Option(help="Without a prompt: also lift a pause set by another user.")]
 
 
@@ -216,14 +221,14 @@ class DryRun(StrEnum):
     SERVER = "server"
 
 
-DryRunFlag = Annotated[DryRun, Option(help="Change nothing; `server` tries it, and ends as the write would.")]
-FieldManager = Annotated[str, Option(help="Field manager of the write.")]
+DryRunFlag = Annotated[DryRun, Option(help="Change nothing; `server` sends a dry run, and exits as the write would.")]
+FieldManager = Annotated[str, Option(help="Field manager for the write.")]
 KEPT_MANAGER = "kruise-ds-steps"
 """The manager of annotations that have to outlast the next sync. Flux takes away what is not in Git and was set by a
 manager whose name begins with `kubectl`."""
 KUBECTL = "kubectl"
-"""The manager of what `kubectl apply --server-side` applies. Under this name a field that the manifest has no longer
-goes, whether kubectl or this plugin has applied it."""
+"""The field manager of `kubectl apply --server-side`. As both use it, either removes a field that is no longer in the
+manifest."""
 
 
 @dataclass(frozen=True)
@@ -231,20 +236,22 @@ class ActingOptions(Options):
     """Flags of every verb that changes something."""
 
     dry_run: DryRunFlag = DryRun.NONE
-    yes: Annotated[bool, Option("-y", help="Do not ask.")] = False
+    yes: Annotated[bool, Option("-y", help="Do not ask for confirmation.")] = False
     reason: Annotated[
-        str | None, Option(help="Why; kept with the last action, and as the change cause of a new template.")
+        str | None, Option(help="Reason; recorded with the last action, and as the change cause of a new template.")
     ] = None
     field_manager: FieldManager = CLIENT
-    print_patch: Annotated[bool, Option(help="Print a kubectl command for it, without resourceVersion.")] = False
+    print_patch: Annotated[
+        bool, Option(help="Only print an equivalent kubectl command, without resourceVersion.")
+    ] = False
 
 
 @dataclass(frozen=True)
 class WaitingOptions(ActingOptions):
     """Flags of every verb whose change takes a while to carry out."""
 
-    wait: Annotated[bool, Option(help="Wait as status -w does; end with 6 if another change takes over.")] = False
-    timeout: Annotated[str, Option(help="With --wait: give up after, e.g. 15m, from the last answer on.")] = "0"
+    wait: Annotated[bool, Option(help="Wait as status -w does; exit with 6 if another change takes over.")] = False
+    timeout: Annotated[str, Option(help="With --wait: timeout, such as 15m, counted from the last answer.")] = "0"
 
     def check(self) -> None:
         super().check()
@@ -258,7 +265,7 @@ class WaitingOptions(ActingOptions):
 class SelectedOptions(SelectorOptions):
     """Flags that choose the objects which a verb is to change."""
 
-    everything: Annotated[bool, Option("--all", help="All of the namespace.")] = False
+    everything: Annotated[bool, Option("--all", help="All in the namespace.")] = False
 
     @property
     def by_selection(self) -> bool:
@@ -292,12 +299,12 @@ class ChangeOptions(SelectedOptions, ActingOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class PauseOptions(NamedOrSelectedOptions, ChangeOptions):
-    """Stop updating more nodes. What is under way ends; lost pods and new nodes still get theirs."""
+    """Stop updating more nodes. Updates under way finish; lost pods are replaced, and new nodes get a pod."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ResumeOptions(NamedOrSelectedOptions, ChangeOptions, WaitingOptions):
-    """Go on after a pause."""
+    """Resume a paused rollout."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -314,7 +321,7 @@ class PromoteOptions(WaitingOptions):
     """
 
     name: Name
-    full: Annotated[bool, Option(help="Go on to all nodes, without further steps and partition.")] = False
+    full: Annotated[bool, Option(help="Update all nodes, without further steps and partition.")] = False
     field_manager: FieldManager = KEPT_MANAGER
 
 
@@ -330,28 +337,30 @@ class RetryOptions(WaitingOptions):
 class MigrateOptions(NamedOrSelectedOptions):
     """Make a native DaemonSet an Advanced one, or with --to-native the other way round. No pod is restarted.
 
-    If it is interrupted, run it again to go on, or in the other direction to undo it.
+    If it is interrupted, run it again to continue, or in the other direction to undo it.
     """
 
     names: Annotated[
-        tuple[str, ...], Argument(metavar="[NAME]...", help="Of DaemonSets.", autocompletion=candidates.natives)
+        tuple[str, ...], Argument(metavar="[NAME]...", help="Names of DaemonSets.", autocompletion=candidates.natives)
     ] = ()
     to_native: Annotated[bool, Option(help="The other way: an Advanced DaemonSet becomes a native one.")] = False
     dry_run: Annotated[bool, Option(help="Change nothing: print what would happen.")] = False
     print_: Annotated[bool, Option("--print", help="Only print the new manifest, for your repository.")] = False
     sync_stopped: Annotated[
-        bool, Option(help="The tool that manages it (Argo CD, Flux, an operator) is stopped for now.")
+        bool, Option(help="Confirm that the tool that manages it (Argo CD, Flux, an operator) is stopped.")
     ] = False
-    yes: Annotated[bool, Option("-y", help="Do not ask.")] = False
+    yes: Annotated[bool, Option("-y", help="Do not ask for confirmation.")] = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class RollbackOptions(NamedOrSelectedOptions, ChangeOptions, WaitingOptions):
-    """Back to an earlier revision, on all nodes that left it (alias: undo)."""
+    """Roll back to an earlier revision, on all nodes that left it (alias: undo)."""
 
     to_revision: Annotated[
         int | None,
-        Option(help="Back to this one; else to the last complete one.", autocompletion=candidates.revisions),
+        Option(
+            help="Revision to roll back to; by default the last complete one.", autocompletion=candidates.revisions
+        ),
     ] = None
     show_values: ShowValues = False
     keep_partition: Annotated[bool, Option(help="Do not set the partition to 0.")] = False
@@ -416,8 +425,8 @@ class PullOptions(Options):
     secrets: Annotated[
         tuple[str, ...], Option("--pull-secret", help="Secret for the registry; may be repeated.")
     ] = ()
-    no_wait: Annotated[bool, Option(help="Create the job, and do not wait for it.")] = False
-    timeout: Annotated[str, Option(help="Stop watching after, e.g. 15m; the job goes on.")] = "0"
+    no_wait: Annotated[bool, Option(help="Create the job without waiting for it.")] = False
+    timeout: Annotated[str, Option(help="Stop watching after this time, such as 15m; the job continues.")] = "0"
     dry_run: DryRunFlag = DryRun.NONE
     field_manager: FieldManager = CLIENT
 

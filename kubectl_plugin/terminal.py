@@ -201,7 +201,7 @@ def as_text(document: JSONObject, output: Output, *, only_ascii: bool = False) -
 
     shown = _without_managed_fields(document)
     if shown.get("kind") == "List":
-        shown["items"] = [_without_managed_fields(one) for one in items_of(shown.get("items"))]
+        shown["items"] = [_without_managed_fields(item) for item in items_of(shown.get("items"))]
     if output is Output.YAML:
         from kubectl_plugin.kubectl_yaml import yaml_text
 

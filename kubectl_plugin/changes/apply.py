@@ -44,13 +44,13 @@ def entries(document: JSONObject) -> list[JSONObject]:
 
 
 def applied_fields(document: JSONObject, manager: str) -> JSONObject:
-    mine = (fields_of(one.get("fieldsV1")) for one in entries(document) if _is_applied(one, manager))
+    mine = (fields_of(entry.get("fieldsV1")) for entry in entries(document) if _is_applied(entry, manager))
     return _without(next(mine, {}), _ABOUT)
 
 
 def client_side_managers(document: JSONObject) -> frozenset[str]:
     """Managers that have applied the object without --server-side."""
-    return frozenset(str(one.get("manager")) for one in entries(document) if _is_client_side(one))
+    return frozenset(str(entry.get("manager")) for entry in entries(document) if _is_client_side(entry))
 
 
 def taken_from_client_side(document: JSONObject, manager: str) -> list[JSON]:
@@ -58,12 +58,12 @@ def taken_from_client_side(document: JSONObject, manager: str) -> list[JSON]:
     server-side apply: otherwise a field dropped from the manifest would stay. kubectl's copy of the manifest gets its
     own manager."""
     kept, tree = list[JSON](), dict[str, JSON]()
-    first = next(one for one in entries(document) if _is_client_side(one))
-    for one in entries(document):
-        if _is_client_side(one) or _is_applied(one, manager):
-            tree = _union(tree, fields_of(one.get("fieldsV1")))
+    first = next(entry for entry in entries(document) if _is_client_side(entry))
+    for entry in entries(document):
+        if _is_client_side(entry) or _is_applied(entry, manager):
+            tree = _union(tree, fields_of(entry.get("fieldsV1")))
         else:
-            kept.append(one)
+            kept.append(entry)
     applied = {**first, "operation": "Apply"}
     mine = {**applied, "manager": manager, "fieldsV1": _without(tree, _NOTE)}
     return [mine, {**applied, "manager": KEEPS_NOTE, "fieldsV1": _NOTE}, *kept]
@@ -72,8 +72,8 @@ def taken_from_client_side(document: JSONObject, manager: str) -> list[JSON]:
 def without_fields_of_client_side(document: JSONObject, expected: JSONObject) -> JSONObject:
     """`expected` without the fields that only client-side apply set on `document`."""
     tree = dict[str, JSON]()
-    for one in filter(_is_client_side, entries(document)):
-        tree = _union(tree, _without(fields_of(one.get("fieldsV1")), _NOTE))
+    for entry in filter(_is_client_side, entries(document)):
+        tree = _union(tree, _without(fields_of(entry.get("fieldsV1")), _NOTE))
     for one in entries(expected):
         if not _is_client_side(one):
             tree = _without(tree, fields_of(one.get("fieldsV1")))

@@ -45,8 +45,12 @@ class Operation(Value):
 def patch_of(operations: Iterable[Operation]) -> JsonPatch:
     """The operations as the API takes them."""
     return tuple(
-        {"op": one.op, "path": one.pointer, **({} if one.op == "remove" else {"value": one.value})}
-        for one in operations
+        {
+            "op": operation.op,
+            "path": operation.pointer,
+            **({} if operation.op == "remove" else {"value": operation.value}),
+        }
+        for operation in operations
     )
 
 
@@ -204,8 +208,8 @@ def _new_template(change: tuple[Operation, ...]) -> str:
 
 
 def rollout_after(snapshot: Snapshot, operations: tuple[Operation, ...] = ()) -> RolloutState | None:
-    """The rollout once `operations` are written, at the next step if that begins then. None if pods are unreadable,
-    if nodes are unreadable although placement depends on them, or if the planner rejects the spec."""
+    """The rollout after `operations`, in its next step if the present one is over. None if pods are unreadable, if
+    nodes are unreadable although placement depends on them, or if the planner rejects the spec."""
     if not snapshot.pods_readable:
         return None
     try:

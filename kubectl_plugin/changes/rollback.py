@@ -36,7 +36,7 @@ class RollbackSettings(Value):
 def choice_explained(snapshot: Snapshot, target: RevisionDetail) -> str:
     """Why `target_of` chose this revision; empty if it is the expected one."""
     stable = rollout_of(snapshot.daemonset.status).stable_revision
-    newer = [one for one in different_revisions(snapshot) if one.revision.number > target.revision.number]
+    newer = [detail for detail in different_revisions(snapshot) if detail.revision.number > target.revision.number]
     if newer:
         which = "the last one" if target.revision.hash == stable else "the one before"
         return f"it is {which} that was rolled out completely; revision {newer[0].revision.number} was not"
@@ -51,7 +51,7 @@ def already_back(snapshot: Snapshot) -> RevisionDetail | None:
 
 def nodes_going_forward(snapshot: Snapshot, target: RevisionDetail) -> frozenset[str]:
     """Nodes on a revision older than `target`, for which the rollback is an update."""
-    numbers = {one.revision.hash: one.revision.number for one in snapshot.revisions}
+    numbers = {detail.revision.hash: detail.revision.number for detail in snapshot.revisions}
     return frozenset(
         node.name
         for node in _eligible_slots(snapshot)
@@ -84,7 +84,7 @@ def roll_back(snapshot: Snapshot, target: RevisionDetail, settings: RollbackSett
             draft.set(False, *ROLLING, "paused")
         if settings.drop_selector:
             draft.drop(*ROLLING, "selector")
-    newest = max(one.revision.number for one in snapshot.revisions)
+    newest = max(detail.revision.number for detail in snapshot.revisions)
     renumbered = f" (now revision {newest + 1})" if revision.number != newest else ""
     return Edit(
         result=f"rolled back to revision {revision.number}{renumbered}",

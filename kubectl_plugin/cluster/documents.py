@@ -74,7 +74,7 @@ async def side_by_side(*reads: Read[T]) -> tuple[T, ...]: ...
 async def side_by_side(*reads: Read[object]) -> tuple[object, ...]:
     """The results in the order of the arguments. Raises the first error, once the other reads are cancelled."""
     async with scope() as group:
-        tasks = [group.create_task(one) for one in reads]
+        tasks = [group.create_task(read) for read in reads]
     return tuple(task.result() for task in tasks)
 
 

@@ -147,14 +147,16 @@ class ImagesAhead:
         if not _rolls_out(snapshot):
             return ()
         identity = snapshot.daemonset.identity
-        hashes = {one.revision.hash for one in snapshot.revisions if one.revision.identity == identity}
+        hashes = {detail.revision.hash for detail in snapshot.revisions if detail.revision.identity == identity}
         found, uid = await self._jobs[snapshot.key.namespace].read(), snapshot.daemonset.uid
         return tuple(
             [await self._pull(snapshot, job) for job in found if job.owner_uid == uid and job.hash in hashes]
         )
 
     async def _pull(self, snapshot: Snapshot, job: ImagePullJob) -> PullProgress:
-        with_pods = {one.pod.node for one in snapshot.pods if one.pod.hash != job.hash and not one.pod.terminating}
+        with_pods = {
+            detail.pod.node for detail in snapshot.pods if detail.pod.hash != job.hash and not detail.pod.terminating
+        }
         rolling = snapshot.daemonset.rolling_update
         nodes, began = await self._nodes_now(), epoch(job.status.start_time if job.status is not None else None)
         meant = targets(job, nodes, with_pods, rolling.selector if rolling else None)
@@ -233,7 +235,7 @@ class Following(WatchSet):
     @property
     def unread_words(self) -> list[str]:
         """What the user may not list, in words."""
-        return [words for one in self.snapshots() if one is not None for words in one.unread_words]
+        return [words for snapshot in self.snapshots() if snapshot is not None for words in snapshot.unread_words]
 
     def mark_nodes_stale(self) -> None:
         """Lists the nodes again within seconds: the controller counts another number of them."""
@@ -249,9 +251,11 @@ class Following(WatchSet):
         self._looking.mark_stale()
 
     async def _look_at_pulls(self) -> None:
-        for one in self.snapshots():
-            if one is not None and (found := await self._ahead.pulls_of(one)) != self._pulls.get(one.key, ()):
-                self._pulls[one.key] = found
+        for snapshot in self.snapshots():
+            if snapshot is not None and (found := await self._ahead.pulls_of(snapshot)) != self._pulls.get(
+                snapshot.key, ()
+            ):
+                self._pulls[snapshot.key] = found
                 self._news.set()
 
     async def _list_nodes(self) -> None:

@@ -111,7 +111,7 @@ async def served_versions(session: Session) -> tuple[str, ...]:
     kinds = await for_each(
         names, lambda name: _if_there(ask(session, f"/apis/{GROUP}/{name}", f"{GROUP}/{name}", JSONObject))
     )
-    served = [[one.get("name") for one in items_of((found or {}).get("resources"))] for found in kinds]
+    served = [[resource.get("name") for resource in items_of((found or {}).get("resources"))] for found in kinds]
     return tuple(sorted(name for name, plurals in zip(names, served, strict=True) if DAEMONSETS.plural in plurals))
 
 
@@ -120,7 +120,7 @@ async def stored_version(session: Session) -> str:
     path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{DAEMONSETS.name}"
     definition = await ask(session, path, f"customresourcedefinitions {DAEMONSETS.name}", JSONObject)
     versions = items_of(value_at(definition, "spec", "versions"))
-    return next((str(one.get("name")) for one in versions if one.get("storage")), "")
+    return next((str(version.get("name")) for version in versions if version.get("storage")), "")
 
 
 async def _if_there(answer: Coroutine[object, None, T]) -> T | None:
@@ -200,7 +200,7 @@ def _controller_pod(pod: PodView) -> ControllerPod:
     conditions = pod.status.conditions or ()
     return ControllerPod(
         name=pod.metadata.name,
-        ready=any(one.type == "Ready" and one.status == "True" for one in conditions),
+        ready=any(condition.type == "Ready" and condition.status == "True" for condition in conditions),
         version=_version(pod),
         host_network=pod.spec.host_network,
     )

@@ -100,7 +100,7 @@ async def read_manifests(options: ManifestOptions, host: Host) -> tuple[tuple[Ma
     """The Advanced DaemonSets in the order of the files, perhaps with duplicates, and the other objects. Runs
     `kubectl kustomize` for a kustomization. Raises CommandError for an unreadable source and if none is found."""
     files, kustomize = options.files, options.kustomize
-    texts = [(await text_of(one, host), one) for one in _sources_in(files, recursive=options.recursive)]
+    texts = [(await text_of(source, host), source) for source in _sources_in(files, recursive=options.recursive)]
     texts += [(await _kustomized(kustomize, host), kustomize)] if kustomize is not None else []
     found: list[Manifest] = []
     others: list[JSONObject] = []
@@ -110,7 +110,7 @@ async def read_manifests(options: ManifestOptions, host: Host) -> tuple[tuple[Ma
         others += beside
     if not found:
         where = ", ".join((*files, *([kustomize] if kustomize else [])))
-        native = any((one.get("kind"), _group(one)) == (KIND, "apps") for one in others)
+        native = any((other.get("kind"), _group(other)) == (KIND, "apps") for other in others)
         words = f"those of apps/v1 are moved over by {command('migrate NAME')}; its --print has the new manifest"
         hints = (words,) if native else ()
         raise CommandError(f"no Advanced DaemonSet in {where}", hints=hints)

@@ -50,7 +50,7 @@ from kubectl_plugin.rollout.survey import forecast_world
 NO_RIGHT: Final = ("cannot create resource", "cannot set blockOwnerDeletion")
 """RBAC's refusals; a refusal by an admission policy is about the pod itself."""
 ADMISSION_SECONDS: Final = 5.0
-"""Seconds for all answers; without them a verb goes on and reports less."""
+"""Timeout of all dry runs together, in seconds; without their answers the verb reports less."""
 MOST_DIFFERENCES: Final = 20
 """Maximum number of differences to ask about; one pod stands for all that differ in the same way."""
 
@@ -210,7 +210,7 @@ class ForecastTarget:
 
 async def targets_of(invocation: Invocation, manifests: Iterable[Manifest]) -> Sequence[ForecastTarget]:
     """Returns one target per object; of several manifests for it, the last counts."""
-    last = {(one.namespace, one.name): one for one in manifests}
+    last = {(manifest.namespace, manifest.name): manifest for manifest in manifests}
     return [await _target_of(invocation, one) for one in last.values()]
 
 

@@ -68,7 +68,11 @@ def _pod_detail(view: pod.PodView) -> PodDetail | None:
         return None
     state = state_of(view.metadata.annotations)
     ended = state.replaced if state is not None else ()
-    refused = (one for one in status.conditions or () if one.type == "PodScheduled" and one.status == "False")
+    refused = (
+        condition
+        for condition in status.conditions or ()
+        if condition.type == "PodScheduled" and condition.status == "False"
+    )
     return PodDetail(
         pod=record,
         containers=tuple(_containers(status.container_statuses)),
@@ -82,12 +86,12 @@ def _pod_detail(view: pod.PodView) -> PodDetail | None:
 
 
 def _containers(statuses: Iterable[containers.ContainerStatusView] | None) -> Iterable[Container]:
-    for one in statuses or ():
-        waiting, ended = one.waiting, one.ended
+    for status in statuses or ():
+        waiting, ended = status.waiting, status.ended
         yield Container(
-            name=one.name,
-            ready=one.ready,
-            restarts=one.restart_count,
+            name=status.name,
+            ready=status.ready,
+            restarts=status.restart_count,
             waiting=waiting.reason,
             message=(ended.message.strip() if ended else "") or waiting.message.strip(),
             exit_code=ended.exit_code if ended else None,
@@ -126,7 +130,7 @@ async def not_found_error(session: Session, key: Key, error: NotFound) -> Except
         return CommandError(
             f'no Advanced DaemonSet "{key.name}" in namespace "{key.namespace}"; '
             "an apps/v1 DaemonSet with that name exists",
-            hints=(command("migrate", key, to="make it one of ours, no pod is restarted"),),
+            hints=(command("migrate", key, to="make it an Advanced DaemonSet; no pod is restarted"),),
         )
     words = f'{DAEMONSETS.name} "{key.name}" not found in namespace "{key.namespace}"'
     return CommandError(words, hints=await _similar_names(session, key))
@@ -252,7 +256,10 @@ async def completed(
         _or_unread("nodes", nodes_of(invocation) if parts.nodes and found else _none(), within),
         _histories(invocation, daemonsets if parts.revisions else (), within, everywhere),
         side_by_side(
-            *(_or_unread("pods", pods_of(invocation, one) if parts.pods else _none(), within) for one in daemonsets)
+            *(
+                _or_unread("pods", pods_of(invocation, daemonset) if parts.pods else _none(), within)
+                for daemonset in daemonsets
+            )
         ),
     )
     now = invocation.terminal.now()
@@ -277,8 +284,8 @@ async def _histories(
 ) -> dict[str, tuple[RevisionDetail, ...] | Unread]:
     """Revisions by the DaemonSet's uid, or why they are unknown; a single DaemonSet's are selected by label."""
     bunches: dict[str, list[api.DaemonSet]] = {}
-    for one in daemonsets:
-        bunches.setdefault("" if everywhere and len(daemonsets) > 1 else one.namespace, []).append(one)
+    for daemonset in daemonsets:
+        bunches.setdefault("" if everywhere and len(daemonsets) > 1 else daemonset.namespace, []).append(daemonset)
     answers = await side_by_side(
         *(
             _or_unread("controllerrevisions", _revisions_in(invocation, namespace, bunch), within)

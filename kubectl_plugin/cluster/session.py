@@ -208,13 +208,13 @@ def _response_recorder(trace: Callable[[str], None] | None, clock: ServerClock |
     """Traces each request once its answer, or the first line of its stream, has arrived. Sets `clock` by successful
     answers only, because a refusal may come from a load balancer with its own time."""
 
-    def record(one: Exchange) -> None:
-        if clock is not None and one.date and one.status < 300:
-            clock.learn(one.date, clock.local() - one.seconds)
+    def record(exchange: Exchange) -> None:
+        if clock is not None and exchange.date and exchange.status < 300:
+            clock.learn(exchange.date, clock.local() - exchange.seconds)
         if trace is not None:
-            asked = one.request
+            asked = exchange.request
             query = f"?{urlencode(asked.query)}" if asked.query else ""
-            ended = f"{one.status or 'unanswered'} {round(one.seconds * 1000)}ms"
+            ended = f"{exchange.status or 'unanswered'} {round(exchange.seconds * 1000)}ms"
             trace(f"{asked.method} {asked.path}{query} {ended}")
 
     return record

@@ -109,26 +109,43 @@ async def write(
             return await _apply_manifest(invocation, live, replace(application, body=noted), dry_run=dry_run)
         return await documents.apply(session, _guarded(application, live), dry_run=False, force=True)
 
-    words, way = f" while {key.name} was written: it may have been done", command("status", key)
-    sends = [partial(applied, one) for one in edit.applications if one.manifest or not dry_run] or [partial(patched)]
+    sends = [
+        partial(applied, application) for application in edit.applications if application.manifest or not dry_run
+    ] or [partial(patched)]
     for send in sends:
-        for left in reversed(range(ATTEMPTS)):
-            try:
-                with nullcontext() if dry_run else warn_if_interrupted(invocation.terminal, words, way):
-                    document = await send(document)
-                    break
-            except Conflict as error:
-                if not left or any(one.reason == "FieldManagerConflict" for one in error.causes):
-                    raise
-            document, before = await documents.get(session, DAEMONSETS, key), snapshot.document
-            if _identity(document) != _identity(before) or _meta_differs(document, before, edit):
-                raise await _change_error(invocation, snapshot, document)
-            if recheck is not None:
-                await recheck()
+        document = await _send_until_current(invocation, snapshot, edit, send, recheck, dry_run=dry_run)
         if dry_run and edit.applications:  # adds what was not sent
             return with_operations(snapshot.document, changes(snapshot.document))
         snapshot = reads.with_document(snapshot, document)
     return document
+
+
+async def _send_until_current(
+    invocation: Invocation,
+    snapshot: Snapshot,
+    edit: Edit,
+    send: Callable[[JSONObject], Awaitable[JSONObject]],
+    recheck: Recheck | None,
+    *,
+    dry_run: bool,
+) -> JSONObject:
+    """The result of `send` for the newest version. There is no pause between attempts: each takes two round trips,
+    and waiting would only let the controller write once more."""
+    document, before, key = snapshot.document, snapshot.document, snapshot.key
+    words, way = f" while {key.name} was written: it may have been done", command("status", key)
+    for left in reversed(range(ATTEMPTS)):
+        try:
+            with nullcontext() if dry_run else warn_if_interrupted(invocation.terminal, words, way):
+                return await send(document)
+        except Conflict as error:
+            if not left or any(cause.reason == "FieldManagerConflict" for cause in error.causes):
+                raise
+        document = await documents.get(invocation.session, DAEMONSETS, key)
+        if _identity(document) != _identity(before) or _meta_differs(document, before, edit):
+            raise await _change_error(invocation, snapshot, document)
+        if recheck is not None:
+            await recheck()
+    raise AssertionError("the last attempt returns or raises")
 
 
 async def _apply_manifest(
@@ -162,8 +179,8 @@ def _guarded(application: Application, document: JSONObject) -> Application:
 def _meta_differs(document: JSONObject, before: JSONObject, edit: Edit) -> bool:
     """Whether labels or annotations differ from `before` and the edit changes any of them."""
     metas = [reads.meta_of(one) for one in (document, before)]
-    now, then = ((one.labels, one.annotations) for one in metas)
-    return now != then and any(one.path[0] == "metadata" for one in edit.operations)
+    now, then = ((meta.labels, meta.annotations) for meta in metas)
+    return now != then and any(operation.path[0] == "metadata" for operation in edit.operations)
 
 
 def _identity(document: JSONObject) -> tuple[str, int]:

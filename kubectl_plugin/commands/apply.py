@@ -41,7 +41,7 @@ async def apply(invocation: Invocation, options: ApplyOptions) -> int:
     for manifest in manifests:
         _refuse_contradictions(manifest, invocation.namespace, hold_at)
     if others:
-        named = ", ".join(sorted({str(one.get("kind")) for one in others}))
+        named = ", ".join(sorted({str(other.get("kind")) for other in others}))
         invocation.terminal.note(f"not applied, since only Advanced DaemonSets are: {named}; kubectl apply does")
     async with Deadline(invocation, options).enforced():
         targets = await targets_of(invocation, manifests)
@@ -109,9 +109,9 @@ async def _dry_run(
     kubectl, from others only with --force-conflicts. Raises CommandError (exit code 6) and ApiError."""
     session, document, taken = invocation.session, live.document, dict[tuple[str, str], None]()
 
-    async def tried(one: Application) -> JSONObject:
+    async def tried(application: Application) -> JSONObject:
         try:
-            return await previews.dry_run_of_apply(session, document, one, force=False)
+            return await previews.dry_run_of_apply(session, document, application, force=False)
         except Conflict as error:
             owned = [(cause.field, by["manager"]) for cause in error.causes if (by := _OTHER.search(cause.message))]
             own = {*_BESIDE, options.field_manager, *client_side_managers(document)}
@@ -123,7 +123,7 @@ async def _dry_run(
                 hint = "take them out of the manifest; or --force-conflicts, as of kubectl, takes them over"
                 raise _refusal(words, hint) from error
         taken.update(dict.fromkeys(owned))
-        return await previews.dry_run_of_apply(session, document, one, force=True)
+        return await previews.dry_run_of_apply(session, document, application, force=True)
 
     draft = Draft(await tried(application))
     if draft.get(*edits.NOTE) is not None:

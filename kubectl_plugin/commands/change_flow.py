@@ -217,7 +217,7 @@ def _kubectl_patch(change: PlannedChange, reason: str, flags: tuple[str, ...], *
     key, document = change.snapshot.key, change.snapshot.document
     words = ["kubectl", *flags, "patch", DAEMONSETS.name, key.name, "-n", key.namespace, "--type=json", "-p"]
     operations = (*change.edit.operations, *cause_operations(document, change.edit.operations, reason))
-    maps = [one for one in operations if isinstance(one.value, dict)]
+    maps = [operation for operation in operations if isinstance(operation.value, dict)]
     absent = [one.path for one in maps if value_at(document, *one.path) is None]
     tests = (*(Operation(op="test", path=path) for path in absent), *_tests_of_names(document, operations))
     return shlex.join([*words, as_line(patch.encode(patch_of((*tests, *operations))), only_ascii=only_ascii)])
@@ -225,7 +225,7 @@ def _kubectl_patch(change: PlannedChange, reason: str, flags: tuple[str, ...], *
 
 def _tests_of_names(document: JSONObject, operations: Iterable[Operation]) -> Iterator[Operation]:
     """Tests for the names of changed list items, such as containers: JSON Patch (RFC 6902) knows only their index."""
-    items = (one.path[:end] for one in operations for end in range(2, len(one.path) + 1))
+    items = (operation.path[:end] for operation in operations for end in range(2, len(operation.path) + 1))
     for path in dict.fromkeys(items):
         name = value_at(document, *path, "name")
         if isinstance(value_at(document, *path[:-1]), list) and isinstance(name, str):
@@ -317,7 +317,7 @@ def _plan_each(
 def _print_cautions(invocation: Invocation, change: PlannedChange) -> None:
     """Printed without a prompt too: the change may still be interrupted or undone. Annotations are not reverted."""
     snapshot, cautions = change.snapshot, change.edit.warnings
-    if any(one.path[:2] != ("metadata", "annotations") for one in change.edit.operations):
+    if any(operation.path[:2] != ("metadata", "annotations") for operation in change.edit.operations):
         foreign = gitops.caution_of(snapshot.key.name, snapshot.document, snapshot.owners)
         cautions = (*cautions, *([Caution(text=foreign)] if foreign else []))
     for caution in cautions:

@@ -206,7 +206,9 @@ def _first_name(ctx: typer.Context) -> str:
 
 def _is_owned_by(item: JSONObject, name: str) -> bool:
     owners = items_of(value_at(item, "metadata", "ownerReferences"))
-    kinds = [(str(one.get("apiVersion")).partition("/")[0], one.get("kind"), one.get("name")) for one in owners]
+    kinds = [
+        (str(owner.get("apiVersion")).partition("/")[0], owner.get("kind"), owner.get("name")) for owner in owners
+    ]
     return (GROUP, KIND, name) in kinds
 
 

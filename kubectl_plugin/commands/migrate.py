@@ -90,7 +90,7 @@ def _record(view: revision.RevisionView) -> RevisionRecord | None:
 
 def _controller(meta: ObjectMeta) -> str:
     """The uid of the controlling owner; empty for an orphan."""
-    return next((one.uid for one in meta.owner_references or () if one.controller), "")
+    return next((reference.uid for reference in meta.owner_references or () if reference.controller), "")
 
 
 _DAEMONS = read_as(PODS, pod.PodView, _daemon)
@@ -165,7 +165,7 @@ async def carry_out(session: Session, key: Key, step: CreateObject | ChangeObjec
 READ_INTERVAL: Final = 0.3
 """Seconds between reads of the state, or the duration of a read if longer."""
 QUIET_SECONDS: Final = 3.0
-"""Seconds of waiting before a note says for what."""
+"""Seconds before a note names what is awaited."""
 MOST_WRITES: Final = 50
 """Writes after which a migration fails. It needs about ten, and one more per conflict with another writer."""
 STANDSTILL_SECONDS: Final = 60.0
@@ -187,7 +187,7 @@ class MigrationCourse:
     async def run(self) -> None:
         """Takes the steps back on a failure while the former DaemonSet exists; later, prints the commands to go on
         and to go back. Raises CommandError and ApiError."""
-        words = f": {self._key.name} is half-way, its pods run on"
+        words = f": {self._key.name}: the migration is not finished, its pods keep running"
         with warn_if_interrupted(self._invocation.terminal, words, *self._both_commands()):
             try:
                 await self._go_on()
@@ -261,7 +261,9 @@ class MigrationCourse:
                 return
         except (CommandError, ApiError) as another:
             terminal.note(f"could not be taken back: {another}")
-        terminal.warn(f"{self._key.name} is half-way, its pods run on", *self._both_commands())
+        terminal.warn(
+            f"{self._key.name}: the migration is not finished, its pods keep running", *self._both_commands()
+        )
 
     def _both_commands(self) -> tuple[str, str]:
         on, back = (("--to-native",), ()) if self._native else ((), ("--to-native",))
@@ -351,7 +353,7 @@ async def _preview_of(invocation: Invocation, options: MigrateOptions, key: Key)
     if found.is_over:
         return found
     if found.why_named_only and not options.names:
-        hints = (command("migrate", key, to="if it is to be one of ours all the same"),)
+        hints = (command("migrate", key, to="to migrate it anyway"),)
         raise CommandError(f"{found.why_named_only}; left out", hints=hints, exit_code=ExitCode.REFUSED)
     await _check_rights(invocation, options, key)
     if absence := await installation.why_no_controller(invocation.session, invocation.terminal.now()):
@@ -371,7 +373,7 @@ async def _check_rights(invocation: Invocation, options: MigrateOptions, key: Ke
     """Raises CommandError unless all rights are granted: a half migration is worse than none."""
     wanted = _TO_NATIVE if options.to_native else _TO_OURS
     answers = [await review_right(invocation.session, *one, key.namespace) for one in wanted]
-    lacking = [f"{one.verb} {one.resource}" for one in answers if one.allowed is False]
+    lacking = [f"{answer.verb} {answer.resource}" for answer in answers if answer.allowed is False]
     if lacking:
         raise CommandError(f"no right to {', '.join(lacking)} in {key.namespace}: nothing was begun")
 

@@ -51,7 +51,7 @@ PROGRESS_EVERY: Final = 3.0
 async def plan(invocation: Invocation, options: PlanOptions) -> int:
     settings = _settings_to_try(options)
     targets = await _targets(invocation, options)
-    seen = await with_pulls(invocation, [one.snapshot for one in targets])
+    seen = await with_pulls(invocation, [target.snapshot for target in targets])
     made = [
         await _plan_of(invocation, with_fields(target, snapshot=live), options, settings)
         for target, live in zip(targets, seen, strict=True)

@@ -163,9 +163,9 @@ class _PullWatch:
         )
 
 
-def _news_of(one: NodePull) -> tuple[str, str]:
+def _news_of(pull: NodePull) -> tuple[str, str]:
     """Values whose change adds a line to a log; the words after the colon change with each attempt."""
-    return one.stage, one.why.partition(":")[0]
+    return pull.stage, pull.why.partition(":")[0]
 
 
 def _hint_to_end(job: ImagePullJob) -> str:

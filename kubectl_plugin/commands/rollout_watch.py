@@ -115,7 +115,9 @@ class _StatusWatch:
         wanted = [replace(awaited, generation=generations.get(key, awaited.generation)) for key in keys]
         while True:
             began = loop.time()
-            found = [None if one is None else await self._report(one) for one in self.follow.snapshots()]
+            found = [
+                None if snapshot is None else await self._report(snapshot) for snapshot in self.follow.snapshots()
+            ]
             seen = [status for status in found if status is not None]
             if any(status.survey.counts_differ for status in seen):
                 self.follow.mark_nodes_stale()
@@ -196,8 +198,8 @@ class LastLogLines:
 
     async def of(self, runs: list[tuple[Key, str, int]]) -> dict[tuple[Key, str, int], str]:
         """Last lines by pod, container and restart count."""
-        new = [one for one in runs if one not in self._known]
+        new = [run for run in runs if run not in self._known]
         lines = await side_by_side(*(last_log_line(self._session, pod, container) for pod, container, _ in new))
         known = self._known | dict(zip(new, lines, strict=True))
-        self._known = {one: known[one] for one in runs}
+        self._known = {run: known[run] for run in runs}
         return self._known

@@ -8,7 +8,6 @@ from kubectl_plugin.errors import NoAnswer
 from kubectl_plugin.flags import Output
 from kubectl_plugin.host import Host
 from kubectl_plugin.options import VersionOptions
-from kubectl_plugin.rollout.installation import too_far_apart
 from kubectl_plugin.terminal import Terminal
 
 if TYPE_CHECKING:
@@ -32,6 +31,7 @@ async def version(invocation: Invocation, options: VersionOptions) -> int:
     from kubectl_plugin.cluster.documents import side_by_side
     from kubectl_plugin.cluster.installation import answer_or_reason, served_versions, server_version, stored_version
     from kubectl_plugin.cluster.installation import controller_leader as leader_now
+    from kubectl_plugin.rollout.installation import too_far_apart
 
     session, terminal, client = invocation.session, invocation.terminal, invocation.host.version()
     if invocation.output is None:

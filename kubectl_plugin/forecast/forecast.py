@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
+from math import inf
 from typing import Final, TypeAlias
 
 from msgspec.structs import replace
@@ -84,7 +85,7 @@ def repeated(
     ):
         return None
     kind, queue = _kind(sample, world), []
-    able = {one.name for one in world.nodes if not one.not_ready}
+    able = {node.name for node in world.nodes if not node.not_ready}
     able -= {node for node, _ in never_ready}
     moved = [move.node for wave in last for move in wave.moves]
     if any(node not in able or node not in first or _kind(first[node], world) != kind for node in moved):
@@ -198,6 +199,8 @@ class Forecast(Value, gc=True):
     """The maximum number of nodes without an available pod at any moment, including now."""
     seconds: float
     """Seconds from now until the last pod of `waves` is available."""
+    copied: int
+    """How many of `waves` were copied from those before, not simulated."""
 
     @property
     def changes(self) -> bool:
@@ -224,23 +227,27 @@ def forecast(
     waves: int = 0,
     pace: float = 0.0,
     progress: Progress | None = None,
+    shorten: bool = True,
 ) -> Forecast:
     """The first `waves` waves (0: all); `world` counts as fresh. `pace`: seconds from a pod's creation until it is
     ready. The server accepts every write, except pods of revisions that `world.verdicts` refuses; it is asked again
-    at `world.ask_at`. Raises ValueError for a spec that the planner cannot use."""
-    return _Forecaster(replace(world, fresh=True), never_ready, waves, pace, progress).run()
+    at `world.ask_at`. `shorten`: waves that repeat are copied. Raises ValueError for a spec that the planner cannot
+    use."""
+    return _Forecaster(replace(world, fresh=True), never_ready, waves, pace, progress, shorten).run()
 
 
 class _Forecaster:
     def __init__(
-        self, world: World, never_ready: NeverReady, limit: int, pace: float, progress: Progress | None
+        self, world: World, never_ready: NeverReady, limit: int, pace: float, progress: Progress | None, shorten: bool
     ) -> None:
         self._world, self._began = world, world.now
         self._never_ready, self._limit, self._pace, self._progress = never_ready, limit, pace, progress
         self._waves: list[Wave] = []
         self._first: dict[str, Pod] = {}
         """The initial pod of each node that had exactly one."""
-        self._look_at = 0
+        self._look_at = 0.0 if shorten else inf
+        """The number of waves at which repetition is looked for again."""
+        self._copied = 0
         self._open: Wave | None = None
         self._after: tuple[str, ...] = ()
         self._surged: set[str] = set()
@@ -287,8 +294,8 @@ class _Forecaster:
 
     def _refused(self, decided: Plan) -> dict[BackoffKey, float]:
         verdicts, until = self._world.verdicts, self._world.ask_at
-        creates = [one for one in decided.actions if isinstance(one, CreatePod)]
-        refused = [one for one in creates if isinstance(verdicts.get(one.revision.hash), TemplateRefused)]
+        creates = [action for action in decided.actions if isinstance(action, CreatePod)]
+        refused = [create for create in creates if isinstance(verdicts.get(create.revision.hash), TemplateRefused)]
         return {BackoffKey("node", one.node): until for one in refused}
 
     def _move(self, rollout: RolloutState, moves: list[NodeMove]) -> None:
@@ -330,6 +337,7 @@ class _Forecaster:
             return
         self._world, copies = found
         self._waves += copies
+        self._copied += len(copies)
         self._surged |= {move.node for wave in copies for move in wave.moves if move.how is How.SURGE}
 
     def _wait(self, wake_at: float | None) -> bool:
@@ -359,6 +367,7 @@ class _Forecaster:
             phase=None if more or self._status is None else Phase(self._status.rollout.phase),
             most_unavailable=self._most_unavailable,
             seconds=self._seconds,
+            copied=self._copied,
         )
 
 

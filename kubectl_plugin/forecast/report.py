@@ -35,7 +35,7 @@ from kubectl_plugin.rollout.steps import at_step
 from kubectl_plugin.rollout.survey import Survey, condition, forecast_world, survey
 
 _LAST: Final = 5
-"""Older pods may have had other images."""
+"""Number of pods that the pace is measured by; older ones may have had other images."""
 
 
 class Pace(Value):
@@ -47,7 +47,7 @@ class Pace(Value):
 def pace_of(pods: Iterable[PodDetail], revision_hash: str) -> Pace | None:
     """The pace of the newest ready pods of the revision, or of any revision if it has none. Restarted pods are left
     out, because they only record when they last became ready; pods updated in place record how long that took."""
-    timed = [one for one in pods if one.pod.ready and one.pod.ready_since is not None]
+    timed = [detail for detail in pods if detail.pod.ready and detail.pod.ready_since is not None]
     timed = [one for one in timed if one.updated is not None or not one.restarts]
     chosen = [one for one in timed if one.pod.hash == revision_hash] or timed
     newest = sorted(chosen, key=_counted_from, reverse=True)[:_LAST]
@@ -55,8 +55,8 @@ def pace_of(pods: Iterable[PodDetail], revision_hash: str) -> Pace | None:
     return Pace(seconds=median(lengths), nodes=len(lengths)) if lengths else None
 
 
-def _counted_from(one: PodDetail) -> float:
-    return one.pod.created if one.updated is None else one.updated
+def _counted_from(detail: PodDetail) -> float:
+    return detail.pod.created if detail.updated is None else detail.updated
 
 
 class Later(Value):
@@ -65,7 +65,7 @@ class Later(Value):
     nodes: IntOrPercent
     """How many nodes it allows, as written."""
     soak: str
-    """Of the step before, as is `approval`."""
+    """The soak of the previous step, which has to end first; `approval` is that step's too."""
     approval: str
     waves: tuple[tuple[str, ...], ...]
     rest: tuple[str, ...]
@@ -238,7 +238,9 @@ def rollout_plan(
     if refusal:
         verdict = TemplateRefused(message=refusal, unknown_fields=answer is not None and answer.unknown_fields)
         world = replace(world, verdicts={surveyed.rollout.revision.hash: verdict}, ask_at=math.inf)
-    failing = frozenset((one.pod.node, one.pod.hash) for one in snapshot.pods if failure_of(one) is not None)
+    failing = frozenset(
+        (detail.pod.node, detail.pod.hash) for detail in snapshot.pods if failure_of(detail) is not None
+    )
     never_ready, seconds = failing | port_waiters(surveyed.rollout), pace.seconds if pace else 0.0
     found = forecast(world, never_ready=never_ready, waves=waves, pace=seconds, progress=progress)
     checks = [*(_dry_run_checks(answer, refusal) if answer is not None else ()), *_missing_rights(snapshot)]

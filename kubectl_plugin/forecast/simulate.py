@@ -154,7 +154,7 @@ def with_drains_under_way(world: World) -> World:
     """`world` with pods that are draining already in the same state as those that `world_after` drains."""
     grace, now = world.daemonset.in_place_grace, world.now
     pods = (
-        _without_traffic(one, grace, now) if one.draining and one.in_progress is None else one for one in world.pods
+        _without_traffic(pod, grace, now) if pod.draining and pod.in_progress is None else pod for pod in world.pods
     )
     return replace(world, pods=tuple(pods))
 
@@ -184,7 +184,7 @@ def world_after_waiting(world: World, never_ready: NeverReady, pace: float) -> t
     `pace` seconds after `created` (the end of the grace period for restarts in place); lost ones are deleted."""
     silent = {node.name for node in world.nodes if node.unreachable}
     known = {node.name for node in world.nodes}
-    responsive = known - silent - {one.name for one in world.nodes if one.not_ready}
+    responsive = known - silent - {node.name for node in world.nodes if node.not_ready}
     hook = world.daemonset.pre_delete
     waiting = [pod for pod in world.pods if pod.node in responsive and _may_get_ready(pod, never_ready)]
     now = max([world.now, *(pod.created + pace for pod in waiting)])
@@ -224,7 +224,7 @@ def _updated_in_place(pod: Pod) -> Pod:
 
 def _released_by_hook(pod: Pod, hook: LifecycleHook) -> Pod:
     labels = {key: value for key, value in pod.labels.items() if (hook.labels_handler or {}).get(key) != value}
-    finalizers = tuple(one for one in pod.finalizers if one not in (hook.finalizers_handler or ()))
+    finalizers = tuple(finalizer for finalizer in pod.finalizers if finalizer not in (hook.finalizers_handler or ()))
     return replace(pod, labels=labels, finalizers=finalizers)
 
 
@@ -243,8 +243,8 @@ class _WorldAfter:
         self._world = world
         self._pods = {pod.uid: pod for pod in world.pods}
         self._orphans = {pod.uid: pod for pod in world.orphans}
-        self._revisions = {one.uid: one for one in world.revisions}
-        self._orphan_revisions = {one.uid: one for one in world.orphan_revisions}
+        self._revisions = {revision.uid: revision for revision in world.revisions}
+        self._orphan_revisions = {revision.uid: revision for revision in world.orphan_revisions}
         self._predecessors = dict(world.predecessors)
         self._verdicts = dict(world.verdicts)
         self._silent = {node.name for node in world.nodes if node.unreachable}
@@ -348,7 +348,7 @@ def _created_pod(action: actions.CreatePod, world: World) -> Pod:
         owner_uid=world.daemonset.uid,
         owner_index=0,
         labels={**labels, HASH_LABEL: action.revision.hash},
-        finalizers=tuple(str(one) for one in finalizers) if isinstance(finalizers, list) else (),
+        finalizers=tuple(str(finalizer) for finalizer in finalizers) if isinstance(finalizers, list) else (),
         created=world.now,
         node=action.node,
         bound=False,

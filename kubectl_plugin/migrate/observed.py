@@ -133,18 +133,18 @@ class Observed(Value):
     """Nodes whose pod ended recently and should be replaced."""
 
     def pods_of(self, *owners: str) -> tuple[Daemon, ...]:
-        return tuple(one for one in self.pods if one.owner in owners)
+        return tuple(pod for pod in self.pods if pod.owner in owners)
 
     def ending_of(self, owner: str) -> tuple[Daemon, ...]:
-        return tuple(one for one in self.ending_pods if one.owner == owner)
+        return tuple(pod for pod in self.ending_pods if pod.owner == owner)
 
     def unreplaced_nodes(self, side: MigrationSide) -> tuple[str, ...]:
         """Nodes where a pod of this side ended recently and has no successor."""
-        return tuple(sorted(self.emptied_nodes - {one.node for one in self.pods_of(side.uid)}))
+        return tuple(sorted(self.emptied_nodes - {pod.node for pod in self.pods_of(side.uid)}))
 
     def revisions_of(self, *owners: str) -> tuple[RevisionRecord, ...]:
         """Revisions that are not terminating, newest first."""
-        its = [one for one in self.revisions if one.owner in owners and not one.terminating]
+        its = [revision for revision in self.revisions if revision.owner in owners and not revision.terminating]
         return tuple(sorted(its, key=lambda one: (one.number, one.name), reverse=True))
 
     def count_owned_by(self, *owners: str) -> int:
@@ -157,18 +157,18 @@ class Observed(Value):
 
     def old_nodes(self, side: MigrationSide) -> int:
         """Number of nodes with only pods of other revisions."""
-        return len({one.node for one in self.pods_of(side.uid)}) - self.new_nodes(side)
+        return len({pod.node for pod in self.pods_of(side.uid)}) - self.new_nodes(side)
 
     def new_nodes(self, side: MigrationSide) -> int:
         current = self.current_revision(side)
-        return len({one.node for one in self.pods_of(side.uid) if current is not None and one.hash == current.hash})
+        return len({pod.node for pod in self.pods_of(side.uid) if current is not None and pod.hash == current.hash})
 
     def doubled_nodes(self, side: MigrationSide) -> tuple[str, ...]:
         """Nodes with several live pods of this side, as in a surge."""
         return tuple(
-            sorted(node for node, count in Counter(one.node for one in self.pods_of(side.uid)).items() if count > 1)
+            sorted(node for node, count in Counter(pod.node for pod in self.pods_of(side.uid)).items() if count > 1)
         )
 
     def age_of_newest_pod(self, side: MigrationSide) -> float:
         """Seconds since the newest pod of this side was created."""
-        return self.now - max((one.created for one in self.pods_of(side.uid)), default=0.0)
+        return self.now - max((pod.created for pod in self.pods_of(side.uid)), default=0.0)

@@ -39,7 +39,7 @@ class Preview(Value):
     lines: tuple[str, ...] = ()
     cautions: tuple[Caution, ...] = ()
     why_named_only: str = ""
-    """Why it is migrated only if it is named; empty if there is no such reason."""
+    """Why it is not migrated unless it is named; empty if labels or -A may select it too."""
 
 
 def next_step(observed: Observed, *, native: bool) -> MigrationStep:
@@ -69,7 +69,7 @@ def preview_of(observed: Observed, *, native: bool) -> Preview:
         raise CommandError(words, exit_code=ExitCode.REFUSED)
     pods, history = observed.pods_of(start.uid), observed.revisions_of(start.uid)
     old = observed.old_nodes(start)
-    summary = f"{counted(len(pods), 'pod')} {'runs' if len(pods) == 1 else 'run'} on, none is restarted"
+    summary = f"{counted(len(pods), 'pod')} {'keeps' if len(pods) == 1 else 'keep'} running, none is restarted"
     lines = [f"history   {counted(len(history), 'revision')} {'goes' if len(history) == 1 else 'go'} along"]
     if old:
         lines.append(f"old       {_kept_words(old, start, native=native)}")
@@ -78,7 +78,7 @@ def preview_of(observed: Observed, *, native: bool) -> Preview:
     if native and (fields := tuple(lost_fields(start))):
         lines.append(f"lost      a native DaemonSet has no {', '.join(fields)}")
     network = "" if native else network_sign(start.document)
-    why = f"{observed.name} {network}: our controller's own pods may need it to start" if network else ""
+    why = f"{observed.name} {network}: the controller's own pods may need it to start" if network else ""
     hint = "leave it native, unless the controller runs with hostNetwork"
     cautions = (*_finalizers(start), *((Caution(text=why, hints=(hint,)),) if why else ()))
     return Preview(summary=summary, lines=tuple(lines), cautions=cautions, why_named_only=why)
@@ -86,7 +86,8 @@ def preview_of(observed: Observed, *, native: bool) -> Preview:
 
 def _finalizers(start: MigrationSide) -> Iterator[Caution]:
     if start.finalizers:
-        words = f"{start.name} has the finalizer {', '.join(start.finalizers)}: it is half-way until that is removed"
+        its = ", ".join(start.finalizers)
+        words = f"{start.name} has the finalizer {its}: the migration cannot finish until that is removed"
         yield Caution(text=words, hints=("find out who has set it, and whether they remove it on deletion",))
 
 
@@ -124,12 +125,14 @@ class MigrationManifest(Value):
 
 
 def migration_manifest(observed: Observed, *, native: bool) -> MigrationManifest:
-    """The output of `migrate --print`. Raises CommandError if neither side exists or the migration is half-way."""
+    """The output of `migrate --print`. Raises CommandError if neither side exists, or during the migration."""
     former, other = (observed.ours, observed.native) if native else (observed.native, observed.ours)
     if former is None and other is None:
         raise neither_exists(observed)
     if former is None and other is not None and other.mark is None:
-        says = f"{observed.name} is {'a native one' if native else 'one of ours'} already: this is its manifest."
+        says = (
+            f"{observed.name} is {'a native' if native else 'an Advanced'} DaemonSet already: this is its manifest."
+        )
         return _as_last_applied(other, state.as_it_is(other.document), (says,))
     if former is None or former.terminating:
         raise _half_way_error(observed, native=native)
@@ -144,7 +147,7 @@ def migration_manifest(observed: Observed, *, native: bool) -> MigrationManifest
 
 
 def _half_way_error(observed: Observed, *, native: bool) -> CommandError:
-    words = f"{observed.name} is half-way, or being deleted: it is not as it is to be"
+    words = f"{observed.name} is being migrated or deleted: there is no manifest for it until that is over"
     on = command("migrate", Key(observed.namespace, observed.name), *(["--to-native"] if native else []), to="on")
     return CommandError(words, hints=(on,), exit_code=ExitCode.REFUSED)
 
@@ -159,7 +162,7 @@ def _as_last_applied(side: MigrationSide, whole: JSONObject, comments: tuple[str
 
 
 def _as_written_by(whole: JSONObject, author: JSONObject) -> JSONObject:
-    """The object as `author`, the last manifest, has it; unchanged if that is empty."""
+    """`whole` with the metadata and spec of `author`, its last applied manifest; unchanged without one."""
     meta = fields_of((author if "metadata" in author else whole).get("metadata"))
     true = fields_of(value_at(whole, "metadata", "annotations")).keys() - {LAST_APPLIED}
     kept = {key: text for key, text in fields_of(meta.get("annotations")).items() if key in true}

@@ -46,18 +46,20 @@ _OURS_ONLY: Final = (*OUR_PREFIXES, LAST_APPLIED, *_NATIVE_ONLY)
 
 def managers_of(document: JSONObject) -> tuple[JSONObject, ...]:
     """Field managers other than those of the status."""
-    return tuple(one for one in items_of(value_at(document, *FIELD)) if not one.get("subresource"))
+    return tuple(item for item in items_of(value_at(document, *FIELD)) if not item.get("subresource"))
 
 
 def managers_for(managers: tuple[JSONObject, ...], document: JSONObject) -> list[JSON]:
     """`managers` without the fields that `document`, perhaps of the other kind, does not have."""
     version = str(document["apiVersion"])
     made: list[JSON] = []
-    for one in managers:
-        if _is_native(one.get("apiVersion")) == _is_native(version):
-            made.append(one)
-        elif fields := _fields_in(fields_of(one.get("fieldsV1")), document, (), whole_lists=not _is_native(version)):
-            made.append({**one, "apiVersion": version, "fieldsV1": fields})
+    for manager in managers:
+        if _is_native(manager.get("apiVersion")) == _is_native(version):
+            made.append(manager)
+        elif fields := _fields_in(
+            fields_of(manager.get("fieldsV1")), document, (), whole_lists=not _is_native(version)
+        ):
+            made.append({**manager, "apiVersion": version, "fieldsV1": fields})
     return made
 
 
@@ -88,7 +90,7 @@ def _member(value: JSON, key: str) -> JSON:
         return fields_of(value).get(text)
     wanted = msgspec.json.decode(text)
     if how == "k":
-        return next((one for one in items_of(value) if wanted.items() <= one.items()), None)
+        return next((item for item in items_of(value) if wanted.items() <= item.items()), None)
     return wanted if isinstance(value, list) and wanted in value else None
 
 
@@ -202,7 +204,8 @@ def stop_creates_of_ours(ours: JSONObject) -> tuple[Operation, ...]:
 
 
 def as_frozen_native(ours: JSONObject, generation: int) -> JSONObject:
-    """The native DaemonSet at the start: it updates nothing. `generation`: one that no pod has."""
+    """The native DaemonSet at the start: it updates nothing. `generation`: a template generation that no pod is
+    labelled with."""
     draft = Draft(as_native(ours))
     strategy = fields_of(draft.get(*_STRATEGY))
     draft.set(str(generation), "metadata", "annotations", GENERATION)

@@ -97,7 +97,7 @@ def wait_for_successors(observed: Observed, side: MigrationSide) -> WaitForPods 
 def wait_for_removal(observed: Observed, side: MigrationSide, *, ours: tuple[str, ...] = ()) -> WaitForPods:
     """Waits for a deleted side to disappear. `ours`: finalizers that the plugin removes."""
     left = observed.count_owned_by(side.uid)
-    others = [one for one in side.finalizers if one not in (ORPHANING, *ours)]
+    others = [finalizer for finalizer in side.finalizers if finalizer not in (ORPHANING, *ours)]
     if others and ORPHANING not in side.finalizers:
         hints = (f"it has to be removed from {side.kind}/{side.name} by what set it",)
         return WaitForPods(what=f"the finalizer {', '.join(others)} to go", left=left, hints=hints)
@@ -111,7 +111,7 @@ def delete_without_pods(observed: Observed, side: MigrationSide) -> MigrationSte
     if observed.age_of_newest_pod(side) < QUIET:
         hints = ("pods are replaced, or nodes added, all the time: run it again when that has stopped",)
         return WaitForPods(what=f"no new pod for {QUIET:g} s", hints=hints)
-    return delete_of(side, "deleted, its pods run on", orphan=True)
+    return delete_of(side, "deleted; its pods keep running", orphan=True)
 
 
 def delete_of(side: MigrationSide, says: str, *, orphan: bool) -> Delete:
@@ -130,11 +130,11 @@ def neither_exists(observed: Observed) -> CommandError:
 def both_exist(observed: Observed) -> CommandError:
     key = Key(observed.namespace, observed.name)
     return CommandError(
-        f"{key.name} is there twice, as a native DaemonSet and as one of ours: nodes may have two pods",
+        f"{key.name} exists both as a native and as an Advanced DaemonSet: nodes may have two pods",
         hints=(
             "deleting one also deletes its pods:",
             command("delete ads", key, to="keep the native one", program="kubectl"),
-            command("delete daemonset.apps", key, to="keep ours", program="kubectl"),
+            command("delete daemonset.apps", key, to="keep the Advanced one", program="kubectl"),
             "then run the command again",
         ),
         exit_code=ExitCode.REFUSED,
@@ -153,7 +153,7 @@ def to_native(observed: Observed) -> MigrationStep:
         if native is None:
             raise neither_exists(observed)
         return (
-            HandedOver(says="is a native one")
+            HandedOver(says="is a native DaemonSet")
             if native.mark is None
             else _put_in_charge(observed, native, native.mark)
         )
@@ -179,20 +179,20 @@ def _retire_ours(observed: Observed, ours: MigrationSide) -> MigrationStep:
     mark = ours.mark
     current = observed.current_revision(ours)
     if mark is not None and (left := observed.count_owned_by("", mark.uid)):
-        return wait_for_ours("our controller to take over pods and history", left)
+        return wait_for_ours("the kruise-ds controller to adopt pods and revisions", left)
     if not ours.is_observed or current is None:
-        return wait_for_ours("our controller to look at it")
+        return wait_for_ours("the kruise-ds controller to observe it")
     if (twin := _native_revision(observed, ours, current)) is not None:
         return twin
     if not ours.is_kept:
         return change_step(ours, state.stop_updates_of_ours(ours.document), "updates nothing from now on")
-    busy = [one for one in observed.pods_of(ours.uid) if one.busy]
+    busy = [pod for pod in observed.pods_of(ours.uid) if pod.busy]
     if busy:
         return WaitForPods(what=f"{busy[0].name}: {busy[0].busy}", left=len(busy))
     if (waits := wait_for_successors(observed, ours)) is not None:
         return waits
     if operations := state.stop_creates_of_ours(ours.document):
-        return change_step(ours, operations, "makes no pod any more")
+        return change_step(ours, operations, "creates no more pods")
     if twice := observed.doubled_nodes(ours):
         return WaitForPods(what=f"one pod on {', '.join(twice)}, where there are two", left=len(twice))
     return delete_without_pods(observed, ours)
@@ -208,7 +208,7 @@ def _native_revision(observed: Observed, ours: MigrationSide, current: RevisionR
     if any(
         _bytes(one.template) == wanted and one.hash == current.hash for one in observed.revisions_of("", ours.uid)
     ):
-        return wait_for_ours("our controller to take over the revision")
+        return wait_for_ours("the kruise-ds controller to adopt the revision")
     body: JSONObject = {
         "apiVersion": "apps/v1",
         "kind": "ControllerRevision",
@@ -232,19 +232,19 @@ def _hand_to_native(observed: Observed, native: MigrationSide | None, ours: Migr
     if not ours.is_kept or ours.mark is None:
         if native is None:
             raise deleted_by_another(ours)
-        return wait_for_native("the Advanced DaemonSet to be gone")
+        return wait_for_native("the Advanced DaemonSet to disappear")
     if set(ours.finalizers) != {state.FINALIZER}:
         return wait_for_removal(observed, ours, ours=(state.FINALIZER,))
     if late := observed.pods_of(ours.uid):
         return _free_pod(late[0].name, late[0].uid)
     if native is None:
         # A generation that no pod has: those of a former native DaemonSet may have some, counted from 1.
-        unused = 1 + max((one.generation for one in observed.pods), default=0)
+        unused = 1 + max((pod.generation for pod in observed.pods), default=0)
         body = state.as_frozen_native(ours.document, unused)
         return CreateObject(kind=Kind.NATIVE, body=body, says="created; it updates nothing yet")
     left = observed.count_owned_by("")
     if left or not native.is_observed:
-        return wait_for_native("the native controller to take over pods and history", left)
+        return wait_for_native("the native controller to adopt pods and revisions", left)
     if native.mark is not None:
         newest = next(iter(observed.revisions_of(native.uid)), None)
         if newest is None or newest.hash != value_at(ours.document, "status", "updateRevision"):
@@ -274,7 +274,7 @@ def _free_pod(name: str, uid: str) -> ChangeObject:
 
 def _put_in_charge(observed: Observed, native: MigrationSide, mark: Mark) -> MigrationStep:
     if not native.is_observed or native.terminating:
-        return wait_for_native("the native controller to look at it")
+        return wait_for_native("the native controller to observe it")
     old = observed.old_nodes(native)
     says = "is in charge"
     if mark.holds(old):
@@ -297,9 +297,9 @@ def to_ours(observed: Observed) -> MigrationStep:
             raise deleted_by_another(native)
         if left := observed.count_owned_by(""):
             # Both sides would adopt them, and the native one creates a pod wherever it loses one.
-            return wait_for_native("the native controller to take over pods and history", left)
+            return wait_for_native("the native controller to adopt pods and revisions", left)
         body = state.as_waiting_ours(native.document)
-        return CreateObject(kind=Kind.OURS, body=body, says="created; it makes no pod yet")
+        return CreateObject(kind=Kind.OURS, body=body, says="created; it creates no pods yet")
     if ours.mark is None or ours.mark.uid != native.uid:
         raise both_exist(observed)
     return _side_by_side(observed, native, ours)
@@ -308,7 +308,7 @@ def to_ours(observed: Observed) -> MigrationStep:
 def _turn_back(observed: Observed, ours: MigrationSide) -> MigrationStep:
     """Undoes a migration to native once the native one exists, of which the deleted object is the only record."""
     if not ours.is_kept:
-        return wait_for_native("the one of ours that was deleted to be gone")
+        return wait_for_native("the deleted Advanced DaemonSet to disappear")
     if observed.native is None or set(ours.finalizers) != {state.FINALIZER} or observed.pods_of(ours.uid):
         return to_native(observed)
     return change_step(ours, state.remove_finalizer(ours.document), "is released")
@@ -320,12 +320,12 @@ def _side_by_side(observed: Observed, native: MigrationSide, ours: MigrationSide
     if edits := _copy_of_spec(native, ours):
         return change_step(ours, edits, "follows the native one")
     if not ours.is_observed:
-        return wait_for_ours("our controller to look at it")
+        return wait_for_ours("the kruise-ds controller to observe it")
     if not state.is_frozen(native.document):
         return change_step(native, state.freeze_native(native.document), "updates nothing from now on")
     current = observed.current_revision(native)
     if not native.is_observed or current is None:
-        return wait_for_native("the native controller to look at it")
+        return wait_for_native("the native controller to observe it")
     if twice := observed.doubled_nodes(native):
         return WaitForPods(what=f"one pod on {', '.join(twice)}, where there are two", left=len(twice))
     if current.number < 2:
@@ -361,13 +361,13 @@ def _hand_to_ours(observed: Observed) -> MigrationStep:
     mark = ours.mark
     if mark is None:
         if not ours.is_observed:
-            return wait_for_ours("our controller to go on")
-        return HandedOver(says="is one of ours")
+            return wait_for_ours("the kruise-ds controller to observe it")
+        return HandedOver(says="is an Advanced DaemonSet")
     if left := observed.count_owned_by("", mark.uid):
-        return wait_for_ours("our controller to take over pods and history", left)
+        return wait_for_ours("the kruise-ds controller to adopt pods and revisions", left)
     current = observed.current_revision(ours)
     if not ours.is_observed or current is None or value_at(ours.document, "status", "updateRevision") != current.hash:
-        return wait_for_ours("our controller to look at it")
+        return wait_for_ours("the kruise-ds controller to observe it")
     old = observed.old_nodes(ours)
     held = f"; partition {old} keeps what is old" if mark.holds(old) else ""
     return change_step(ours, state.put_ours_in_charge(ours.document, mark, old), f"is in charge{held}")

@@ -23,7 +23,7 @@ from kubectl_plugin.wording import between, for_cluster, new_nodes, short_durati
 
 LABELS: Final = 11
 BELOW: Final = LABELS + 2
-"""Columns before words that did not fit beside what they belong to."""
+"""Indent, in columns, of words that continue below the line they belong to."""
 _MARKS: Final = {
     CheckResult.OK: ("ok", "green"),
     CheckResult.WARNING: ("!!", "yellow"),
@@ -211,7 +211,7 @@ class PlanBlock:
         return f"budget {len(rows)} of {rollout.budget.max_unavailable} used: {listed}"
 
     def _state(self, row: NodeRow) -> str:
-        node = next((one for one in self._found.start.nodes if one.name == row.node), None)
+        node = next((node for node in self._found.start.nodes if node.name == row.node), None)
         if node is not None and node.unreachable:
             return "unreachable"
         if row.failure is not None:

@@ -86,7 +86,7 @@ def kept_cautions(snapshot: Snapshot, target: RevisionDetail) -> tuple[Caution, 
         Blocker.PAUSED: ("the pause keeps", command("resume", key)),
     }
     held = planned_moves(rollout).held
-    younger = {one.revision.hash for one in snapshot.revisions if one.created > target.created}
+    younger = {detail.revision.hash for detail in snapshot.revisions if detail.created > target.created}
     bad = {node.name for node in rollout.nodes if node.old is not None and node.old.hash in younger}
     cautions = []
     for blocker, (why, way) in ways.items():

@@ -163,10 +163,10 @@ class _Block:
         steps, standing = self.document.steps, self.survey.standing
         if steps is not None:
             yield line("Steps", step_words(steps, standing.done, standing.target, only_ascii=self.only_ascii))
-        for one in self.document.checks:
-            since = time_since(one.since, self.survey.snapshot.now)
-            yield line("Check", f"{one.name} {words_of_state(one.state)} for {since}")
-            yield from self._quoted("", one.message)
+        for check in self.document.checks:
+            since = time_since(check.since, self.survey.snapshot.now)
+            yield line("Check", f"{check.name} {words_of_state(check.state)} for {since}")
+            yield from self._quoted("", check.message)
 
     def _held_lines(self) -> Iterator[Text]:
         if driver := driver_of(self.survey.snapshot.document):
@@ -233,7 +233,7 @@ class _Block:
 
     def _images(self) -> str:
         images = images_of(self.survey.template).values()
-        return ", ".join(one if self.wide else short_image(one) for one in images)
+        return ", ".join(image if self.wide else short_image(image) for image in images)
 
     def _image(self, image: str | None, other: str | None) -> str:
         if image is None:
@@ -322,7 +322,7 @@ class _Block:
         for handlers in dict.fromkeys(one.held_by for one in shown):
             alike = [one for one in shown if one.held_by == handlers]
             words += [f"{one.node}  {one.pod} {one.age(self.survey.snapshot.now)}" for one in alike]
-            words.append(f"{'each' if len(alike) > 1 else 'it'} goes when {alike[0].handlers} is removed")
+            words.append(f"held until {alike[0].handlers} is removed")
         if len(held) > MOST_PROBLEMS:
             words.append(f"and {len(held) - MOST_PROBLEMS} more: {self._command('nodes', '--only', 'preparing')}")
         yield from labelled("Preparing", words)
@@ -330,8 +330,10 @@ class _Block:
     def _commands(self) -> list[str]:
         """At most two commands: one to see why, one to go back."""
         status = self.document
-        commands = [self._typed(self._look_command(one)) for one in status.problems[:1]]
-        bad = self.survey.standing.refused or any(one.revision == status.revision.current for one in status.problems)
+        commands = [self._typed(self._look_command(problem)) for problem in status.problems[:1]]
+        bad = self.survey.standing.refused or any(
+            problem.revision == status.revision.current for problem in status.problems
+        )
         if bad and status.phase in BUSY and (verb := verb_to_go_back(self.survey.snapshot)):
             commands.append(self._command(verb))
         return commands

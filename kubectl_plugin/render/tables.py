@@ -164,7 +164,7 @@ def table(
 def _drop_the_expendable(widths: dict[Column[Row], int], width: int, room: int) -> None:
     """Keeps the last column: its reason matters more than what other verbs also show."""
     *others, last = widths
-    for column in sorted((one for one in others if one.expendable), key=lambda one: one.expendable):
+    for column in sorted((other for other in others if other.expendable), key=lambda one: one.expendable):
         before_last = sum(widths.values()) - widths[last] + len(GAP) * (len(widths) - 1)
         if before_last + min(widths[last], room) <= width:
             break

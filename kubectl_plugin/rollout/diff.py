@@ -85,7 +85,7 @@ def member(path: Path, key: str, kind: PlaceKind) -> Path:
 
 def names_of(field: str, items: Sequence[JSON]) -> list[str] | None:
     """The names of the members of list `field`; None unless all have distinct names."""
-    names = [_name(field, one) if isinstance(one, dict) else "" for one in items]
+    names = [_name(field, item) if isinstance(item, dict) else "" for item in items]
     return names if all(names) and len(set(names)) == len(names) else None
 
 
@@ -104,7 +104,7 @@ def _name(field: str, item: JSONObject) -> str:
 
 
 def _joined(between: str, *parts: JSON) -> str:
-    return between.join(str(one) for one in parts if one)
+    return between.join(str(part) for part in parts if part)
 
 
 _OPENED: Final = frozenset(
@@ -191,9 +191,9 @@ def verdict(found: Sequence[Difference], *, how: str, on_delete: bool) -> str:
     return f"{count}: {how}"
 
 
-def _is_image(one: Difference) -> bool:
-    fields = tuple(step.field for step in one.path[len(_TEMPLATE) :])
-    return one.change is ChangeKind.CHANGED and fields == ("spec", "containers", "image")
+def _is_image(difference: Difference) -> bool:
+    fields = tuple(step.field for step in difference.path[len(_TEMPLATE) :])
+    return difference.change is ChangeKind.CHANGED and fields == ("spec", "containers", "image")
 
 
 def _compared_part(document: JSONObject) -> JSONObject:
@@ -332,11 +332,11 @@ def yaml_lines(value: JSON, *, only_ascii: bool) -> list[str]:
     return [_printable(line) for line in text.rstrip("\n").split("\n")]
 
 
-def _side(one: Difference, value: JSON, mark: _Mark, only_ascii: bool) -> Iterator[str]:
-    if one.change is ChangeKind.ORDER and isinstance(value, list):
+def _side(difference: Difference, value: JSON, mark: _Mark, only_ascii: bool) -> Iterator[str]:
+    if difference.change is ChangeKind.ORDER and isinstance(value, list):
         yield _printable(f"order: {', '.join(map(str, value))}")
         return
-    *above, last = one.path
+    *above, last = difference.path
     fields = tuple(step.field for step in above)
     if last.kind in (PlaceKind.MEMBER, PlaceKind.POSITION):
         yield from _block([value], (*fields, last.field), mark, only_ascii)
@@ -373,9 +373,9 @@ def _mark_of_old(fields: Sequence[str]) -> str:
     return "  # security" if is_marked(fields) else ""
 
 
-def _mark_of_new(one: Difference) -> _Mark:
+def _mark_of_new(difference: Difference) -> _Mark:
     """Also marks images, unless registry and owner stay the same."""
-    known = one.change is ChangeKind.CHANGED and origin_of(one.old) == origin_of(one.new)
+    known = difference.change is ChangeKind.CHANGED and origin_of(difference.old) == origin_of(difference.new)
     return lambda fields: "  # security: registry" * (not known) if is_image(fields) else _mark_of_old(fields)
 
 

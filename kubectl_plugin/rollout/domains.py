@@ -69,7 +69,7 @@ def domain_rows(survey: Survey) -> tuple[DomainRow, ...]:
             max_unavailable=None if (most := domains.most.get(domain, inf)) == inf else int(most),
             touched=domain in domains.open,
         )
-        for domain in sorted(members, key=lambda one: (one is None, natural(one or "")))
+        for domain in sorted(members, key=lambda member: (member is None, natural(member or "")))
     )
 
 

@@ -73,7 +73,7 @@ def _manager(document: JSONObject, owners: Iterable[OwnerReference]) -> _Manager
     if release or labels.get("app.kubernetes.io/managed-by") == "Helm":
         text = f'Helm release "{release}"' if release else "Helm"
         return _Manager(text=text, risk="the next upgrade may revert this", where="in the chart's values")
-    for owner in sorted(filter(_may_manage, owners), key=lambda one: not one.controller):
+    for owner in sorted(filter(_may_manage, owners), key=lambda owner: not owner.controller):
         return _Manager(text=f'{owner.kind} "{owner.name}"', risk="its controller may revert this", where="there")
     return None
 
@@ -87,7 +87,7 @@ def _may_manage(owner: OwnerReference) -> bool:
 
 def _git(labels: Mapping[str, str], annotations: Mapping[str, str], managed_fields: JSON) -> _Manager | None:
     app = annotations.get("argocd.argoproj.io/tracking-id", "").partition(":")[0]
-    if not app and any(str(one.get("manager")).startswith("argocd") for one in items_of(managed_fields)):
+    if not app and any(str(item.get("manager")).startswith("argocd") for item in items_of(managed_fields)):
         app = labels.get("app.kubernetes.io/instance", "")
     if app:
         return _Manager(text=f'Argo CD app "{app}"', risk="self-heal may revert this", where="in Git")
@@ -157,8 +157,8 @@ def _pause_written(meta: JSONObject) -> float:
     """The last write by a manager that owns `paused`, in seconds since 1970; 0 without one."""
     try:
         entries = msgspec.convert(meta.get("managedFields") or (), tuple[ManagedFields, ...])
-        owners = (one for one in entries if value_at(one.fields_v1, *_PAUSED) is not None)
-        return max((epoch(one.time) or 0.0 for one in owners), default=0.0)
+        owners = (entry for entry in entries if value_at(entry.fields_v1, *_PAUSED) is not None)
+        return max((epoch(owner.time) or 0.0 for owner in owners), default=0.0)
     except msgspec.ValidationError:
         return 0.0
 

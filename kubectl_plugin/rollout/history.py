@@ -65,37 +65,39 @@ def summary(found: Sequence[Difference], *, only_ascii: bool = False) -> str:
     return ", ".join(dict.fromkeys(_phrase(one, arrow) for one in ordered))
 
 
-def _is_implied(one: Difference, found: Sequence[Difference]) -> bool:
+def _is_implied(difference: Difference, found: Sequence[Difference]) -> bool:
     """Whether it is the mount of a volume that was added or removed with it."""
-    mount = one.new if one.change is ChangeKind.ADDED else one.old
-    if one.path[-1].field != "volumeMounts" or not isinstance(mount, dict):
+    mount = difference.new if difference.change is ChangeKind.ADDED else difference.old
+    if difference.path[-1].field != "volumeMounts" or not isinstance(mount, dict):
         return False
     volume = PathStep(field="volumes", key=str(mount.get("name")), kind=PlaceKind.MEMBER)
-    return any(other.change is one.change and other.path[-1] == volume for other in found)
+    return any(other.change is difference.change and other.path[-1] == volume for other in found)
 
 
-def _phrase(one: Difference, arrow: str) -> str:
-    container, rest = _split(one.path)
-    if rest[-1].key == RESTARTED_AT and one.change is not ChangeKind.REMOVED:
+def _phrase(difference: Difference, arrow: str) -> str:
+    container, rest = _split(difference.path)
+    if rest[-1].key == RESTARTED_AT and difference.change is not ChangeKind.REMOVED:
         return "restart"
-    if one.change is ChangeKind.ORDER:
+    if difference.change is ChangeKind.ORDER:
         return f"{_joined(rest[-1].field, container)} reordered"
     held = next((index for index, step in enumerate(rest) if step.kind is PlaceKind.POSITION), None)
     if held is not None:
         return f"{_subject(container, (*rest[:held], PathStep(field=rest[held].field)))} changed"
-    if rest[-1].field == "image" and one.change is ChangeKind.CHANGED:
-        old, new = image_change(str(one.old), str(one.new))
+    if rest[-1].field == "image" and difference.change is ChangeKind.CHANGED:
+        old, new = image_change(str(difference.old), str(difference.new))
         return f"image {container} {old} {arrow} {new}"
     if rest[0].field == "env" and len(rest) > 1:
         subject = _subject(container, rest[:1])
-        literal = one.change is ChangeKind.CHANGED and rest[-1].field == "value"  # else it comes from elsewhere now
-        return _phrase_of_value(one, subject, arrow) if literal else f"{subject} changed"
-    return _phrase_of_value(one, _subject(container, rest), arrow)
+        literal = (
+            difference.change is ChangeKind.CHANGED and rest[-1].field == "value"
+        )  # else it comes from elsewhere now
+        return _phrase_of_value(difference, subject, arrow) if literal else f"{subject} changed"
+    return _phrase_of_value(difference, _subject(container, rest), arrow)
 
 
-def _phrase_of_value(one: Difference, subject: str, arrow: str) -> str:
-    old, new = _word(one.old), _word(one.new)
-    match one.change:
+def _phrase_of_value(difference: Difference, subject: str, arrow: str) -> str:
+    old, new = _word(difference.old), _word(difference.new)
+    match difference.change:
         case ChangeKind.ADDED:
             return f"+ {_joined(subject, new)}"
         case ChangeKind.REMOVED:
@@ -169,7 +171,7 @@ class RevisionRow(Value):
             "nodes": self.nodes,
             "images": {**self.images},
             "change": self.change(),
-            "changes": [one.document for one in self.changes],
+            "changes": [change.document for change in self.changes],
             "inPlace": None if self.way is None else isinstance(self.way, InPlaceChange),
             "way": None if self.way is None else way_in_words(self.way),
             "oldest": self.oldest,
@@ -193,8 +195,8 @@ def history(snapshot: Snapshot, *, show_values: bool = False) -> tuple[RevisionR
     kept = kept_revisions(snapshot)
     before = [_before(one, kept[:place], kept[place + 1 :]) for place, one in enumerate(kept)]
     images = [images_of(one.revision.template) for one in kept]
-    names = frozenset(name for one in images for name in one)
-    differing = frozenset(name for name in names if len({one.get(name) for one in images}) > 1) or names
+    names = frozenset(name for image in images for name in image)
+    differing = frozenset(name for name in names if len({image.get(name) for image in images}) > 1) or names
     current = live_revision(snapshot)
     daemonset, record = snapshot.daemonset, rollout_of(snapshot.daemonset.status)
     marks = {record.stable_revision: "stable", record.aborted_revision: "aborted"} if record.aborted_revision else {}
@@ -221,33 +223,33 @@ def history(snapshot: Snapshot, *, show_values: bool = False) -> tuple[RevisionR
 
 
 def _before(
-    one: RevisionDetail, newer: Sequence[RevisionDetail], older: Sequence[RevisionDetail]
+    detail: RevisionDetail, newer: Sequence[RevisionDetail], older: Sequence[RevisionDetail]
 ) -> RevisionDetail | None:
     """The revision that `one` followed; None if it is not kept. One that was gone back to since has a newer number
     and was made before `one`; of several it is not known which one it was, so that the next older number counts."""
     lower = older[0] if older else None
-    if lower is not None and lower.revision.number == one.revision.number - 1:
+    if lower is not None and lower.revision.number == detail.revision.number - 1:
         return lower
-    gone_back_to = [other for other in newer if other.created < one.created]
+    gone_back_to = [other for other in newer if other.created < detail.created]
     return gone_back_to[0] if len(gone_back_to) == 1 else lower
 
 
 def kept_revisions(snapshot: Snapshot) -> list[RevisionDetail]:
     """The stored revisions that are not being deleted, newest first."""
-    return [one for one in snapshot.revisions if not one.revision.terminating]
+    return [detail for detail in snapshot.revisions if not detail.revision.terminating]
 
 
 def live_revision(snapshot: Snapshot) -> RevisionDetail | None:
     """The stored revision of the live template; None until the controller has stored it."""
     identity = snapshot.daemonset.identity
-    return next((one for one in kept_revisions(snapshot) if one.revision.identity == identity), None)
+    return next((detail for detail in kept_revisions(snapshot) if detail.revision.identity == identity), None)
 
 
 def nodes_with(snapshot: Snapshot, revision: Revision) -> int | None:
     """How many nodes have a remaining pod of `revision`; None if pods are unreadable."""
     if not snapshot.pods_readable:
         return None
-    staying = (one.pod for one in snapshot.pods if not one.pod.terminating and not one.pod.ended)
+    staying = (detail.pod for detail in snapshot.pods if not detail.pod.terminating and not detail.pod.ended)
     return len({pod.node for pod in staying if pod.hash == revision.hash})
 
 
@@ -299,7 +301,7 @@ class Comparison(Value):
             name=self.name,
             old=self.old.document,
             new=self.new.document,
-            changes=[one.document for one in self.changes],
+            changes=[change.document for change in self.changes],
             imageOnly=image_only(self.changes),
             verdict=self.verdict,
         )
@@ -435,7 +437,7 @@ def _is_everywhere(snapshot: Snapshot, stable: RevisionDetail) -> bool:
     """Whether every node has the stable revision, which is live: it was rolled out last, or only restarted since."""
     status, record = snapshot.daemonset.status, rollout_of(snapshot.daemonset.status)
     if stable.revision.identity != snapshot.daemonset.identity:
-        return all(one.revision.number < stable.revision.number for one in different_revisions(snapshot))
+        return all(detail.revision.number < stable.revision.number for detail in different_revisions(snapshot))
     is_last = status is not None and status.update_revision == record.stable_revision
     is_over = record.completion_time is not None and record.phase not in (Phase.HELD, Phase.PENDING)
     return is_last and is_over
@@ -443,28 +445,28 @@ def _is_everywhere(snapshot: Snapshot, stable: RevisionDetail) -> bool:
 
 def other_revisions(snapshot: Snapshot) -> list[RevisionDetail]:
     """Kept revisions that differ from the live template, newest first."""
-    return [one for one in kept_revisions(snapshot) if one.revision.identity != snapshot.daemonset.identity]
+    return [detail for detail in kept_revisions(snapshot) if detail.revision.identity != snapshot.daemonset.identity]
 
 
 def different_revisions(snapshot: Snapshot) -> list[RevisionDetail]:
     """`other_revisions` that differ in more than a restart."""
     live = without_restart(snapshot.daemonset.spec.template)
-    return [one for one in other_revisions(snapshot) if without_restart(one.revision.template) != live]
+    return [detail for detail in other_revisions(snapshot) if without_restart(detail.revision.template) != live]
 
 
-def age_and_images(snapshot: Snapshot, one: RevisionDetail) -> str:
+def age_and_images(snapshot: Snapshot, detail: RevisionDetail) -> str:
     """`12d ago, agent:1.8.4`, with the images that differ from the live ones."""
     live = images_of(snapshot.daemonset.spec.template)
-    kept = images_of(one.revision.template)
+    kept = images_of(detail.revision.template)
     images = [short_beside(image, live.get(name, "")) for name, image in kept.items() if live.get(name) != image]
-    return ", ".join((f"{short_duration(snapshot.now - one.created)} ago", *images))
+    return ", ".join((f"{short_duration(snapshot.now - detail.created)} ago", *images))
 
 
 def _unknown(snapshot: Snapshot, why: str) -> CommandError:
     others = different_revisions(snapshot)
     return CommandError(
         f"it is unknown which revision {snapshot.key.name} is to go back to: {why}",
-        hints=tuple(_way_to(snapshot, one) for one in others),
+        hints=tuple(_way_to(snapshot, other) for other in others),
         exit_code=ExitCode.REFUSED,
     )
 

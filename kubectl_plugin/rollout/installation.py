@@ -21,11 +21,11 @@ def network_sign(document: JSONObject) -> str:
     """`mounts /etc/cni/net.d as a network plugin does` or `looks like kube-proxy`; empty for other objects."""
     template = fields_of(value_at(document, "spec", "template"))
     pod, meta = fields_of(template.get("spec")), fields_of(document.get("metadata"))
-    mounted = (str(value_at(one, "hostPath", "path") or "") for one in items_of(pod.get("volumes")))
+    mounted = (str(value_at(volume, "hostPath", "path") or "") for volume in items_of(pod.get("volumes")))
     if folder := next((path for path in mounted if "cni" in path.split("/")), ""):
         return f"mounts {folder} as a network plugin does"
     labels = (fields_of(one.get("labels")) for one in (meta, fields_of(template.get("metadata"))))
-    named = meta.get("name") == _PROXY or any(one.get("k8s-app") == _PROXY for one in labels)
+    named = meta.get("name") == _PROXY or any(label.get("k8s-app") == _PROXY for label in labels)
     is_proxy = named and meta.get("namespace") == "kube-system" and pod.get("hostNetwork") is True
     return f"looks like {_PROXY}" if is_proxy else ""
 
@@ -282,7 +282,7 @@ def _nodes(facts: Facts) -> Iterator[DoctorCheck]:
     if daemons and minor is not None and minor < TELLING_DRAIN:
         text = "kubectl drain before 1.34 fails on nodes with pods of our DaemonSets"
         yield DoctorCheck(Level.WARN, "drain", text, (f"{MAINTENANCE} has the options with which it works",))
-    network = next((one for one in daemons if one.network), None)
+    network = next((daemon for daemon in daemons if daemon.network), None)
     pods = () if isinstance(facts.pods, NoAnswer) else facts.pods
     if network is not None and not all(pod.host_network for pod in pods):
         text = (

@@ -42,9 +42,8 @@ class Preparing(Value, rename="camel"):
     def words(self, now: float, *, beside: str) -> str:
         """Omits the pod's name if it is `beside`."""
         who = "" if self.pod == beside else f"{self.pod} "
-        return (
-            f"{who}held{self.age(now)} by {self.handlers}; goes without {'it' if len(self.held_by) == 1 else 'them'}"
-        )
+        they = "it is" if len(self.held_by) == 1 else "they are"
+        return f"{who}held{self.age(now)} by {self.handlers}; deleted once {they} removed"
 
 
 LABELS: Final = {
@@ -89,7 +88,7 @@ def failure_of(detail: PodDetail) -> PodFailure | None:
     """None while the pod may become ready by itself."""
     pod = detail.pod
     if pod.phase == "Failed":
-        container = next((one for one in detail.all_containers if one.exit_code), None)
+        container = next((container for container in detail.all_containers if container.exit_code), None)
         return PodFailure(
             reason=detail.reason or "Failed",
             container=container.name if container else "",
@@ -180,8 +179,8 @@ class RowReader:
         rollout = explainer.rollout
         self._explainer, self._pulls = explainer, pulls
         self._now, self._rollout, self._by = snapshot.now, rollout, by
-        self._details = {one.pod.uid: one for one in snapshot.pods}
-        self._numbers = {one.revision.hash: one.revision.number for one in reversed(snapshot.revisions)}
+        self._details = {detail.pod.uid: detail for detail in snapshot.pods}
+        self._numbers = {detail.revision.hash: detail.revision.number for detail in reversed(snapshot.revisions)}
         self._nodes = {node.name: node for node in rollout.world.nodes}
         self._exclusions = _Exclusions(snapshot.daemonset.spec.template)
 
@@ -238,9 +237,9 @@ class RowReader:
         change = in_place_change_of(self._rollout, node.old)
         return change.why if isinstance(change, NotPossible) else ""
 
-    def _why(self, one: Explanation, detail: PodDetail | None, failure: PodFailure | None) -> str:
-        node = one.node
-        match one.state:
+    def _why(self, explained: Explanation, detail: PodDetail | None, failure: PodFailure | None) -> str:
+        node = explained.node
+        match explained.state:
             case NodeState.EXCLUDED:
                 return "; ".join(filter(None, (self._excluded(node), self._held(node, detail))))
             case NodeState.UPDATED:
@@ -249,21 +248,21 @@ class RowReader:
                 return "newer than the partition allows" if node.selected else "rollingUpdate.selector leaves it out"
             case NodeState.FAILING:
                 return failure.brief if failure else "its pod ended"
-            case NodeState.UPDATING if one.blocker in _IN_PLACE and node.current is not None:
-                return self._underway(one.blocker, node.current, detail)
+            case NodeState.UPDATING if explained.blocker in _IN_PLACE and node.current is not None:
+                return self._underway(explained.blocker, node.current, detail)
             case NodeState.UPDATING if node.current is not None and not node.current_available:
                 return self._not_available(node.current, detail)
-            case NodeState.UPDATING if node.current is not None and one.blocker is None:
+            case NodeState.UPDATING if node.current is not None and explained.blocker is None:
                 return "its old pod goes now"
-        return self._waits(one, detail, f"; {failure.brief}" if failure else "")
+        return self._waits(explained, detail, f"; {failure.brief}" if failure else "")
 
-    def _waits(self, one: Explanation, detail: PodDetail | None, failure: str) -> str:
-        node, blocker = one.node, one.blocker
+    def _waits(self, explained: Explanation, detail: PodDetail | None, failure: str) -> str:
+        node, blocker = explained.node, explained.blocker
         if blocker is Blocker.HOOK:
             return self._held(node, detail)
         if node.current is None and node.old is None and blocker is None:
             return "no pod yet"
-        against = self._hindrance(node) if one.state is NodeState.NEXT else ""
+        against = self._hindrance(node) if explained.state is NodeState.NEXT else ""
         way = f"; not {IN_PLACE}: {against}" if against else ""
         if node.old is not None and blocker is None and not node.old_ready:
             return f"at once: its old pod is not available{failure}{way}"
@@ -305,10 +304,10 @@ class RowReader:
             return f"ready for {since} of {self._rollout.world.daemonset.spec.min_ready_seconds}s"
         if detail is None or not detail.containers:
             return f"starting, {age}"
-        waiting = next((one for one in detail.all_containers if one.waiting), None)
+        waiting = next((container for container in detail.all_containers if container.waiting), None)
         if waiting is not None:
             return f"{waiting.name} {waiting.waiting}, {age}"
-        running = next((one for one in detail.containers if not one.ready), None)
+        running = next((container for container in detail.containers if not container.ready), None)
         return f"{running.name} not ready, {age}" if running else f"not ready, {age}"
 
 

@@ -32,7 +32,7 @@ MARKED: Final = words_of(
     """
 )
 """Fields, with their contents, and annotation prefixes (up to `/`) restricted by the Pod Security Standards; pod
-identities; CSI volumes. An ambiguous name follows that of its object."""
+identities; CSI volumes. A name with several meanings is written `object.field`."""
 
 _IMAGES: Final = words_of("containers.image initContainers.image ephemeralContainers.image image.reference")
 
@@ -124,7 +124,7 @@ _SHOWN: Final = words_of(
     supplementalGroupsPolicy sysctls.value gmsaCredentialSpecName hostProcess runAsUserName
     """,
 )
-"""Fields whose values are shown. An ambiguous name follows that of its object."""
+"""Fields whose values are shown. A name with several meanings is written `object.field`."""
 
 
 def without_secrets(*documents: JSONObject) -> tuple[JSONObject, ...]:
@@ -137,10 +137,10 @@ def without_secrets(*documents: JSONObject) -> tuple[JSONObject, ...]:
         digests[digest[:_DIGITS]].add(digest)
         return None
 
-    for one in documents:
-        _object(one, "", collect, is_open=True)
+    for document in documents:
+        _object(document, "", collect, is_open=True)
     hide = partial(_placeholder, digests)
-    return tuple(_object(one, "", hide, is_open=True) for one in documents)
+    return tuple(_object(document, "", hide, is_open=True) for document in documents)
 
 
 def is_hidden(value: JSON) -> bool:

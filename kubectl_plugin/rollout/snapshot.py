@@ -70,7 +70,7 @@ class PullProgress(Value, gc=True):
 
     @property
     def counts(self) -> PullCounts:
-        """By node; those of the job's status for users who may not list nodes."""
+        """Nodes by stage; without the right to list nodes, the counts of the job's status."""
         if self.nodes:
             return counts_of(self.by_node().values())
         status = self.status
@@ -81,12 +81,12 @@ class PullProgress(Value, gc=True):
         failed = set(status.failed_nodes or ())
         if self.over:
             return {node: self._failed(node) if node in failed else THERE for node in self.nodes or failed}
-        mine = {one.node: one for one in self.pullers if one.job_uid == self.job.uid}
+        mine = {puller.node: puller for puller in self.pullers if puller.job_uid == self.job.uid}
         there = {*self.having, *(node for node, one in mine.items() if one.state is PullState.SUCCEEDED)}
         pulls = {node: self._now(node, failed, mine, there) for node in self.nodes}
         # a node that has left the job, such as one updated meanwhile, had its turn; in doubt one more has left
         left = max(status.desired - sum(node not in self.joined for node in self.nodes), 0)
-        unseen = status.succeeded - left - sum(one.stage is PullStage.THERE for one in pulls.values())
+        unseen = status.succeeded - left - sum(pull.stage is PullStage.THERE for pull in pulls.values())
         waiting = [node for node, one in pulls.items() if one.stage is PullStage.WAITING and node not in self.joined]
         for node in waiting[: max(unseen, 0)]:
             pulls[node] = THERE
@@ -202,11 +202,11 @@ class PodDetail(Value):
 
     @property
     def restarts(self) -> int:
-        return sum(one.restarts for one in self.containers)
+        return sum(container.restarts for container in self.containers)
 
     @property
     def ready_containers(self) -> int:
-        return sum(one.ready for one in self.containers)
+        return sum(container.ready for container in self.containers)
 
 
 class RevisionDetail(Value):
@@ -279,8 +279,8 @@ _DIGEST_DIGITS: Final = 7
 def images_of(template: JSONObject) -> dict[str, str]:
     """Image by container name, in template order, init containers last. Incomplete entries are omitted."""
     spec = fields_of(template.get("spec"))
-    containers = (one for field in ("containers", "initContainers") for one in items_of(spec.get(field)))
-    named = ((one.get("name"), one.get("image")) for one in containers)
+    containers = (item for field in ("containers", "initContainers") for item in items_of(spec.get(field)))
+    named = ((container.get("name"), container.get("image")) for container in containers)
     return {name: image for name, image in named if isinstance(name, str) and isinstance(image, str)}
 
 

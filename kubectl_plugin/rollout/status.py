@@ -138,7 +138,7 @@ class RolloutStatus(Value, dict=True, gc=True):
     @property
     def silent_runs(self) -> list[Run]:
         """The first containers whose termination only their log explains."""
-        return [_run(self.snapshot, one) for one in self._problems[:MOST_LOGS] if _lacks_words(one)]
+        return [_run(self.snapshot, problem) for problem in self._problems[:MOST_LOGS] if _lacks_words(problem)]
 
     @cached_property
     def _problems(self) -> tuple[Problem, ...]:
@@ -184,7 +184,7 @@ class RolloutStatus(Value, dict=True, gc=True):
             nodes=self.counts,
             budget=self._budget(limits),
             groups=_groups(seen) if self.snapshot.nodes is not None else (),
-            problems=tuple(_with_log_line(self.snapshot, one, self.logs) for one in self._problems),
+            problems=tuple(_with_log_line(self.snapshot, problem, self.logs) for problem in self._problems),
             preparing=tuple([one for row in seen.in_update_order for one in row.preparing]),
             steps=steps_of(seen),
             checks=recorded.checks or (),

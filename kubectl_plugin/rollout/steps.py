@@ -29,7 +29,7 @@ class Steps(Value, rename="camel"):
     reached_at: str | None
     """Since when all its nodes have an available pod without interruption, in RFC 3339; None: they do not."""
     soak_seconds_left: float
-    """Of a step that is reached."""
+    """The rest of the soak of a reached step; 0 for any other."""
     awaits_approval: bool
     """Whether only an approval is missing, also while the rollout is paused."""
     approved: bool
@@ -51,7 +51,7 @@ def steps_of(survey: Survey) -> Steps | None:
     return Steps(
         index=record.step,
         count=len(rolling.steps),
-        values=tuple(SpecStep(nodes=one.nodes, soak=one.soak, approval=one.approval) for one in rolling.steps),
+        values=tuple(SpecStep(nodes=step.nodes, soak=step.soak, approval=step.approval) for step in rolling.steps),
         reached_at=record.step_reached_time,
         soak_seconds_left=left,
         awaits_approval=held or survey.phase is Phase.AWAITING_APPROVAL,

@@ -55,7 +55,7 @@ def world_with(snapshot: Snapshot, daemonset: DaemonSet, lacking: Mapping[str, U
     rolling, nodes = daemonset.rolling_update, snapshot.nodes
     template = daemonset.spec.template if nodes is not None else {}
     resizable = any(
-        one.pod.in_progress is not None and one.pod.in_progress.resize is not None for one in snapshot.pods
+        detail.pod.in_progress is not None and detail.pod.in_progress.resize is not None for detail in snapshot.pods
     )
     changes = changes_to(daemonset, revisions, resizable=resizable)
     return World(
@@ -68,12 +68,14 @@ def world_with(snapshot: Snapshot, daemonset: DaemonSet, lacking: Mapping[str, U
             topology=rolling.topology if rolling and nodes is not None else None,
         ),
         nodes=nodes if nodes is not None else _stand_ins(snapshot),
-        pods=tuple(one.pod for one in snapshot.pods),
+        pods=tuple(detail.pod for detail in snapshot.pods),
         revisions=revisions,
         changes=changes if snapshot.revisions_readable else dict.fromkeys(changes, _NOT_KNOWN),
         reads_env=True,
         resizable=resizable,
-        placements=placements_of(revisions, {}) if nodes is not None else {one.uid: Rules({}) for one in revisions},
+        placements=placements_of(revisions, {})
+        if nodes is not None
+        else {revision.uid: Rules({}) for revision in revisions},
         unmapped=snapshot.unmapped,
         unpulled=lacking,
         now=snapshot.now,
@@ -85,12 +87,12 @@ def _revisions(snapshot: Snapshot) -> tuple[Revision, ...]:
     """Without the right to list them: the hash comes from the status once it has seen this spec, since a revision
     stored by another controller may have a hash that differs from the computed one."""
     if snapshot.revisions_readable:
-        return tuple(one.revision for one in snapshot.revisions)
+        return tuple(detail.revision for detail in snapshot.revisions)
     daemonset, status = snapshot.daemonset, snapshot.daemonset.status
     if status is None or not status.update_revision or status.observed_generation < daemonset.generation:
         return ()
     live = status.update_revision
-    older = sorted({one.pod.hash for one in snapshot.pods} - {"", live})
+    older = sorted({detail.pod.hash for detail in snapshot.pods} - {"", live})
     return (
         _known_by_hash(daemonset, live, daemonset.spec.template, daemonset.identity),
         *(_known_by_hash(daemonset, hash_, {}, hash_) for hash_ in older),
@@ -113,7 +115,7 @@ def _known_by_hash(daemonset: DaemonSet, hash_: str, template: JSONObject, ident
 
 
 def _stand_ins(snapshot: Snapshot) -> tuple[Node, ...]:
-    names = sorted({one.pod.node for one in snapshot.pods} - {""})
+    names = sorted({detail.pod.node for detail in snapshot.pods} - {""})
     return tuple(Node(name=name, uid="", version="", labels={}, taints=()) for name in names)
 
 
@@ -275,7 +277,7 @@ class Survey(Value, dict=True, gc=True):
     @cached_property
     def previous_revision(self) -> RevisionDetail | None:
         """The newest older revision that nodes still have, else the newest older one."""
-        by_uid = {one.revision.uid: one for one in self.snapshot.revisions}
+        by_uid = {detail.revision.uid: detail for detail in self.snapshot.revisions}
         history = self.rollout.older if self.by_nodes is not None else ()
         older = [by_uid[one.uid] for one in history if one.uid in by_uid]
         carried = {row.pod.pod.hash for row in self.rows if row.pod is not None}
@@ -395,9 +397,13 @@ def survey_of_status(snapshot: Snapshot) -> Survey:
     done = min(record.done, updated)
     goes_back = record.aborted_revision not in (None, status.update_revision)
     revisions = (
-        one.revision
-        for one in snapshot.revisions
-        if (one.revision.hash == status.update_revision if goes_back else one.revision.identity == daemonset.identity)
+        detail.revision
+        for detail in snapshot.revisions
+        if (
+            detail.revision.hash == status.update_revision
+            if goes_back
+            else detail.revision.identity == daemonset.identity
+        )
     )
     return Survey(
         snapshot=snapshot,
@@ -412,6 +418,6 @@ def survey_of_status(snapshot: Snapshot) -> Survey:
             available=status.number_available,
             missing=missing,
         ),
-        current=next((one.number for one in revisions), None),
+        current=next((revision.number for revision in revisions), None),
         hash=status.update_revision,
     )

@@ -17,7 +17,7 @@ from kubectl_plugin.rollout.status import RolloutStatus, is_degraded_for_long
 from kubectl_plugin.wording import command, printed_name, short_duration
 
 _AT_REST: Final = (Phase.HEALTHY, Phase.HELD, Phase.AWAITING_APPROVAL, Phase.PAUSED, Phase.MANUAL)
-"""Phases that only a change ends."""
+"""Phases that last until the spec or its annotations are changed."""
 
 
 _UNTIL_A_USER_ACTS: Final = {
@@ -99,7 +99,7 @@ def _result_by_phase(status: RolloutStatus, wanted: Awaited) -> WaitResult | Non
         case _ if status.phase in _AT_REST and not status.survey.controller_agrees:
             return None
         case Phase.HEALTHY:
-            nowhere = f"no node is eligible for {printed_name(status.daemonset.name)}: it runs nowhere"
+            nowhere = f"no node is eligible for {printed_name(status.daemonset.name)}: it runs no pods"
             return WaitResult(code=ExitCode.DONE, warning="" if status.counts.desired else nowhere)
         case Phase.HELD if not wanted.require_full:
             return WaitResult(code=ExitCode.DONE)
@@ -136,7 +136,7 @@ def _ended_result(status: RolloutStatus) -> WaitResult:
 
 def _way_back_words(status: RolloutStatus) -> str:
     aborted = status.survey.standing.aborted_revision
-    left = len({one.pod.node for one in status.snapshot.pods if one.pod.hash == aborted} - {""})
+    left = len({detail.pod.node for detail in status.snapshot.pods if detail.pod.hash == aborted} - {""})
     if not left:
         return "no node has the aborted revision any more"
     return f"{counted(left, 'node', 'still has')} the aborted revision"

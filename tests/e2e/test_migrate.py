@@ -255,7 +255,7 @@ async def test_the_manual_is_true_to_its_last_command(plane: ControlPlane) -> No
                 await native_settled(bed, name)
         before = {pod["metadata"]["uid"] for pod in await bed.api.list(PODS)}
         told = await reader.follow("Look first")
-        assert f"{len(NODES)} pods run on, none is restarted" in told
+        assert f"{len(NODES)} pods keep running, none is restarted" in told
         await reader.follow("With a repository")
         assert await owners(bed) == {THEIRS}
         told = await reader.follow("Move")

@@ -97,7 +97,7 @@ DOCUMENT = {"name": "a", "pods": [{"node": "n1"}, {"node": "n2"}], "status": {"d
         ('jsonpath={range .pods[*]}{.node}{"\\n"}{end}', "-o json | jq", None),
         ("jsonpath={.pods[?(@.node=='n1')]}", "-o json | jq", None),
         (
-            "custom-columns=COMMAND:.name,DONE:.status.done",
+            "custom-columns=NAME:.name,DONE:.status.done",
             "-o json | jq -r '.items // [.] | .[] | [.name, .status.done] | @tsv'",
             "a\t3\n",
         ),

@@ -176,7 +176,7 @@ def test_each_verb_is_carried_out_by_what_takes_its_options(entry: Entry) -> Non
     [
         (["stats"], "Did you mean 'status'"),
         (["version", "--nonsense"], "--nonsense"),
-        (["history"], "COMMAND"),
+        (["history"], "NAME"),
         (["version", "-o", "table"], "table"),
         (["completion", "tcsh"], "tcsh"),
     ],

@@ -60,7 +60,7 @@ def test_a_dry_run_writes_nothing() -> None:
     with native_nodes() as scene:
         ran = migrated(scene, NAME, "--dry-run")
         assert ran.code == 0, ran
-        assert "4 pods run on, none is restarted" in ran.out
+        assert "4 pods keep running, none is restarted" in ran.out
         assert (owners(scene), ours(scene)) == ({THEIRS}, {})
         assert "kruise-ds/migration" not in theirs(scene)[NAME]["metadata"].get("annotations", {})
 
@@ -90,7 +90,7 @@ def test_without_a_controller_it_is_taken_back() -> None:
         before = pods(scene)
         ran = migrated(scene, NAME, "-y")
         assert ran.code == 3, ran
-        assert "error: node-agent: still waiting for our controller to look at it\n" in ran.err
+        assert "error: node-agent: still waiting for the kruise-ds controller to observe it\n" in ran.err
         assert (pods(scene), owners(scene), ours(scene)) == (before, {THEIRS}, {})
         assert theirs(scene)[NAME]["spec"]["updateStrategy"] == STRATEGY
 
@@ -101,7 +101,7 @@ def test_without_a_native_controller_the_ways_on_and_back_are_reported(scene: Sc
     assert ran.code == 3, ran
     assert ran.err.splitlines()[-3:] == [
         "  hint: back: kubectl kruise-ds migrate node-agent -n observability",
-        "error: node-agent: still waiting for the native controller to take over pods and history",
+        "error: node-agent: still waiting for the native controller to adopt pods and revisions",
         "  hint: kube-controller-manager does that: does it run?",
     ]
     assert (pods(scene), owners(scene)) == (before, {"nobody"})
@@ -116,7 +116,7 @@ def test_ending_it_shows_the_ways_on_and_back(number: signal.Signals, code: int)
         ran = acted(scene, "migrate", "--to-native", "-y", meanwhile=signalled(number, 10.0))
     assert ran.code == code
     assert ran.err.endswith(
-        "warning: interrupted: node-agent is half-way, its pods run on\n"
+        "warning: interrupted: node-agent: the migration is not finished, its pods keep running\n"
         "  hint: on: kubectl kruise-ds migrate node-agent -n observability --to-native\n"
         "  hint: back: kubectl kruise-ds migrate node-agent -n observability\n"
     )
@@ -127,7 +127,7 @@ def test_it_is_there_twice() -> None:
         scene.do(scene.api.create(DAEMONSETS, daemonset(partition=4)))
         ran = migrated(scene, NAME, "-y")
         assert ran.code == 6, ran
-        assert "node-agent is there twice" in ran.err
+        assert "node-agent exists both as a native and as an Advanced DaemonSet" in ran.err
 
 
 def test_who_would_make_it_again_has_to_be_stopped_first() -> None:
@@ -155,7 +155,7 @@ def test_the_manifest_of_what_is_ours_already() -> None:
         ran = migrated(scene, NAME, "--print")
         assert ran.code == 0, ran
         assert ran.out.startswith(
-            "# node-agent is one of ours already: this is its manifest.\napiVersion: apps.kruise"
+            "# node-agent is an Advanced DaemonSet already: this is its manifest.\napiVersion: apps.kruise"
         )
         assert "    partition: 1\n" in ran.out, "nobody noted what was applied"
 
@@ -198,7 +198,7 @@ def test_several_are_asked_for_once_and_one_that_may_not_is_left_out() -> None:
         scene.do(scene.api.create(DAEMONSETS, {**daemonset(), "metadata": {"name": "two"}}))
         ran = migrated(scene, "--all", terminal=True, typed="y\n")
         assert ran.code == 6, ran
-        assert "two is there twice" in ran.err
+        assert "two exists both as a native and as an Advanced DaemonSet" in ran.err
         assert {*theirs(scene)} == {"two"}
 
 
@@ -273,9 +273,9 @@ def test_what_looks_like_the_network_is_moved_by_its_name_only() -> None:
         ran = migrated(scene, "--all", "-y")
         assert (ran.code, {*ours(scene)}, {*theirs(scene)}) == (6, {"one"}, {"two"})
         assert ran.err == (
-            "error: two mounts /opt/cni/bin as a network plugin does: our controller's own pods may need it to "
+            "error: two mounts /opt/cni/bin as a network plugin does: the controller's own pods may need it to "
             "start; left out\n"
-            "  hint: if it is to be one of ours all the same: kubectl kruise-ds migrate two -n observability\n"
+            "  hint: to migrate it anyway: kubectl kruise-ds migrate two -n observability\n"
         )
         ran = migrated(scene, "two", "--dry-run")
         assert ran.code == 0, ran
@@ -286,5 +286,5 @@ def test_the_name_as_kubectl_prints_it() -> None:
     with native_nodes() as scene:
         assert migrated(scene, f"daemonset.apps/{NAME}", "-y").code == 0
         ran = migrated(scene, f"daemonset.apps.kruise.io/{NAME}", "-y")
-        assert (ran.code, ran.out) == (0, "node-agent is one of ours already\n")
+        assert (ran.code, ran.out) == (0, "node-agent is an Advanced DaemonSet already\n")
         assert migrated(scene, f"deployment.apps/{NAME}", "-y").code == 2

@@ -260,7 +260,7 @@ def test_a_rollout_to_no_node_at_all_is_warned_of(how: tuple[str, ...], blind: b
         if blind:
             scene.door.forbid("list", "pods")
         ran = scene.run("status", NAME, "-n", NAMESPACE, *how)
-    words = f"warning: no node is eligible for daemonset.apps.kruise.io/{NAME}: it runs nowhere\n"
+    words = f"warning: no node is eligible for daemonset.apps.kruise.io/{NAME}: it runs no pods\n"
     assert (ran.code, words in ran.err) == (0, True), ran.err
 
 
@@ -273,7 +273,7 @@ def test_the_warning_names_the_namespace_where_there_are_several(how: tuple[str,
             scene.do(scene.api.create(DAEMONSETS, same))
         scene.pass_time(5.0)
         ran = scene.run("status", "-A", *how)
-    nowhere = f"no node is eligible for daemonset.apps.kruise.io/{NAME}: it runs nowhere"
+    nowhere = f"no node is eligible for daemonset.apps.kruise.io/{NAME}: it runs no pods"
     warnings = [f"warning: namespace {namespace}: {nowhere}" for namespace in (NAMESPACE, "shop")]
     assert (ran.code, ran.err.splitlines()) == (0, warnings)
 

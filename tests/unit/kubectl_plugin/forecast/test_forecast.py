@@ -13,8 +13,7 @@ from controller.api.daemonset import LifecycleHook, Phase
 from controller.api.names import TAINT_NOT_READY, TAINT_UNREACHABLE
 from controller.planner.blocker_texts import Blocker
 from controller.planner.world import World
-from kubectl_plugin.forecast import forecast as module
-from kubectl_plugin.forecast.forecast import Forecast, forecast, repeated
+from kubectl_plugin.forecast.forecast import Forecast, forecast
 from kubectl_plugin.forecast.simulate import AT_ONCE, How, Wave
 from tests.beds.worlds import (
     NOW,
@@ -313,24 +312,11 @@ def outcome(found: Forecast) -> Any:
     return waves, found.rest, found.kept_nodes, numbers, pods
 
 
-def both(start: World, monkeypatch: pytest.MonkeyPatch, **settings: Any) -> tuple[Any, Any, int]:
+def both(start: World, **settings: Any) -> tuple[Any, Any, int]:
     """What it says with and without repeated waves, and how many of them there are."""
-    written = 0
-    real = repeated
-
-    def counted(*given: Any) -> Any:
-        nonlocal written
-        found = real(*given)
-        written += len(found[1]) if found is not None else 0
-        return found
-
-    with monkeypatch.context() as patched:
-        patched.setattr(module, "repeated", counted)
-        short = outcome(forecast(start, **settings))
-    with monkeypatch.context() as patched:
-        patched.setattr(module, "are_alike", lambda waves: False)
-        whole = outcome(forecast(start, **settings))
-    return short, whole, written
+    short, whole = (forecast(start, shorten=shorten, **settings) for shorten in (True, False))
+    assert whole.copied == 0
+    return outcome(short), outcome(whole), short.copied
 
 
 STRATEGIES: list[dict[str, Any]] = [
@@ -349,55 +335,47 @@ STRATEGIES: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("pace", [0.0, 41.0])
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=str)
-def test_waves_that_repeat_are_those_of_a_whole_simulation(
-    strategy: dict[str, Any], pace: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    short, whole, written = both(old(41, **strategy), monkeypatch, pace=pace)
+def test_waves_that_repeat_are_those_of_a_whole_simulation(strategy: dict[str, Any], pace: float) -> None:
+    short, whole, written = both(old(41, **strategy), pace=pace)
     assert short == whole
     assert written >= 4
 
 
 @pytest.mark.parametrize("limit", [3, 5, 8, 9, 20])
-def test_no_more_waves_are_written_down_than_are_asked_for(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    short, whole, _ = both(old(41), monkeypatch, waves=limit)
+def test_no_more_waves_are_written_down_than_are_asked_for(limit: int) -> None:
+    short, whole, _ = both(old(41), waves=limit)
     assert short == whole
     assert len(short[0]) == limit
 
 
-def test_updates_in_place_repeat_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_updates_in_place_repeat_too() -> None:
     start = changing(in_place(grace=60), nodes=30, pods=[gated(one) for one in everywhere(30)])
-    short, whole, written = both(start, monkeypatch, pace=10.0)
+    short, whole, written = both(start, pace=10.0)
     assert short == whole
     assert written >= 20
 
 
 @pytest.mark.parametrize("strategy", [one for one in STRATEGIES if "partition" not in one], ids=str)
-def test_old_revisions_may_alternate_where_pods_are_replaced(
-    strategy: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_old_revisions_may_alternate_where_pods_are_replaced(strategy: dict[str, Any]) -> None:
     revisions = (revision("v0", 1), revision("v1", 2), revision("v2", 3))
     pods = [pod(f"node-{number}", f"v{number % 2}") for number in range(40)]
     start = world(ds("v2", **strategy), nodes=40, pods=pods, revisions=revisions)
-    short, whole, written = both(start, monkeypatch, pace=30.0)
+    short, whole, written = both(start, pace=30.0)
     assert short == whole
     assert written or "rolling_update_type" in strategy
 
 
 @pytest.mark.parametrize("strategy", [{}, {"max_unavailable": 2}, {"max_surge": 2}], ids=str)
 @pytest.mark.parametrize("place", [29, 27, 26, 25, 24, 23, 15, 2, 0])
-def test_no_wave_repeats_after_one_that_never_gets_ready(
-    place: int, strategy: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_wave_repeats_after_one_that_never_gets_ready(place: int, strategy: dict[str, Any]) -> None:
     pods = [pod(f"node-{number:02}") for number in range(30)]
     start = world(ds("v2", **strategy), nodes=[node(one.node) for one in pods], pods=pods)
-    short, whole, _ = both(start, monkeypatch, never_ready=frozenset({(f"node-{place:02}", "v2")}), pace=30.0)
+    short, whole, _ = both(start, never_ready=frozenset({(f"node-{place:02}", "v2")}), pace=30.0)
     assert short == whole
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_the_forecast_of_a_mixed_fleet_is_that_of_a_whole_simulation(
-    seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_forecast_of_a_mixed_fleet_is_that_of_a_whole_simulation(seed: int) -> None:
     random = Random(seed)
     count = random.randint(40, 70)
     names = [f"node-{number:02}" for number in range(count)]
@@ -429,7 +407,7 @@ def test_the_forecast_of_a_mixed_fleet_is_that_of_a_whole_simulation(
     )
     never = frozenset((name, "v2") for name, sort in odd.items() if sort == "never")
     pace = random.choice((0.0, 30.0))
-    short, whole, _ = both(start, monkeypatch, never_ready=never, pace=pace, waves=random.choice((0, 0, 12)))
+    short, whole, _ = both(start, never_ready=never, pace=pace, waves=random.choice((0, 0, 12)))
     assert short == whole, (strategy, odd)
 
 

@@ -171,7 +171,7 @@ def test_what_a_native_one_has_no_field_for_is_reported() -> None:
         annotations={"kruise-ds/steps": "2,0", "team": "infra"},
     )
     told = preview_of(observed(None, mine, pods(OURS, old=2), history(OURS)), native=True)
-    assert told.summary == "3 pods run on, none is restarted"
+    assert told.summary == "3 pods keep running, none is restarted"
     assert told.lines == (
         "history   2 revisions go along",
         "old       2 nodes keep an older revision: the native one will be OnDelete",
@@ -200,7 +200,7 @@ def test_a_network_plugin_is_warned_of() -> None:
     spec["template"] = {"spec": {**fields_of(TEMPLATES["v2"]["spec"]), "volumes": [volumes]}}
     told = preview_of(observed(plugin, None, pods(NATIVE), history(NATIVE)), native=False)
     (caution,) = told.cautions
-    assert caution.text.startswith("agent mounts /etc/cni/net.d as a network plugin does: our controller's own pods")
+    assert caution.text.startswith("agent mounts /etc/cni/net.d as a network plugin does: the controller's own pods")
     assert told.why_named_only == caution.text
 
 

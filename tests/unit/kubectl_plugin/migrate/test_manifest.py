@@ -47,7 +47,8 @@ SAME = """{
 def test_of_what_is_half_way_there_is_none(there: Observed, to: str) -> None:
     with pytest.raises(CommandError) as refused:
         migration_manifest(there, native=to == "native")
-    assert refused.value.message == "agent is half-way, or being deleted: it is not as it is to be"
+    words = "agent is being migrated or deleted: there is no manifest for it until that is over"
+    assert refused.value.message == words
 
 
 @pytest.mark.parametrize(("old", "held"), [(0, False), (1, True)])

@@ -36,9 +36,10 @@ FREE, FREE_PAST = pods(""), history("")
 ENDING, LEAVING = pods(OURS, nodes=1, ends=NOW + 25), pods(NATIVE, nodes=1, ends=NOW + 25)
 TWO: JSONObject = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 2}}
 COLLECTOR = "waits: the garbage collector to release the pods"
-ADOPTS = "to take over pods and history"
+ADOPTS = "to adopt pods and revisions"
+OBSERVE = "the kruise-ds controller to observe it"
 COUNTS = "waits: the native controller to tell old pods from new ones"
-BOTH = "refused: agent is there twice, as a native DaemonSet and as one of ours: nodes may have two pods"
+BOTH = "refused: agent exists both as a native and as an Advanced DaemonSet: nodes may have two pods"
 
 
 def told(found: Observed, *, to: str) -> str:
@@ -64,8 +65,8 @@ def told(found: Observed, *, to: str) -> str:
     ("found", "expected"),
     [
         (observed(), 'refused: no DaemonSet "agent" in namespace "agents", neither of apps/v1 nor of apps.kruise.io'),
-        (observed(None, ours()), "done: is one of ours"),
-        (observed(None, ours(seen=False)), "waits: our controller to go on"),
+        (observed(None, ours()), "done: is an Advanced DaemonSet"),
+        (observed(None, ours(seen=False)), f"waits: {OBSERVE}"),
         (
             observed(native(terminating=True), None, ALL, PAST),
             "refused: daemonset.apps/agent is being deleted by another client",
@@ -79,7 +80,7 @@ def told(found: Observed, *, to: str) -> str:
             observed(native(image="v1"), ours(COMING), ALL, PAST),
             "change daemonset.apps.kruise.io: follows the native one",
         ),
-        (observed(native(), ours(COMING, seen=False), ALL, PAST), "waits: our controller to look at it"),
+        (observed(native(), ours(COMING, seen=False), ALL, PAST), f"waits: {OBSERVE}"),
         (observed(native(), ours(COMING), ALL, PAST), "change daemonset.apps: updates nothing from now on"),
         (
             observed(native(FROZEN, strategy=ROLLING), ours(COMING), ALL, PAST),
@@ -98,8 +99,8 @@ def told(found: Observed, *, to: str) -> str:
             observed(native(FROZEN, terminating=True, kept=("example.io/x",)), ours(COMING), ALL, PAST),
             "waits: the finalizer example.io/x to go",
         ),
-        (observed(native(FROZEN, seen=False), ours(COMING), ALL, PAST), "waits: the native controller to look at it"),
-        (observed(native(FROZEN), ours(COMING), ALL, PAST[:1]), "waits: the native controller to look at it"),
+        (observed(native(FROZEN, seen=False), ours(COMING), ALL, PAST), "waits: the native controller to observe it"),
+        (observed(native(FROZEN), ours(COMING), ALL, PAST[:1]), "waits: the native controller to observe it"),
         (observed(native(FROZEN), ours(COMING), ALL, PAST), "delete daemonset.apps without its pods"),
         (
             observed(native(FROZEN), ours(COMING), ALL, history(NATIVE, first=0)),
@@ -111,11 +112,11 @@ def told(found: Observed, *, to: str) -> str:
             "waits: one pod on node-0, where there are two",
         ),
         (observed(native(FROZEN, terminating=True), ours(COMING), FREE, PAST), COLLECTOR),
-        (observed(None, ours(COMING), (*MINE, *FREE), MY_PAST), f"waits: our controller {ADOPTS}"),
-        (observed(None, ours(COMING), (*MINE, *ALL), MY_PAST), f"waits: our controller {ADOPTS}"),
-        (observed(None, ours(COMING), MINE, FREE_PAST), f"waits: our controller {ADOPTS}"),
-        (observed(None, ours(COMING, revision="own"), MINE, MY_PAST), "waits: our controller to look at it"),
-        (observed(None, ours(COMING, seen=False), MINE, MY_PAST), "waits: our controller to look at it"),
+        (observed(None, ours(COMING), (*MINE, *FREE), MY_PAST), f"waits: the kruise-ds controller {ADOPTS}"),
+        (observed(None, ours(COMING), (*MINE, *ALL), MY_PAST), f"waits: the kruise-ds controller {ADOPTS}"),
+        (observed(None, ours(COMING), MINE, FREE_PAST), f"waits: the kruise-ds controller {ADOPTS}"),
+        (observed(None, ours(COMING, revision="own"), MINE, MY_PAST), f"waits: {OBSERVE}"),
+        (observed(None, ours(COMING, seen=False), MINE, MY_PAST), f"waits: {OBSERVE}"),
         (observed(None, ours(COMING), MINE, MY_PAST), "change daemonset.apps.kruise.io: is in charge"),
         (
             observed(None, ours(COMING), pods(OURS, old=2), MY_PAST),
@@ -127,7 +128,7 @@ def told(found: Observed, *, to: str) -> str:
             observed(native(FROZEN), ours(GOING, terminating=True, kept=KEPT), ALL, PAST),
             "change daemonset.apps.kruise.io: is released",
         ),
-        (observed(native(), ours(terminating=True), ALL, PAST), "waits: the one of ours that was deleted to be gone"),
+        (observed(native(), ours(terminating=True), ALL, PAST), "waits: the deleted Advanced DaemonSet to disappear"),
     ],
 )
 def test_to_ours(found: Observed, expected: str) -> None:
@@ -138,19 +139,19 @@ def test_to_ours(found: Observed, expected: str) -> None:
     ("found", "expected"),
     [
         (observed(), 'refused: no DaemonSet "agent" in namespace "agents", neither of apps/v1 nor of apps.kruise.io'),
-        (observed(native(), None, ALL, PAST), "done: is a native one"),
+        (observed(native(), None, ALL, PAST), "done: is a native DaemonSet"),
         (observed(native(FROZEN), None, ALL, PAST), "change daemonset.apps: is in charge"),
-        (observed(native(FROZEN, seen=False), None, ALL, PAST), "waits: the native controller to look at it"),
+        (observed(native(FROZEN, seen=False), None, ALL, PAST), "waits: the native controller to observe it"),
         (observed(native(), ours(), ALL, PAST), BOTH),
         (observed(native(), ours(COMING), (*ALL, *MINE), PAST), BOTH),
         (observed(native(FROZEN), ours(COMING), ALL, PAST), "delete daemonset.apps.kruise.io"),
         (observed(native(FROZEN, terminating=True), ours(COMING), FREE, PAST), COLLECTOR),
-        (observed(None, ours(COMING), (*MINE, *FREE), MY_PAST), f"waits: our controller {ADOPTS}"),
-        (observed(None, ours(seen=False), MINE, MY_PAST), "waits: our controller to look at it"),
+        (observed(None, ours(COMING), (*MINE, *FREE), MY_PAST), f"waits: the kruise-ds controller {ADOPTS}"),
+        (observed(None, ours(seen=False), MINE, MY_PAST), f"waits: {OBSERVE}"),
         (observed(None, ours(), MINE, MY_PAST), "change daemonset.apps.kruise.io: updates nothing from now on"),
         (
             observed(None, ours(GOING, kept=KEPT), MINE, MY_PAST),
-            "change daemonset.apps.kruise.io: makes no pod any more",
+            "change daemonset.apps.kruise.io: creates no more pods",
         ),
         (observed(None, ours(GOING, kept=KEPT), MINE[1:], MY_PAST, ENDING), "waits: agent-0 to end"),
         (
@@ -158,7 +159,7 @@ def test_to_ours(found: Observed, expected: str) -> None:
             "waits: a new pod on node-0",
         ),
         (observed(None, still(), MINE[1:], MY_PAST, ENDING), "waits: agent-0 to end"),
-        (observed(None, ours(GOING, kept=KEPT, seen=False), MINE, MY_PAST), "waits: our controller to look at it"),
+        (observed(None, ours(GOING, kept=KEPT, seen=False), MINE, MY_PAST), f"waits: {OBSERVE}"),
         (
             observed(None, ours(GOING, kept=KEPT), pods(OURS, busy="a hook holds it"), MY_PAST),
             "waits: agent-0: a hook holds it",
@@ -205,7 +206,7 @@ def test_to_ours(found: Observed, expected: str) -> None:
             observed(native(), ours(GOING, terminating=True, kept=KEPT), ALL, PAST),
             "change daemonset.apps.kruise.io: is released",
         ),
-        (observed(native(), ours(terminating=True), ALL, PAST), "waits: the Advanced DaemonSet to be gone"),
+        (observed(native(), ours(terminating=True), ALL, PAST), "waits: the Advanced DaemonSet to disappear"),
     ],
 )
 def test_to_native(found: Observed, expected: str) -> None:
