@@ -27,10 +27,11 @@ from tests.tools.bench.peers import peers
 from tests.tools.bench.progressive import progressive
 from tests.tools.bench.pulls import pulls
 from tests.tools.bench.rounds import ON_BED, rounds
+from tests.tools.bench.verbs import verbs
 
 Part: TypeAlias = Callable[[Callable[[str], None]], Report]
 
-ALONE: Mapping[str, Part] = {"decide": decide, "progressive": progressive, "pulls": pulls}
+ALONE: Mapping[str, Part] = {"decide": decide, "progressive": progressive, "pulls": pulls, "verbs": verbs}
 """What needs no control plane."""
 PARTS = (*ALONE, "loop", "look", *ON_BED, "clients")
 LONG = ("crowd",)

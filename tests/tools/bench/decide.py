@@ -54,20 +54,20 @@ def decide(say: Callable[[str], None]) -> Report:
 def _decisions(size: int) -> list[Comparison]:
     nodes, pods = [wire.node(index) for index in range(size)], list(wire.pods(range(size)))
     owner = wire.parsed_owner()
-    quiet = _world(owner, nodes, pods, manifests.FIRST_IMAGE)
+    quiet = world_of(owner, nodes, pods, manifests.FIRST_IMAGE)
     rows = [
         _decision(f"nothing to do, {size} nodes (ms)", quiet, nodes, pods, 0, QUIET, most=QUIET_MOST),
         _decision(f"the first look at {size} nodes (ms)", quiet, nodes, pods, 0, COLD, cold=True),
         _decision(f"a pod for each of {size} nodes (ms)", replace(quiet, pods=()), nodes, [], size, CREATES),
     ]
-    rolling = _world(owner, nodes, pods, manifests.NEXT_IMAGE)
+    rolling = world_of(owner, nodes, pods, manifests.NEXT_IMAGE)
     rows.append(_decision(f"a wave of {size} nodes (ms)", rolling, nodes, pods, size // 10, WAVE))
     text = f"a new template, {size} nodes (ms)"
     rows.append(_decision(text, rolling, nodes, pods, size // 10, NEW, cold=True, most=NEW_MOST))
     return rows
 
 
-def _world(owner: DaemonSet, nodes: list[JSON], pods: list[JSON], image: str) -> World:
+def world_of(owner: DaemonSet, nodes: list[JSON], pods: list[JSON], image: str) -> World:
     """The world in which the pods have revision `HASH` and the template is that of `image`."""
     label = wire.HASH if image == manifests.FIRST_IMAGE else wire.HASH[::-1]
     stored = stored_revision(image, label)
