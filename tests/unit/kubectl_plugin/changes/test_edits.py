@@ -258,3 +258,12 @@ def test_without_the_right_to_list_revisions_no_number_is_made_up(verb: str) -> 
     assert "revision 2" in said or "revision 3" in said
     assert "the newest revision" in unsaid
     assert not [word for word in unsaid.split("revision ")[1:] if word[0].isdigit()]
+
+
+@pytest.mark.parametrize("verb", sorted(EDITS))
+def test_an_edit_follows_from_the_snapshot_alone_in_whatever_order_pods_were_listed(verb: str) -> None:
+    snapshot = seen(_document(), pods=PODS, stable="v1")
+    turned = msgspec.structs.replace(snapshot, pods=snapshot.pods[::-1])
+    edit = EDITS[verb](snapshot)
+    assert EDITS[verb](copy.deepcopy(snapshot)) == edit
+    assert EDITS[verb](turned) == edit
