@@ -46,23 +46,23 @@ def call(
     words: list[str],
     *,
     terminal: bool = False,
-    typed: str = "",
+    typed: str | Callable[[], str] = "",
     elsewhere: Collection[str] = (),
     environ: Mapping[str, str] | None = None,
     out: TextIO | None = None,
     host: Callable[..., Host] = Host,
 ) -> Ran:
-    """`kubectl kruise-ds WORDS`; on a `terminal` a person types `typed`. Of `stdin`, `stdout` and `stderr` those that
-    lead `elsewhere` are no terminals. `out`: stdout itself, of which nothing is read then. `host` is made with the
-    environment and the streams.
+    """`kubectl kruise-ds WORDS`; on a `terminal` a person types `typed`, or what it returns for a line. Of `stdin`,
+    `stdout` and `stderr` those that lead `elsewhere` are no terminals. `out`: stdout itself, of which nothing is read
+    then. `host` is made with the environment and the streams.
     """
     from kubectl_plugin.main import app
     from kubectl_plugin.runner import Runner
     from kubectl_plugin.wording import COMMAND
 
     names = ("stdin", "stdout", "stderr")
-    given, read, err = (Stream(terminal=terminal and name not in elsewhere) for name in names)
-    given.write(typed)
+    given, read, err = (Stream(terminal=terminal and name not in elsewhere, typed=typed) for name in names)
+    given.write("" if callable(typed) else typed)
     given.seek(0)
     here = host(surroundings() if environ is None else environ, stdin=given, out=out or read, err=err)
     code = 0
@@ -75,9 +75,12 @@ def call(
 
 
 class Stream(io.TextIOWrapper):
-    def __init__(self, *, terminal: bool) -> None:
+    def __init__(self, *, terminal: bool, typed: str | Callable[[], str] = "") -> None:
         super().__init__(io.BytesIO(), encoding="utf-8", newline="\n", write_through=True)
-        self._terminal = terminal
+        self._terminal, self._typed = terminal, typed
+
+    def readline(self, size: int = -1, /) -> str:  # type: ignore[override]  # as in typeshed: text, not bytes
+        return self._typed() if callable(self._typed) else super().readline(size)
 
     def isatty(self) -> bool:
         return self._terminal

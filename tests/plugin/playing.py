@@ -99,25 +99,27 @@ class Scene:
         colour: bool = False,
         only_ascii: bool = False,
         terminal: bool = False,
-        typed: str = "",
+        typed: str | Callable[[], str] = "",
         environ: dict[str, str] | None = None,
         meanwhile: Meanwhile | None = None,
         clock_ahead: float | Callable[[], float] = 0.0,
         elsewhere: Collection[str] = (),
         out: TextIO | None = None,
+        ticks: Callable[[], float] | None = None,
     ) -> Ran:
         """Run `kubectl kruise-ds ARGUMENTS…` in this process.
 
         `terminal`: on a terminal, at which a person types `typed`; not the streams `elsewhere`. `meanwhile` is in
         the cluster while the verb waits, and cut off when it ends. `clock_ahead`: seconds by which the user's
-        clock is wrong, or who tells them while it is set again and again. `out`: stdout itself, of which nothing is
+        clock is wrong, or who tells them while it is set again and again.
+        `ticks`: its monotonic clock. `out`: stdout itself, of which nothing is
         read then.
         """
         words = [*arguments, *(["--ascii"] if only_ascii else [])]
         given = {"COLUMNS": str(columns), "TERM": "xterm-256color", "LC_ALL": "C.UTF-8"}
         given |= {"FORCE_COLOR": "1"} if colour else {} if terminal else {"NO_COLOR": "1"}
         environ = surroundings(**{**given, **self.environ, **(environ or {})})
-        host = functools.partial(UsersMachine, self, meanwhile, clock_ahead)
+        host = functools.partial(UsersMachine, self, meanwhile, clock_ahead, ticks=ticks)
         return call(words, terminal=terminal, typed=typed, elsewhere=elsewhere, environ=environ, out=out, host=host)
 
     def check(self, name: str, *arguments: str, **options: Any) -> Ran:

@@ -38,11 +38,13 @@ class UsersMachine(Host):
         meanwhile: Meanwhile | None,
         clock_ahead: float | Callable[[], float],
         environ: Mapping[str, str],
+        ticks: Callable[[], float] | None = None,
         **streams: TextIO,
     ) -> None:
         super().__init__(environ, **streams)
         self._scene, self._meanwhile = scene, meanwhile
         self._ahead = clock_ahead if callable(clock_ahead) else lambda: clock_ahead
+        self._ticks = ticks or scene.ticks
 
     def run(self, body: Coroutine[Any, Any, T]) -> T:
         return self._scene.do(body if self._meanwhile is None else self._scene.beside(body, self._meanwhile))
@@ -51,7 +53,7 @@ class UsersMachine(Host):
         return self._scene.now() + self._ahead()
 
     def ticks(self) -> float:
-        return self._scene.ticks()
+        return self._ticks()
 
     def version(self) -> str:
         return self._scene.version

@@ -14,7 +14,6 @@ import pytest
 import yaml
 
 from controller.api.objects import epoch
-from kubectl_plugin.terminal import Terminal
 from tests.beds.api import DAEMONSETS, NODES, PODS
 from tests.beds.simulator.cluster import Attempt
 from tests.beds.simulator.refusal import Refused
@@ -32,7 +31,6 @@ from tests.plugin.scene import (
     template,
     written,
 )
-from tests.plugin.users_machine import UsersMachine
 from tests.plugin.verbs.few_nodes import few_nodes
 
 HERE = ("-n", NAMESPACE)
@@ -66,37 +64,41 @@ def test_the_canary_of_the_mock_up() -> None:
         scene.check("plan/what-if-image", "plan", NAME, *HERE, "--image", "agent=registry.example.com/agent:1.9.1")
 
 
-def test_a_forecast_that_takes_long_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+WHOLE = ("--partition", "0", "--waves", "0")
+
+
+def test_a_forecast_that_takes_long_says_how_far_it_is() -> None:
     seconds = count(0.0, 1.0)
     with canary() as scene:
-        quick = plan(scene, "--partition", "0", "--waves", "0")
-        with monkeypatch.context() as slow:
-            slow.setattr(UsersMachine, "ticks", lambda _: next(seconds))
-            ran = plan(scene, "--partition", "0", "--waves", "0")
-            quiet = plan(scene, "--partition", "0", "--waves", "0", "-q")
+        quick = plan(scene, *WHOLE)
+        ran, quiet = (plan(scene, *WHOLE, *flags, ticks=lambda: next(seconds)) for flags in ((), ("-q",)))
     assert (quick.err, quiet.err) == ("", "")
     assert ran.err.startswith(f"note: still working out the waves of {NAME}: ")
     numbers = [int(line.split(": ")[2].split()[0]) for line in ran.err.splitlines()]
     assert numbers == sorted(set(numbers))
 
 
-def test_control_c_ends_a_forecast_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_control_c_ends_a_forecast_at_once() -> None:
     """No other task gets a turn while it is worked out, so there is nothing that could be cancelled."""
-    seconds, told = count(0.0, 1.0), []
+    interrupted = list[bool]()
 
-    def interrupted(_: Terminal, text: str) -> None:
-        told.append(text)
-        signal.raise_signal(signal.SIGINT)
+    def ours(*_: object) -> None: ...
+
+    def ticks() -> float:
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            interrupted.append(True)
+            signal.raise_signal(signal.SIGINT)
+        return scene.ticks()
 
     with canary() as scene:
-        before = signal.getsignal(signal.SIGINT)
-        with monkeypatch.context() as slow:
-            slow.setattr(UsersMachine, "ticks", lambda _: next(seconds))
-            slow.setattr(Terminal, "note", interrupted)
-            ran = plan(scene, "--partition", "0", "--waves", "0")
-        assert signal.getsignal(signal.SIGINT) is before
+        before = signal.signal(signal.SIGINT, ours)
+        try:
+            ran = plan(scene, *WHOLE, ticks=ticks)
+            assert signal.getsignal(signal.SIGINT) is ours
+        finally:
+            signal.signal(signal.SIGINT, before)
         assert plan(scene).code == 0
-    assert (ran.code, ran.out, ran.err, len(told)) == (130, "", "", 1)
+    assert (ran.code, ran.out, ran.err, interrupted) == (130, "", "", [True])
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,11 @@ import asyncio
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TextIO
 
 import pytest
 
 from tests.beds.simulator.faults import Hang, Rule
 from tests.beds.virtual_time import VirtualLoop
-from tests.plugin.in_process import Stream
 from tests.plugin.kept import story
 from tests.plugin.playing import Ran
 from tests.plugin.scene import NAME, NAMESPACE, PACE, Scene, rolling, template
@@ -61,10 +59,8 @@ ASKING = [("restart",), ("rollback",), ("promote", "--full")]
 
 
 @pytest.mark.parametrize("words", ASKING, ids=lambda words: words[0])
-def test_the_timeout_counts_from_the_answer_to_the_last_question(
-    words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def typed_after_an_hour(stream: TextIO) -> str:
+def test_the_timeout_counts_from_the_answer_to_the_last_question(words: tuple[str, ...]) -> None:
+    def typed_after_an_hour() -> str:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)
         loop.freeze(3600.0)
@@ -72,10 +68,9 @@ def test_the_timeout_counts_from_the_answer_to_the_last_question(
         return "y\n"
 
     answered: list[float] = []
-    monkeypatch.setattr(Stream, "readline", typed_after_an_hour)
     with at_half() as scene:
         scene.nodes.behave("*", replace(PACE, ready=None))
-        ran = acted(scene, *words, "--wait", "--timeout", "90s", terminal=True)
+        ran = acted(scene, *words, "--wait", "--timeout", "90s", terminal=True, typed=typed_after_an_hour)
         assert (ran.code, len(patches(scene)), len(answered)) == (3, 1, 1), ran.err
         assert scene.ticks() - answered[0] == pytest.approx(90.0, abs=1.0)
 
