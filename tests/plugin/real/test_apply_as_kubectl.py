@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import sys
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,14 +14,14 @@ import msgspec
 import pytest
 import yaml
 
-from tests.beds.api import Object
+from controller.kube.transport import open_transport
+from tests.beds.api import DAEMONSETS, NAMESPACES, Api, Object
 from tests.beds.control_plane import ControlPlane
-from tests.beds.control_plane.access import run_to_end
+from tests.beds.controller.opening import connection_to
 
 pytestmark = pytest.mark.real
 
 KUBECTL, OURS = "as-kubectl", "as-plugin"
-KIND = "daemonsets.apps.kruise.io"
 LAST_ACTION = "kruise-ds/last-action"
 PARTIAL: Object = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "DaemonSet", "metadata": {"name": "agent"}}
 CONTAINER: Object = {"name": "agent", "image": "registry.example.com/agent:1"}
@@ -169,12 +170,8 @@ async def run(plane: ControlPlane, namespace: str, *words: str, typed: str, **en
     return process.returncode or 0, out.decode()
 
 
-async def stored(plane: ControlPlane, namespace: str) -> list[Object]:
-    environ = {**os.environ, "KUBECONFIG": str(plane.kubeconfig)}
-    words = ("get", KIND, "-n", namespace, "-o", "json", "--show-managed-fields")
-    code, out, err = await run_to_end((str(plane.binaries.kubectl), *words), environ)
-    assert code == 0, err
-    return [comparable(one) for one in msgspec.json.decode(out)["items"]]
+async def stored(api: Api, namespace: str) -> list[Object]:
+    return [comparable(one) for one in await api.list(DAEMONSETS, namespace=namespace)]
 
 
 def comparable(found: Object) -> Object:
@@ -203,23 +200,22 @@ def without_note(entry: Object) -> Object:
 
 
 @pytest.fixture
-async def namespaces(plane: ControlPlane) -> None:
-    """Both, without DaemonSets."""
-    environ = {**os.environ, "KUBECONFIG": str(plane.kubeconfig)}
-    kubectl = str(plane.binaries.kubectl)
-    for namespace in (KUBECTL, OURS):
-        await run_to_end((kubectl, "create", "namespace", namespace), environ)
-        patch = ("patch", KIND, "-n", namespace, "--type=merge", "-p", '{"metadata":{"finalizers":null}}')
-        for name in ("agent", "other"):
-            await run_to_end((kubectl, *patch, name), environ)
-        words = ("delete", KIND, "-n", namespace, "--all", "--cascade=orphan")
-        code, _, err = await run_to_end((kubectl, *words), environ)
-        assert code == 0, err
+async def api(plane: ControlPlane) -> AsyncIterator[Api]:
+    """Both namespaces are there, without DaemonSets."""
+    async with open_transport(connection_to(plane, plane.admin)) as transport:
+        api = Api(transport)
+        for namespace in (KUBECTL, OURS):
+            if await api.find(NAMESPACES, namespace) is None:
+                await api.create(NAMESPACES, {"metadata": {"name": namespace}})
+            for found in await api.list(DAEMONSETS, namespace=namespace):
+                name = found["metadata"]["name"]
+                await api.patch(DAEMONSETS, name, {"metadata": {"finalizers": None}}, namespace=namespace)
+                await api.delete(DAEMONSETS, name, namespace=namespace)
+        yield api
 
 
-@pytest.mark.usefixtures("namespaces")
 @pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
-async def test_the_same_is_stored(plane: ControlPlane, case: Case) -> None:
+async def test_the_same_is_stored(plane: ControlPlane, api: Api, case: Case) -> None:
     kubectl = str(plane.binaries.kubectl)
     for namespace in (KUBECTL, OURS):
         for words, document in case.before:
@@ -229,15 +225,14 @@ async def test_the_same_is_stored(plane: ControlPlane, case: Case) -> None:
     plugin = (sys.executable, "-m", "kubectl_plugin", "apply", "-y", *case.flags)
     ours = await run(plane, OURS, *plugin, typed=case.typed, **case.environ)
     assert [bool(code) for code, _ in (theirs, ours)] == [case.refused] * 2, (theirs, ours)
-    assert await stored(plane, OURS) == await stored(plane, KUBECTL)
+    assert await stored(api, OURS) == await stored(api, KUBECTL)
 
 
 LESS = ("applied by the client, less is said", "applied by the client, a container less")
 
 
-@pytest.mark.usefixtures("namespaces")
 @pytest.mark.parametrize("name", LESS)
-async def test_what_goes_is_shown_before(plane: ControlPlane, name: str) -> None:
+async def test_what_goes_is_shown_before(plane: ControlPlane, api: Api, name: str) -> None:
     """The server cannot show it: it knows only once the fields have another manager."""
     case = CASES[name]
     for words, document in case.before:
@@ -246,16 +241,15 @@ async def test_what_goes_is_shown_before(plane: ControlPlane, name: str) -> None
     code, out = await run(plane, OURS, *plugin, "--dry-run=client", "-o", "json", typed=case.typed)
     shown = json.loads(out[out.index("{") :])
     assert (code, (await run(plane, OURS, *plugin, typed=case.typed))[0]) == (0, 0)
-    (there,) = await stored(plane, OURS)
+    (there,) = await stored(api, OURS)
     assert shown["spec"] == there["spec"]
     assert shown["metadata"].get("labels", {}) == there.get("labels", {})
 
 
-@pytest.mark.usefixtures("namespaces")
 @pytest.mark.parametrize("before", [(), CLIENT, SERVER], ids=["new", "by the client", "by the server"])
 @pytest.mark.parametrize("after", [CLIENT, SERVER], ids=["the client next", "the server next"])
 async def test_no_later_apply_lets_held_nodes_go(
-    plane: ControlPlane, before: tuple[str, ...], after: tuple[str, ...]
+    plane: ControlPlane, api: Api, before: tuple[str, ...], after: tuple[str, ...]
 ) -> None:
     kubectl = str(plane.binaries.kubectl)
     if before:
@@ -265,6 +259,6 @@ async def test_no_later_apply_lets_held_nodes_go(
     for words in ((*plugin, "--hold-at", "3"), plugin, (kubectl, *after), plugin):
         code, out = await run(plane, OURS, *words, typed=wanted)
         assert code == 0, out
-        (there,) = await stored(plane, OURS)
+        (there,) = await stored(api, OURS)
         assert there["spec"]["updateStrategy"]["rollingUpdate"]["partition"] == 3, words
         assert "resourceVersion" not in str(there["annotations"]), words
