@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.plugin.playing import Ran, Scene
-from tests.plugin.verbs.few_nodes import HOME, acted, few_nodes, get_between, moving, patches, paused_ones
+from tests.plugin.verbs.few_nodes import HOME, acted, few_nodes, moving, patches, paused_ones
 
 
 @pytest.fixture
@@ -62,18 +62,7 @@ def test_a_question_that_cannot_be_read_and_answered_is_a_refusal(
         assert acted(scene, *words, "-y").code == 0
 
 
-@pytest.mark.parametrize("words", [("--dry-run=client",), ("--dry-run=server",), ("--print-patch",)])
-def test_what_writes_nothing_asks_nothing(scene: Scene, words: tuple[str, ...]) -> None:
-    ran = acted(scene, "restart", *words, terminal=True)
-    assert (ran.code, ran.err) == (0, "")
-
-
 # several objects
-
-
-def test_none_chosen_is_wrong_usage(scene: Scene) -> None:
-    ran = scene.run("pause", *HOME)
-    assert ran == Ran(2, "", "error: which one? give a name, -l LABELS or --all\n")
 
 
 @pytest.mark.parametrize("words", [("node-agent", "--all"), ("--all", "-l", "app=node-agent")])
@@ -104,15 +93,6 @@ def test_the_environment_says_yes_for_several_not_for_all_namespaces(three: Scen
     assert paused_ones(three) == []
     assert three.run("pause", "--all", *HOME, environ=never).code == 0
     assert paused_ones(three) == ["log-agent", "net-agent", "node-agent"]
-
-
-@pytest.mark.parametrize("words", [("--all",), ("node-agent", "log-agent", "net-agent"), ("-A",)])
-def test_with_yes_all_of_them_are_changed(three: Scene, words: tuple[str, ...]) -> None:
-    ran = three.run("pause", *words, "-y", "-q", *HOME)
-    lines = {f"daemonset.apps.kruise.io/{name} paused" for name in ("log-agent", "net-agent", "node-agent")}
-    assert (ran.code, set(ran.out.splitlines()), ran.err) == (0, lines, "")
-    assert paused_ones(three) == ["log-agent", "net-agent", "node-agent"]
-    assert len(patches(three)) == 3
 
 
 def test_on_a_terminal_one_question_is_asked_for_all(three: Scene) -> None:
@@ -160,11 +140,3 @@ def test_one_that_is_refused_does_not_keep_the_others(three: Scene) -> None:
     assert [one["metadata"]["name"] for one in json.loads(ran.out)["items"]] == ["net-agent", "node-agent"]
     assert ran.err.startswith("error: cannot pause log-agent: updateStrategy is OnDelete")
     assert paused_ones(three) == ["net-agent", "node-agent"]
-
-
-def test_one_that_fails_at_the_server_does_not_keep_the_others(three: Scene) -> None:
-    get_between(three, lambda: three.edit({"spec": {"minReadySeconds": 7}}, "log-agent"))
-    ran = three.run("pause", "log-agent", "net-agent", "-y", *HOME)
-    assert ran.code == 6
-    assert ran.err.startswith("error: log-agent changed while you were looking")
-    assert paused_ones(three) == ["net-agent"]

@@ -117,14 +117,6 @@ def test_who_sees_it_in_the_question_leaves_it_or_paused_it_is_not_refused(scene
     assert (own.code, rolling_of(stored(scene))["paused"]) == (0, False)
 
 
-def test_a_held_change_is_waited_for(scene: Scene, tmp_path: Path) -> None:
-    path = written(tmp_path, manifest("2.0.0"))
-    ran = scene.run("apply", "-f", path, "--hold-at", "75%", "-y", "--wait", "--timeout", "15m")
-    assert ran.code == 0, ran
-    assert rolling_of(stored(scene))["partition"] == "75%"
-    assert sorted(images(scene).values()) == ["1.8.0", "1.8.0", "1.8.0", "2.0.0"]
-
-
 def test_fields_of_others_are_taken_only_from_whom_it_is_said(scene: Scene, tmp_path: Path) -> None:
     """Those of the plugin's other verbs are its own; the question says which."""
     wanted = manifest("2.0.0")
@@ -242,17 +234,6 @@ def test_what_the_file_says_no_more_goes(scene: Scene, tmp_path: Path) -> None:
     assert "team" not in stored(scene)["metadata"]["labels"]
 
 
-def test_the_write_is_for_what_was_shown(scene: Scene, tmp_path: Path) -> None:
-
-    async def change() -> None:
-        await scene.edit({"spec": {"minReadySeconds": 7}})
-
-    before_request(scene, f"patch {KIND}", 2, change)
-    ran = scene.run("apply", "-f", written(tmp_path, manifest("2.0.0")), "-y")
-    assert ran.code == 6, ran
-    assert "node-agent changed while you were looking (now generation 2)" in ran.err
-
-
 def test_a_label_that_another_client_makes_meanwhile_stays(scene: Scene, tmp_path: Path) -> None:
 
     async def mark() -> None:
@@ -316,14 +297,6 @@ def test_a_field_that_another_one_takes_meanwhile_stays_theirs(scene: Scene, tmp
     ran = scene.run("apply", "-f", written(tmp_path, wanted), "-y")
     assert (ran.code, stored(scene)["metadata"]["generation"]) == (6, before)
     assert ".spec.burstReplicas (argocd)" in ran.err
-
-
-def test_who_else_writes_it_is_reported(scene: Scene, tmp_path: Path) -> None:
-    wanted = manifest("2.0.0")
-    wanted["metadata"]["labels"] = {"kustomize.toolkit.fluxcd.io/name": "agents"}
-    scene.run("apply", "-f", written(tmp_path, wanted), "-y")
-    ran = scene.run("apply", "-f", written(tmp_path, manifest("2.0.1")), "--dry-run=server")
-    assert 'warning: node-agent is managed by Flux Kustomization "agents"' in ran.err
 
 
 @pytest.mark.parametrize(

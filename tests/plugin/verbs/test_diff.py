@@ -162,12 +162,6 @@ def test_mistakes(scene: Scene, words: tuple[str, ...], error: str, code: int) -
     assert (ran.code, ran.out, ran.err.splitlines()[0]) == (code, "", error)
 
 
-def test_only_one_revision() -> None:
-    with first_deployment() as scene:
-        ran = scene.run(*WORDS)
-    assert (ran.code, ran.err) == (1, "error: node-agent has only revision 1; there is no earlier revision\n")
-
-
 def test_a_template_that_the_controller_has_not_stored_yet() -> None:
     with abandoned() as scene:
         ran = scene.run(*WORDS)

@@ -122,14 +122,6 @@ def test_ending_it_shows_the_ways_on_and_back(number: signal.Signals, code: int)
     )
 
 
-def test_it_is_there_twice() -> None:
-    with native_nodes() as scene:
-        scene.do(scene.api.create(DAEMONSETS, daemonset(partition=4)))
-        ran = migrated(scene, NAME, "-y")
-        assert ran.code == 6, ran
-        assert "node-agent exists both as a native and as an Advanced DaemonSet" in ran.err
-
-
 def test_who_would_make_it_again_has_to_be_stopped_first() -> None:
     with native_nodes(annotations=ARGO) as scene:
         scene.check("migrate/argo", "migrate", NAME, "-y", *HOME)

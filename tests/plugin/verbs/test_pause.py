@@ -11,7 +11,6 @@ import pytest
 from controller.api.objects import rfc3339
 from tests.beds.api import DAEMONSETS, PODS
 from tests.plugin import scene as scenes
-from tests.plugin.playing import Ran
 from tests.plugin.scene import Scene, canary, healthy, on_delete, paused
 from tests.plugin.verbs.few_nodes import acted, patches, rolling_of, stored
 
@@ -28,43 +27,11 @@ def test_the_mock_up() -> None:
         assert rolling_of(stored(scene))["paused"] is True
 
 
-def test_nothing_more_is_updated_and_a_new_node_gets_what_was_said() -> None:
-    with canary() as scene:
-        ran = acted(scene, "pause")
-        assert "new nodes (they get revision 6)" in ran.out
-        before = images(scene)
-        scene.do(scene.edit({"spec": {"updateStrategy": {"rollingUpdate": {"partition": 0}}}}))
-        scene.do(scene.nodes.add("d-01"))
-        scene.pass_time(600.0)
-        assert images(scene) == {**before, "d-01": "1.8.4"}
-
-
-def test_a_lost_pod_comes_back_as_it_was() -> None:
-    with canary() as scene:
-        assert "lost pods (they come back as they were)" in acted(scene, "pause").out
-        before = images(scene)
-        for node in ("c-08", "a-01"):
-            pod = scene.do(scene.pod_on(node))
-            scene.do(scene.api.delete(PODS, pod["metadata"]["name"]))
-        scene.pass_time(600.0)
-        assert (before["c-08"], before["a-01"]) == ("1.9.0", "1.8.4")
-        assert images(scene) == before
-
-
 def test_what_message_8_says_to_type_shows_pods_that_wait_for_deletion() -> None:
     with on_delete() as scene:
         *_, hint = acted(scene, "pause").err.strip().split("kubectl kruise-ds ")
         shown = scene.run(*hint.split(), "-o", "name").out.split()
     assert len(shown) == 24
-
-
-def test_who_may_not_look_at_pods_or_nodes_can_pause_all_the_same() -> None:
-    with canary() as scene:
-        for resource in ("pods", "nodes", "controllerrevisions.apps"):
-            scene.door.forbid("list", resource)
-        ran = acted(scene, "pause")
-        assert ran == Ran(0, "daemonset.apps.kruise.io/node-agent paused\n", "")
-        assert rolling_of(stored(scene))["paused"] is True
 
 
 def test_without_the_right_to_list_revisions_it_names_no_number() -> None:
@@ -83,19 +50,6 @@ def test_what_will_happen_is_reported() -> None:
         assert rolling_of(stored(scene))["paused"] is False
 
 
-def test_the_nodes_that_were_named_are_updated_next() -> None:
-    with paused() as scene:
-        ran = acted(scene, "resume")
-        assert "10 of 24 nodes get revision 7: c-02 … b-01, 2 at a time" in ran.out
-        scene.pass_time(20.0)
-        new = {node for node, image in images(scene).items() if image == "1.9.0"}
-        assert {"c-02", "c-01"} <= new
-        assert "b-08" not in new
-        scene.pass_time(600.0)
-        new = {node for node, image in images(scene).items() if image == "1.9.0"}
-        assert new == {f"{zone}-0{number}" for zone in "bc" for number in range(1, 9)}
-
-
 def test_on_a_terminal_it_is_asked_for_with_a_look_ahead() -> None:
     with healthy() as scene:
         words = ("restart", "node-agent", "-n", "observability")
@@ -108,18 +62,6 @@ def test_the_preview_of_a_rollout_that_is_under_way() -> None:
         words = ("restart", "node-agent", "-n", "observability")
         scene.check("acting/restart-canary", *words, terminal=True, typed="n\n")
         assert patches(scene) == []
-
-
-def test_every_pod_is_another_one_afterwards(scene: Scene) -> None:
-    before = {pod["metadata"]["uid"] for pod in scene.do(scene.api.list(PODS))}
-    acted(scene, "restart", "-y", "--reason", "leak")
-    metadata = stored(scene)["spec"]["template"]["metadata"]
-    assert list(metadata["annotations"]) == ["kubectl.kubernetes.io/restartedAt"]
-    assert stored(scene)["metadata"]["annotations"]["kubernetes.io/change-cause"] == "leak"
-    scene.pass_time(600.0)
-    after = {pod["metadata"]["uid"] for pod in scene.do(scene.api.list(PODS))}
-    assert len(after) == 4
-    assert not before & after
 
 
 HOME = ("-n", scenes.NAMESPACE)

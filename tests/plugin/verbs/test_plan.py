@@ -133,15 +133,6 @@ def test_grace_periods_count_for_nodes_that_are_not_worked_out_too() -> None:
 # what if
 
 
-def test_nothing_is_stored_by_a_plan() -> None:
-    with canary() as scene:
-        before = scene.do(scene.api.list(DAEMONSETS)), scene.do(scene.api.list(PODS))
-        plan(scene, "--partition", "0", "--image", "*=registry.example.com/agent:1.9.2")
-        after = scene.do(scene.api.list(DAEMONSETS)), scene.do(scene.api.list(PODS))
-        assert [one["spec"] for one in after[0]] == [one["spec"] for one in before[0]]
-        assert [one["metadata"]["uid"] for one in after[1]] == [one["metadata"]["uid"] for one in before[1]]
-
-
 def test_settings_that_are_tried_out_are_named() -> None:
     with held() as scene:
         found = document(scene, "--partition", "50%", "--max-unavailable", "3", "--image", "*=agent:2")
@@ -207,14 +198,6 @@ def test_a_manifest_is_planned_before_it_is_applied(tmp_path: Path) -> None:
         found = msgspec.json.decode(ran.out)
         assert found["asked"] == ["image agent 1.8.4 -> 1.9.0", "partition 0 -> 22"]
         assert waves(found) == [["c-08", "c-07"]]
-
-
-def test_what_the_manifest_does_not_say_stays_as_it_is(tmp_path: Path) -> None:
-    with held() as scene:
-        ran = scene.run("plan", "-f", written(tmp_path, manifest("1.9.1")), "-o", "json")
-        found = msgspec.json.decode(ran.out)
-        assert found["limits"]["partition"] == 16
-        assert waves(found) == [["c-08", "c-07"], ["c-06", "c-05"], ["c-04", "c-03"], ["c-02", "c-01"]]
 
 
 def test_what_a_manifest_creates() -> None:

@@ -102,17 +102,6 @@ def test_a_canary_goes_back_in_one_guarded_write_and_no_other_node_moves() -> No
         assert found["status"]["rollout"]["phase"] == "Healthy"
 
 
-def test_nothing_that_was_paused_stays_bad() -> None:
-    with paused() as scene:
-        before = pods(scene)
-        ran = rollback(scene)
-        assert "also set    partition 8 -> 0" in ran.out
-        assert "            paused true -> false   (while paused, no node would move back)" in ran.out
-        settle(scene)
-        assert moved(before, pods(scene)) == {"c-08", "c-07", "c-06", "c-05", "c-04", "c-03"}
-        assert stored(scene)["spec"]["updateStrategy"]["rollingUpdate"]["paused"] is False
-
-
 def selected(scene: Scene) -> None:
     """Revision 7 on c-08 to c-06 by label; then c-07 loses it."""
     label(scene, "canary", "c-08", "c-07", "c-06")
@@ -142,17 +131,6 @@ def test_a_bad_node_that_lost_its_label_is_reported_and_stays_bad() -> None:
         after = pods(scene)
         assert moved(before, after) == {"c-08", "c-06"}
         assert after["c-07"].image == "1.9.0"
-
-
-def test_a_partition_that_is_kept_moves_no_pod_and_that_is_said() -> None:
-    with held() as scene:
-        before = pods(scene)
-        ran = rollback(scene, "--keep-partition")
-        assert ran.code == 0
-        assert "  move back   no node\n" in ran.out
-        settle(scene)
-        assert not moved(before, pods(scene))
-        assert stored(scene)["spec"]["updateStrategy"]["rollingUpdate"]["partition"] == 16
 
 
 def test_with_on_delete_the_template_goes_back_with_a_warning() -> None:

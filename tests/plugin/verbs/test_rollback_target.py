@@ -58,14 +58,6 @@ def test_it_goes_to_the_stable_revision_whatever_is_not_read(what: tuple[str, ..
         assert rolling_of(stored(scene))["partition"] == 0
 
 
-def test_most_nodes_with_another_one_do_not_make_that_the_target() -> None:
-    with two_canaries(canaries=3) as scene:
-        ran = acted(scene, "rollback", "-y", columns=200)
-        assert (ran.code, image(scene)) == (0, GOOD)
-        why = "it is the last one that was rolled out completely; revision 2 was not"
-        assert f"  why         {why}\n" in ran.out
-
-
 def test_a_late_list_of_revisions_is_waited_for() -> None:
     with two_canaries() as scene:
         scene.door.link.faults.add(Rule(Hang(3.0), verb="list", resource="controllerrevisions*"))

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from tests.plugin.playing import Ran, Scene
-from tests.plugin.scene import canary, held, join
+from tests.plugin.scene import canary
 from tests.plugin.verbs.few_nodes import HOME, acted, few_nodes, patches, rolling_of, stored
-from tests.plugin.verbs.test_pause import images
 
 RESULT = "daemonset.apps.kruise.io/node-agent partition"
 
@@ -35,15 +34,6 @@ def test_the_mock_up_in_nodes_to_update() -> None:
         assert rolling_of(stored(scene))["partition"] == 23
 
 
-def test_the_nodes_that_were_named_are_updated_and_no_others() -> None:
-    with held() as scene:
-        ran = acted(scene, "set-partition", "14")
-        assert ran.out == f"{RESULT} 16 -> 14\n  up to 10 of 24 nodes may now run revision 7 (2 more: b-08, b-07)\n"
-        scene.pass_time(600.0)
-        new = {node for node, image in images(scene).items() if image == "1.9.0"}
-        assert new == {f"c-0{number}" for number in range(1, 9)} | {"b-08", "b-07"}
-
-
 @pytest.mark.parametrize(
     ("words", "kept"),
     [
@@ -60,18 +50,6 @@ def test_a_value_is_kept_as_it_is_and_update_as_what_is_left_of_it(
     scene.do(scene.edit({"spec": {"updateStrategy": {"rollingUpdate": {"partition": 0}}}}))
     assert acted(scene, "set-partition", *words).code == 0
     assert rolling_of(stored(scene))["partition"] == kept
-
-
-def test_a_share_stays_that_share_when_nodes_join() -> None:
-    """4 nodes of which half are updated; 4 more come with the old version, and not with the new one."""
-    with few_nodes(partition=4) as scene:
-        assert acted(scene, "set-image", "*=registry.example.com/agent:9").code == 0
-        assert acted(scene, "set-partition", "--update", "50%").code == 0
-        scene.pass_time(600.0)
-        scene.do(join(scene, ("b-01", "b-02", "b-03", "b-04")))
-        scene.pass_time(600.0)
-        updated = [node for node, image in images(scene).items() if image == "9"]
-        assert len(updated) == 4, "half of the eight"
 
 
 @pytest.mark.parametrize(
@@ -123,12 +101,3 @@ MISREAD = (
 def test_what_only_holds_nodes_back_is_never_asked_for(scene: Scene, options: dict[str, Any]) -> None:
     assert acted(scene, "set-partition", "30", "-q", **options) == Ran(0, f"{RESULT} 2 -> 30\n", MISREAD)
     assert rolling_of(stored(scene))["partition"] == 30
-
-
-@pytest.mark.parametrize("value", ["23", "24", "100%", "90%"])
-def test_holding_back_moves_no_node(value: str) -> None:
-    with held() as scene:
-        before = images(scene)
-        assert acted(scene, "set-partition", value).code == 0
-        scene.pass_time(600.0)
-        assert images(scene) == before
