@@ -70,27 +70,6 @@ def test_flags_may_stand_before_or_after_the_verb_and_the_later_wins(words: tupl
 
 
 @pytest.mark.parametrize(
-    ("words", "flags"),
-    [
-        (("--ascii=true", "version"), {"ascii": True}),
-        (("version", "--ascii=true"), {"ascii": True}),
-        (("version", "--ascii=True", "--ascii=false"), {"ascii": False}),
-        (("--insecure-skip-tls-verify=true", "version"), {"insecure_skip_tls_verify": True}),
-        (("--insecure-skip-tls-verify=1", "version", "--no-color=false"), {"insecure_skip_tls_verify": True}),
-        (("--insecure-skip-tls-verify", "version", "--insecure-skip-tls-verify=false"), {}),
-        (("version", "--quiet=t", "--no-color=FALSE"), {"quiet": True, "no_color": False}),
-        (("version", "-q=true"), {"quiet": True}),
-        (("version", "-vq=true", "-q=false"), {}),
-        (("-q", "version", "--quiet", "-q=0"), {}),
-    ],
-    ids=str,
-)
-def test_switches_may_be_given_in_kubectls_spelling(words: tuple[str, ...], flags: dict[str, bool]) -> None:
-    none = {"ascii": False, "insecure_skip_tls_verify": False, "quiet": False, "no_color": False}
-    assert [{name: getattr(one, name) for name in none} for one in flags_of(*words)] == [none | flags]
-
-
-@pytest.mark.parametrize(
     ("words", "found"),
     [
         (("status", "-l=a=b"), {"selector": "a=b"}),

@@ -185,13 +185,6 @@ def test_all_are_changed_though_the_reader_goes_away(scene: Scene, words: tuple[
     assert paused_ones(scene) == [*MANY, "node-agent"]
 
 
-def test_the_exit_code_is_that_of_the_changes(three: Scene) -> None:
-    strategy = {"updateStrategy": {"type": "OnDelete", "rollingUpdate": None}}
-    three.do(three.edit({"spec": strategy}, "log-agent"))
-    assert three.run("pause", "--all", "-y", *HOME, out=Closing(BrokenPipeError(32, "Broken pipe"))).code == 6
-    assert paused_ones(three) == ["net-agent", "node-agent"]
-
-
 @pytest.mark.parametrize("words", FORMATS, ids=" ".join)
 def test_a_full_disk_is_reported_when_all_are_changed(three: Scene, words: tuple[str, ...]) -> None:
     ran = three.run("pause", "--all", "-y", *words, *HOME, out=Closing(OSError(28, "No space left on device")))

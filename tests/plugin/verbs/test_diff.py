@@ -69,19 +69,7 @@ def test_a_file(scene: Scene, manifest: Path) -> None:
     assert shown[3:5] == ["-  value: sample", "+  value: other"]
 
 
-@pytest.mark.parametrize(
-    "secret",
-    [
-        "redis-cli -a {}",
-        "requirepass {}",
-        "<password>{}</password>",
-        "machine example.com login me {}",
-        "sk_live_{}",
-        "JWT={}",
-        "--level={}",
-        "{}",
-    ],
-)
+@pytest.mark.parametrize("secret", ["redis-cli -a {}", "{}"])
 @pytest.mark.parametrize("output", [(), ("-o", "json")])
 def test_a_value_that_may_be_a_secret_is_not_printed(
     scene: Scene, tmp_path: Path, secret: str, output: tuple[str, ...]

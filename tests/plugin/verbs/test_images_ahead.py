@@ -127,15 +127,6 @@ def test_a_watch_follows_it_until_all_is_done() -> None:
     assert (ran.code, ran.err) == (0, "")
 
 
-def test_nodes_are_reported_as_their_image_comes() -> None:
-    with ahead(1.0) as scene:
-        ran = scene.run("nodes", NAME, *HOME, "-w", "--only", "all", "-o", "wide", meanwhile=ended)
-    lines = [line.split() for line in ran.out.splitlines()]
-    for node in NODES[:3]:
-        told = [line for line in lines if line[0] == node]
-        assert [any(word in line for line in told) for word in ("waiting", "pulling")] == [True, True], told
-
-
 def test_jobs_pullers_and_what_was_heard_are_watched_and_listed_once() -> None:
     async def long_failed(scene: Scene) -> None:
         await asyncio.sleep(450.0)  # of virtual time: a watch ends after 540

@@ -25,7 +25,6 @@ from tests.plugin.scene import (
     Scene,
     canary,
     daemonset,
-    held,
     manifest,
     settled,
     template,
@@ -131,18 +130,6 @@ def test_grace_periods_count_for_nodes_that_are_not_worked_out_too() -> None:
 
 
 # what if
-
-
-def test_settings_that_are_tried_out_are_named() -> None:
-    with held() as scene:
-        found = document(scene, "--partition", "50%", "--max-unavailable", "3", "--image", "*=agent:2")
-        assert found["asked"] == [
-            "image agent registry.example.com/agent:1.9.0 -> agent:2",
-            "partition 16 -> 50%",
-            "maxUnavailable 2 -> 3",
-        ]
-        assert (found["limits"]["partitionNodes"], found["limits"]["maxUnavailable"]) == (12, 3)
-        assert [len(wave) for wave in waves(found)] == [3, 3, 3, 3]
 
 
 @pytest.mark.parametrize(
@@ -269,24 +256,6 @@ def updated_since(scene: Scene, moment: float) -> list[list[str]]:
     return [sorted(made[stamp]) for stamp in sorted(made)]
 
 
-@pytest.mark.parametrize("words", [(), ("--partition", "8"), ("--partition", "0", "--max-unavailable", "25%")])
-def test_the_controller_does_what_was_planned(words: tuple[str, ...]) -> None:
-    """From the settled canary step on; who has been updated when, by the creation of the new pods."""
-    with held() as scene:
-        found = document(scene, *words)
-        wanted = dict(zip(words[::2], words[1::2], strict=True))
-        fields: dict[str, Any] = {}
-        if "--partition" in wanted:
-            fields["partition"] = int(wanted["--partition"])
-        if "--max-unavailable" in wanted:
-            fields["maxUnavailable"] = wanted["--max-unavailable"]
-        since = scene.now()
-        if fields:
-            scene.do(scene.edit({"spec": scenes.rolling(**fields)}))
-        scene.pass_time(1800.0)
-        assert updated_since(scene, since) == [sorted(wave) for wave in waves(found)]
-
-
 @pytest.mark.parametrize(
     ("limits", "expected"),
     [
@@ -358,16 +327,6 @@ def test_without_a_right_a_plan_would_be_a_guess(what: str) -> None:
         ran = plan(scene)
     words = f"error: a plan for {NAME} needs the right to list {what} in namespace {NAMESPACE}\n"
     assert (ran.code, ran.out, ran.err) == (1, "", words)
-
-
-def test_a_template_that_the_server_refuses_moves_no_pod() -> None:
-    with scenes.refused() as scene:
-        found = document(scene)
-        assert (found["wouldChange"], waves(found)) == (False, [])
-        assert len(found["kept"]["refused"]) == 24
-        (check,) = [one for one in found["checks"] if one["name"] == "TemplateDryRun"]
-        assert check["result"] == "failed"
-        assert scenes.REFUSAL in check["text"]
 
 
 @contextmanager

@@ -72,14 +72,6 @@ def test_on_a_terminal_the_block_ends_with_the_count() -> None:
     assert shown[2].startswith("  failed on a-02: ErrImagePull")
 
 
-def test_labels_choose_the_nodes() -> None:
-    with ready() as scene:
-        ran = pull(scene, "-l", "topology.kubernetes.io/zone in (zone-b)", "--parallelism", "100%")
-        (job,) = jobs(scene)
-    assert (ran.code, job["status"]["desired"]) == (0, 2)
-    assert "image there on 2 of 2 nodes" in ran.out
-
-
 def test_where_no_node_matches_no_job_is_made() -> None:
     with ready() as scene:
         ran = pull(scene, "-l", "pool=gpu")

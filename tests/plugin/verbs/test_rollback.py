@@ -22,7 +22,6 @@ from tests.plugin.scene import (
     on_delete,
     paused,
     rolling,
-    settled,
     template,
 )
 from tests.plugin.verbs.few_nodes import acted, few_nodes, patches, stored
@@ -119,20 +118,6 @@ def label(scene: Scene, track: str | None, *names: str) -> None:
         scene.do(scene.api.patch(NODES, name, change, content_type="application/merge-patch+json"))
 
 
-def test_a_bad_node_that_lost_its_label_is_reported_and_stays_bad() -> None:
-    with settled() as scene:
-        selected(scene)
-        before = pods(scene)
-        ran = rollback(scene, "--to-revision=6", columns=200)
-        assert (
-            "  will NOT    1 node: c-07 (rollingUpdate.selector does not match; --drop-selector lifts it)" in ran.out
-        )
-        settle(scene)
-        after = pods(scene)
-        assert moved(before, after) == {"c-08", "c-06"}
-        assert after["c-07"].image == "1.9.0"
-
-
 def test_with_on_delete_the_template_goes_back_with_a_warning() -> None:
     with on_delete() as scene:
         before = pods(scene)
@@ -165,22 +150,6 @@ def test_a_template_put_back_under_the_partition_names_what_keeps_nodes() -> Non
             "  hint: kubectl kruise-ds set-partition node-agent 0 -n observability\n"
         )
         assert not written(scene)
-
-
-def test_a_revision_that_no_node_runs_any_more_is_not_gone_back_to() -> None:
-    """Revision 7 was on 8 nodes; these have 8 now, and all others 6."""
-    with held() as scene:
-        image = "agent=registry.example.com/agent:1.9.9"
-        assert scene.run("set-image", NAME, image, "-n", NAMESPACE).code == 0
-        scene.pass_time(600.0)
-        before = pods(scene)
-        assert sorted({pod.image for pod in before.values()}) == ["1.8.4", "1.9.9"]
-        ran = rollback(scene)
-        assert ran.out.startswith("daemonset.apps.kruise.io/node-agent rolled back to revision 6 (now revision 9)\n")
-        settle(scene)
-        after = pods(scene)
-        assert {pod.image for pod in after.values()} == {"1.8.4"}
-        assert moved(before, after) == {f"c-0{number}" for number in range(1, 9)}
 
 
 def test_nodes_that_a_named_revision_would_update_are_told_apart() -> None:

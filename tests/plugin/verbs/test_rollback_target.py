@@ -80,19 +80,6 @@ def test_without_a_record_it_is_refused() -> None:
         assert (acted(scene, "rollback", "-y", "--to-revision", "1").code, image(scene)) == (0, GOOD)
 
 
-def test_a_stable_revision_that_is_not_kept_is_not_replaced_by_another() -> None:
-    with two_canaries() as scene:
-        scene.do(scene.controller.stop())
-        found = {one["revision"]: one["metadata"]["name"] for one in scene.do(scene.api.list(REVISIONS))}
-        scene.do(scene.api.delete(REVISIONS, found[1]))
-        ran = acted(scene, "rollback", "-y")
-        assert (ran.code, patches(scene)) == (6, [])
-        assert (
-            "the last revision that was rolled out completely is not kept\n  hint: 10m ago, agent:1.9.0: kubectl"
-            in ran.err
-        )
-
-
 def rolled(scene: Scene, version: str, **limits: object) -> None:
     scene.do(scene.edit({"spec": {"template": template(version), **rolling(**limits)}}))
     scene.pass_time(600.0)
@@ -117,17 +104,6 @@ def put_back(scene: Scene) -> None:
     del good["spec"]["template"]["$patch"]
     back = [{"op": "replace", "path": "/spec/template", "value": good["spec"]["template"]}]
     scene.do(scene.api.patch(DAEMONSETS, "node-agent", back))
-
-
-def test_a_canary_that_was_put_back_is_no_target() -> None:
-    """As GitOps does it; none was stable before the first."""
-    with two_canaries() as scene:
-        put_back(scene)
-        scene.do(scene.edit({"spec": rolling(partition=0)}))
-        scene.pass_time(300.0)
-        ran = acted(scene, "rollback", "-y")
-        assert (ran.code, image(scene)) == (6, GOOD)
-        assert "none is known to have been rolled out before revision 4\n  hint: " in ran.err
 
 
 def test_a_restart_is_no_revision_to_go_back_from() -> None:
@@ -173,18 +149,6 @@ def test_one_that_was_ready_for_a_moment_is_no_target() -> None:
         scene.do(scene.until(lambda one: one["status"]["rollout"]["phase"] == "Healthy"))
         rolled(scene, WORSE, partition=2)
         assert (acted(scene, "rollback", "-y").code, image(scene)) == (0, GOOD)
-
-
-def test_on_the_way_back_to_the_stable_revision_nothing_is_brought_back() -> None:
-    """A user has applied the former template; the bad nodes are kept by the partition."""
-    with two_canaries() as scene:
-        scene.do(scene.edit({"spec": rolling(partition=4)}))
-        put_back(scene)
-        for seconds in (0.0, 300.0):
-            scene.pass_time(seconds)
-            ran = acted(scene, "rollback", "-y")
-            assert (ran.code, image(scene)) == (6, GOOD)
-            assert "nodes are on their way back to revision " in ran.err
 
 
 @pytest.mark.parametrize("what", LISTED)

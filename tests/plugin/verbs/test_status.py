@@ -133,13 +133,6 @@ def test_grouped_by_another_label() -> None:
     assert "  amd64   " + "○" * 16 + "◇◇◐✗●●●●   4 of 24" in out
 
 
-def test_a_group_of_more_than_sixty_nodes_is_a_bar() -> None:
-    with canary() as scene:
-        scene.do(scenes.join(scene, [f"c-{number}" for number in range(100, 160)]))
-        scene.pass_time(120.0)
-        scene.check("status/many-nodes", *STATUS)
-
-
 def test_several_objects_stand_one_below_the_other() -> None:
     with held() as scene:
         scene.do(scene.api.create(DAEMONSETS, scenes.daemonset_named("log-shipper")))

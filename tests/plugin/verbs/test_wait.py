@@ -47,14 +47,6 @@ def test_it_ends_when_the_controller_says_that_it_is_done(words: tuple[str, ...]
     assert f"{NAME} {ends} " in ran.out.splitlines()[-1]
 
 
-def test_what_never_gets_ready_ends_it_with_3_or_4() -> None:
-    for timeout, code in (("90s", 3), ("1h", 4)):
-        with few_nodes() as scene:
-            scene.nodes.behave("*", replace(PACE, ready=None))
-            ran = acted(scene, "set-image", NEW, "--wait", "--timeout", timeout)
-            assert ran.code == code, ran.err
-
-
 ASKING = [("restart",), ("rollback",), ("promote", "--full")]
 
 

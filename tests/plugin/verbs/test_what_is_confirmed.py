@@ -37,11 +37,6 @@ def test_another_registry_is_shown_in_full_and_marked(scene: Scene, tmp_path: Pa
         assert lines(ran)[at : at + 3] == expected
 
 
-def test_the_same_repository_has_no_mark(scene: Scene, tmp_path: Path) -> None:
-    ran = scene.run("apply", "-f", written(tmp_path, manifest("2.0.0")), terminal=True, typed="n\n")
-    assert "+  image: registry.example.com/agent:2.0.0" in lines(ran)
-
-
 def test_each_added_field_has_its_value_and_perhaps_a_mark(scene: Scene, tmp_path: Path) -> None:
     wanted = manifest()
     pod = wanted["spec"]["template"]["spec"]

@@ -7,7 +7,7 @@ import pytest
 from controller.api.formats import IntOrPercent
 from controller.api.objects import JSONObject, fields_of, value_at
 from controller.api.pod import Pod
-from kubectl_plugin.changes.edit import ROLLING, Caution, Edit, patch_of, with_operations
+from kubectl_plugin.changes.edit import ROLLING, Caution, Edit, with_operations
 from kubectl_plugin.changes.partition import (
     desired_of,
     misread_caution,
@@ -35,18 +35,6 @@ def test_it_needs_no_parents(strategy: JSONObject | None) -> None:
 @pytest.mark.parametrize("strategy", NO_PARENTS)
 def test_0_is_what_it_is_without_one(strategy: JSONObject | None) -> None:
     assert set_partition(seen(live(strategy)), 0) == Edit(result="already at partition 0 (4 of 4 new)", operations=())
-
-
-@pytest.mark.parametrize(
-    ("present", "value", "result"),
-    [(3, 1, "partition 3 -> 1"), ("75%", 1, "partition 75% -> 1"), (3, "50%", "partition 3 -> 50%")],
-)
-def test_a_number_stays_a_number_and_a_share_a_share(present: IntOrPercent, value: IntOrPercent, result: str) -> None:
-    edit = set_partition(seen(live(rolling(partition=present))), value)
-    assert edit.result == result
-    assert patch_of(edit.operations) == (
-        {"op": "add", "path": "/spec/updateStrategy/rollingUpdate/partition", "value": value},
-    )
 
 
 def test_the_value_that_it_has_is_no_change() -> None:

@@ -136,10 +136,6 @@ def test_a_revision_that_means_the_same_pod_is_none_to_go_back_to() -> None:
     assert target(snapshot(of_revision("v7"), "v7", spelled, "v5", stable="v7", previous="v5")) == 5
 
 
-def test_a_revision_may_be_named() -> None:
-    assert target(snapshot(), 5) == 5
-
-
 def test_a_revision_that_is_being_deleted_is_none() -> None:
     with pytest.raises(CommandError, match="is not kept"):
         target(snapshot(of_revision(), "v7", revision("v6", terminating=True), "v5"))

@@ -131,10 +131,6 @@ def test_a_phase_that_the_record_names_is_taken_at_its_word(phase: Phase) -> Non
     assert phase_in(Rollout(phase=phase.value)) is phase
 
 
-def test_a_phase_of_a_later_controller_is_neither_an_end_nor_a_failure() -> None:
-    assert phase_in(Rollout(phase="Verifying")) is Phase.PROGRESSING
-
-
 SAID = {PodProblem.IMAGE_PULL: "ErrImagePull", PodProblem.CONFIG: "CreateContainerConfigError"}
 
 
