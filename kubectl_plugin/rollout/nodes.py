@@ -42,8 +42,7 @@ class Preparing(Value, rename="camel"):
     def words(self, now: float, *, beside: str) -> str:
         """Omits the pod's name if it is `beside`."""
         who = "" if self.pod == beside else f"{self.pod} "
-        they = "it is" if len(self.held_by) == 1 else "they are"
-        return f"{who}held{self.age(now)} by {self.handlers}; deleted once {they} removed"
+        return f"{who}held{self.age(now)} until {self.handlers} {'is' if len(self.held_by) == 1 else 'are'} removed"
 
 
 LABELS: Final = {

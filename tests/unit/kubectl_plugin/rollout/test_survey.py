@@ -28,7 +28,7 @@ def canary(**changes: Any) -> Snapshot:
 
 YOUNG = pod("node-0", "v2", ready=None, created=ago(9))
 HOOK = LifecycleHook(labels_handler={"hook": "yes"})
-HELD = "held by label hook=yes; deleted once it is removed"
+HELD = "held until label hook=yes is removed"
 HOOKED = {"hook": "yes"}
 PREPARED = {**HOOKED, LIFECYCLE_STATE_LABEL: PREPARING_DELETE}
 SILENT = (node("node-0"), node("node-1", taint(TAINT_UNREACHABLE, "NoExecute")))
@@ -115,7 +115,7 @@ def test_only_preparing_shows_nodes_with_held_pods_whatever_they_are() -> None:
     surveyed = survey(snapshot(ds("v2", hook=HOOK), pods=(*pods, pod("node-2")), nodes=nodes))
     shown = chosen_rows(surveyed, choice_of("preparing", excluded=False, group=None, sort="name"))
     assert [one.node for one in shown] == ["node-0", "node-1"]
-    held = "held for 60s by label hook=yes; deleted once it is removed"
+    held = "held for 60s until label hook=yes is removed"
     assert shown[1].why == f"taint gpu:NoExecute; its pod must go; {held}"
     assert not any(one.preparing for one in surveyed.rows if one.node == "node-2")
 
