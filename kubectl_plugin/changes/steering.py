@@ -25,7 +25,7 @@ from kubectl_plugin.changes.edit import (
     rollout_after,
     settings_of,
 )
-from kubectl_plugin.changes.partition import outcome
+from kubectl_plugin.changes.settings import outcome
 from kubectl_plugin.errors import CommandError, ExitCode
 from kubectl_plugin.rollout.reasons import checks_words
 from kubectl_plugin.rollout.snapshot import Snapshot

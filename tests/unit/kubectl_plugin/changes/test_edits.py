@@ -21,9 +21,8 @@ from kubectl_plugin.changes.edit import (
     template_gone_back_to,
     with_operations,
 )
-from kubectl_plugin.changes.images import set_images
-from kubectl_plugin.changes.partition import set_partition
 from kubectl_plugin.changes.rollback import RollbackSettings, roll_back
+from kubectl_plugin.changes.settings import set_images, set_partition
 from kubectl_plugin.changes.steering import pause, restart, resume
 from kubectl_plugin.rollout.gitops import LAST_ACTION, LastAction, action, last_action
 from kubectl_plugin.rollout.history import target_of

@@ -8,7 +8,7 @@ from controller.api.formats import IntOrPercent
 from controller.api.objects import JSONObject, fields_of, value_at
 from controller.api.pod import Pod
 from kubectl_plugin.changes.edit import ROLLING, Caution, Edit, with_operations
-from kubectl_plugin.changes.partition import (
+from kubectl_plugin.changes.settings import (
     desired_of,
     misread_caution,
     partition_for_nodes,
