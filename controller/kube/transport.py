@@ -6,6 +6,7 @@ import asyncio
 import os
 import socket
 import ssl
+from asyncio.sslproto import SSLProtocol
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Final
@@ -38,6 +39,10 @@ IDLE_SECONDS: Final = 60.0
 """Seconds until an unused connection is closed: less than load balancers and API servers allow."""
 READ_BUFFER: Final = 256 * 1024
 """Bytes. With more, a watch of a busy cluster comes in fewer, larger chunks."""
+
+TLS_BUFFER: Final = 64 * 1024
+"""Bytes. asyncio gives each connection a buffer of four times that and fills it with zeros, so that fifty connections
+would take 13 MiB; a record of TLS has 16 KiB at most."""
 
 _TCP_OPTIONS: Final = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3), ("TCP_USER_TIMEOUT", 5000))
 """Seconds, but TCP_USER_TIMEOUT in milliseconds. A vanished peer is noticed after 40 s of silence, even behind a NAT,
@@ -161,6 +166,7 @@ class _OpenStream:
 @asynccontextmanager
 async def open_transport(connection: Connection, user_agent: str = "kruise-ds") -> AsyncIterator[AiohttpTransport]:
     """A transport, with its credentials renewed while the block runs. Nothing is sent before the first request."""
+    SSLProtocol.max_size = TLS_BUFFER
     connector = TCPConnector(
         ssl=connection.tls or True,
         limit=0,  # the throttle bounds how many requests run at once

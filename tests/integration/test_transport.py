@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
+from asyncio.sslproto import SSLProtocol
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from email.utils import parsedate_to_datetime
@@ -134,6 +135,15 @@ async def test_redirects_are_answers_and_are_not_followed() -> None:
 
     async with serving(handler) as transport:
         assert (await transport.exchange(GET)).status == 302
+
+
+async def test_the_read_buffer_of_a_tls_connection_is_small() -> None:
+    """asyncio's own is 256 KiB, for each of fifty connections."""
+    async with open_transport(Connection(server="https://127.0.0.1", credentials=Credentials())):
+        made: Any = SSLProtocol(
+            asyncio.get_running_loop(), asyncio.Protocol(), ssl.create_default_context(), asyncio.Future()
+        )
+    assert len(made._ssl_buffer) == 64 * 1024
 
 
 @pytest.mark.parametrize("tls", [None, ssl.create_default_context()], ids=["nobody listens", "plain http for https"])
