@@ -301,7 +301,7 @@ def test_without_the_right_to_list_pods_a_terminal_gets_the_outline() -> None:
     with held() as scene:
         scene.door.forbid("list", "pods")
         ran = scene.run(*STATUS, "-w", terminal=True)
-    assert (ran.code, ran.err) == (0, "")
+    assert (ran.code, ran.err) == (0, "note: not everything could be read: pods: forbidden\n")
     assert "8 of 8 updated, 24 of 24 available" in ran.out
     assert "right to list pods" in ran.out
 
