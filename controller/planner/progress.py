@@ -385,7 +385,8 @@ def _proof(rollout: RolloutState) -> tuple[float, Sequence[str]]:
     not, or at least half of the nodes are unreachable. And the hashes of older revisions that are on more than three
     quarters of the nodes and were never complete, because some nodes are kept old or a pod never got ready: only a
     user can decide whether such a revision was good. Of two pods on a node the old one counts."""
-    seen, latest = rollout.world.ready_seen, rollout.world.now - STABLE_AFTER_SECONDS
+    world = rollout.world
+    seen, behind, latest = world.ready_seen, world.server_offset.behind, world.now - STABLE_AFTER_SECONDS
     reached, moments, older = 0, list[float](), list[str]()
     for node in rollout.eligible:
         if node.unreachable:
@@ -394,7 +395,7 @@ def _proof(rollout: RolloutState) -> tuple[float, Sequence[str]]:
         old, pod = node.old is not None, node.current if node.old is None else node.old
         if pod is None or not (node.old_available if old else node.current_available) or pod.ready_since is None:
             continue
-        since = min(pod.ready_since, seen.get(pod.uid, inf)) if seen else pod.ready_since
+        since = min(pod.ready_since + behind, seen.get(pod.uid, inf))
         if not old:
             moments.append(since)
         elif since <= latest:

@@ -12,7 +12,7 @@ from controller.api.daemonset import DaemonSet, DaemonSetStatus, Rollout
 from controller.api.names import RESTARTED_AT
 from controller.api.template_identity import identity
 from controller.planner.plan import plan
-from controller.planner.world import World
+from controller.planner.world import ClockOffset, World
 from tests.beds.toy_cluster import ToyCluster
 from tests.beds.worlds import (
     NOW,
@@ -75,6 +75,13 @@ def test_it_is_recorded_once_every_node_has_had_it_for_a_while() -> None:
     cluster.step()
     assert recorded(cluster.world) == "v2"
     assert cluster.plan.wake_at is None
+
+
+def test_a_clock_that_is_ahead_of_the_nodes_proves_nothing_early() -> None:
+    """The pods got ready a moment ago; by the controller's clock, five minutes before that."""
+    found = replace(world(nodes=3, pods=everywhere(3, ready=ago(301.0))), server_offset=ClockOffset(ahead=-300.0))
+    assert recorded(found) is None
+    assert recorded(replace(found, now=NOW + 40.0)) == "v1"
 
 
 def test_one_that_was_ready_for_a_moment_replaces_none() -> None:
