@@ -1,11 +1,13 @@
 """Which nodes should run a pod (eligible nodes) and which may keep one, as `NodeShouldRunDaemonPod` of the native
-controller decides. Resources, ports and node conditions are left to the scheduler. The template's placement fields
-are compiled once per generation; a node then costs a few dictionary look-ups."""
+controller decides, and in which order they are updated. Resources, ports and node conditions are left to the
+scheduler. The template's placement fields are compiled once per generation; a node then costs a few dictionary
+look-ups."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from typing import TypeAlias
 
@@ -17,8 +19,7 @@ from controller.api.formats import decimal_integer
 from controller.api.node import ZONE_LABELS, Node, Taint
 from controller.api.objects import JSONObject, Value, View
 from controller.api.pod import AffinityView, NodeTerm
-from controller.api.selector import LabelSelector, Matcher
-from controller.planner.order import UpdateOrder
+from controller.api.selector import LabelSelector, Matcher, is_label_key
 
 NodeTest: TypeAlias = Callable[[Node], bool]
 
@@ -196,3 +197,61 @@ def _term_test(term: NodeTerm) -> NodeTest:
         )
 
     return matches
+
+
+_NUMBER = re.compile(r"([0-9]+)")
+_Places: TypeAlias = Callable[[Sequence[Node]], Sequence[int]]
+"""The place of each node by one rule, lower first."""
+
+
+class UpdateOrder:
+    """The order of updates: by the rules of `rollingUpdate.order`, then by node name, descending."""
+
+    def __init__(self, rules: Iterable[OrderRule]) -> None:
+        """Raises ValueError for a rule that cannot be used, naming its index and field."""
+        rules = tuple(rules)
+        self._rules = [_compiled_order(index, rule) for index, rule in enumerate(rules)]
+        self.keys = frozenset(key for rule in rules for key in _order_keys(rule))
+        """The node labels that decide."""
+
+    def of(self, nodes: Sequence[Node]) -> Sequence[int]:
+        """The indexes of these nodes, which are sorted by name, in update order."""
+        order: Sequence[int] = range(len(nodes) - 1, -1, -1)
+        for places_of in reversed(self._rules):  # sorting is stable, so that the first rule decides
+            order = sorted(order, key=places_of(nodes).__getitem__)
+        return order
+
+
+def _order_keys(rule: OrderRule) -> Iterator[str]:
+    if rule.group_by:
+        yield rule.group_by
+    yield from rule.match_labels or ()
+    yield from (one.key for one in rule.match_expressions or ())
+
+
+def _compiled_order(index: int, rule: OrderRule) -> _Places:
+    if not rule.group_by:
+        try:
+            matches = selector.parse(
+                LabelSelector(match_labels=rule.match_labels, match_expressions=rule.match_expressions)
+            )
+        except ValueError as error:
+            raise ValueError(f"order[{index}]: {error}") from error
+        return lambda nodes: [not matches(node.labels) for node in nodes]
+    key = rule.group_by
+    if not is_label_key(key):
+        raise ValueError(f"order[{index}].groupBy: {key!r} is not a label key")
+
+    def places_of(nodes: Sequence[Node]) -> Sequence[int]:
+        values = [node.labels.get(key) for node in nodes]
+        groups = sorted({value for value in values if value is not None}, key=natural)
+        places = {value: place for place, value in enumerate(groups)}
+        return [len(groups) if value is None else places[value] for value in values]
+
+    return places_of
+
+
+def natural(value: str) -> tuple[list[str | int], str]:
+    """A key that sorts `zone-2` before `zone-10`; equal only for equal values."""
+    parts = [int(part) if part.isdecimal() else part for part in _NUMBER.split(value)]
+    return parts, value

@@ -15,8 +15,7 @@ from controller.api.objects import JSONObject, fields_of
 from controller.api.pod import AffinityView
 from controller.api.selector import Requirement, is_label_key, is_label_value, is_subdomain, requirement
 from controller.planner.checks import query_problem
-from controller.planner.node_fit import Placement, PlacementSpec, Rules, Toleration
-from controller.planner.order import UpdateOrder
+from controller.planner.node_fit import Placement, PlacementSpec, Rules, Toleration, UpdateOrder
 
 _SPEC: Final = "spec.template.spec"
 _REQUIRED: Final = f"{_SPEC}.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"

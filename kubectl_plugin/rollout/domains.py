@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from controller.api.daemonset import Topology
 from controller.api.objects import JSONObject, Value
-from controller.planner.order import natural
+from controller.planner.node_fit import natural
 from kubectl_plugin.errors import CommandError
 from kubectl_plugin.rollout.document import document
 from kubectl_plugin.rollout.snapshot import Snapshot

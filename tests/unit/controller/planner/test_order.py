@@ -6,7 +6,7 @@ import pytest
 
 from controller.api.daemonset import OrderRule
 from controller.api.selector import Requirement
-from controller.planner.order import UpdateOrder, natural
+from controller.planner.node_fit import UpdateOrder, natural
 from controller.planner.rollout_state import rollout_state
 from controller.planner.world import World
 from tests.beds.toy_cluster import ToyCluster
