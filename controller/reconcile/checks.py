@@ -18,7 +18,7 @@ from controller.planner.checks import INTERVAL, Asking, CheckAnswer, fresh_secon
 from controller.planner.world import CLOCK_GRAIN
 from controller.reconcile.caches import Caches
 from controller.reconcile.dependencies import Observer
-from controller.runtime.clock import elapsed
+from controller.runtime.clock import Instant, elapsed
 from controller.runtime.pacing import PacedQueue
 
 MOST_QUERIES: Final = 10
@@ -67,12 +67,12 @@ class CheckAnswers(msgspec.Struct):
     """When the last evaluation began (`elapsed`)."""
     is_under_way: bool = False
 
-    def observe(self, status: DaemonSetStatus | None, now: float, moment: float) -> None:
+    def observe(self, status: DaemonSetStatus | None, now: Instant) -> None:
         """Reads the status once; what this process has seen itself counts afterwards."""
         if self.failing is None:
             records = rollout_of(status).checks or ()
-            stamps = {one.name: epoch(one.since) or now for one in records if one.state == CheckState.FAILING}
-            self.failing = {name: moment - max(now - stamp, 0.0) for name, stamp in stamps.items()}
+            stamps = {one.name: epoch(one.since) or now.wall for one in records if one.state == CheckState.FAILING}
+            self.failing = {name: now.to_elapsed(min(stamp, now.wall)) for name, stamp in stamps.items()}
             self.revision = status.update_revision if status is not None else None
 
     def forget(self) -> None:
@@ -92,13 +92,13 @@ class CheckAnswers(msgspec.Struct):
                 self.tried = -inf
             self.known[check.name] = one
 
-    def dated(self, now: float, moment: float) -> dict[str, CheckAnswer]:
+    def dated(self, now: Instant) -> dict[str, CheckAnswer]:
         """Times in seconds since 1970."""
         return {
             name: CheckAnswer(
-                asked=now + one.asked - moment,
+                asked=now.to_wall(one.asked),
                 series=one.series,
-                since=now + one.since - moment,
+                since=now.to_wall(one.since),
                 problem=one.problem,
             )
             for name, one in self.known.items()
@@ -135,16 +135,14 @@ class Checks:
         self._changed = asyncio.Event()
         self._slots = asyncio.Semaphore(MOST_QUERIES)
 
-    def decided(
-        self, daemonset: DaemonSet, answers: CheckAnswers, asking: Asking | None, now: float, moment: float
-    ) -> None:
+    def decided(self, daemonset: DaemonSet, answers: CheckAnswers, asking: Asking | None, now: Instant) -> None:
         """Takes over what a pass wants to be asked; None: no step is open."""
         if asking is None:
             self._open.pop(daemonset.key, None)
             answers.forget()
             return
-        answers.prepare(asking, moment)
-        end = inf if asking.checked_from is None else moment + asking.checked_from - now
+        answers.prepare(asking, now.elapsed)
+        end = inf if asking.checked_from is None else now.to_elapsed(asking.checked_from)
         self._open[daemonset.key] = _Open(daemonset.uid, answers, asking, end)
         self._changed.set()
 

@@ -24,7 +24,7 @@ from controller.reconcile.dependencies import Dependencies
 from controller.reconcile.execute import PlanExecution
 from controller.reconcile.state import DaemonSetState, DaemonSetStates
 from controller.reconcile.write_outcomes import Answer
-from controller.runtime.clock import elapsed
+from controller.runtime.clock import Instant, elapsed
 from controller.runtime.expectations import Stale
 from controller.runtime.pacing import PacedPass, Pacer
 from controller.runtime.workers import (
@@ -59,10 +59,7 @@ class _Pass(msgspec.Struct, frozen=True):
     daemonset: DaemonSet
     state: DaemonSetState
     cached: Cached
-    now: float
-    """Seconds since 1970."""
-    moment: float
-    """The same instant by `elapsed`."""
+    now: Instant
     fresh: bool
     """Whether the caches show all of the controller's writes."""
 
@@ -95,13 +92,14 @@ class Reconciler:
             self._pacer.forget(key)
             return Done()
         state = self._states.of(daemonset.uid)
-        if (rest := state.seconds_yielded(daemonset, self._clock(), elapsed())) > 0:
+        now = Instant(self._clock(), elapsed())
+        if (rest := state.seconds_yielded(daemonset, now)) > 0:
             return RequeueAfter(rest, "another controller wrote the status")
         stale = self._stale(daemonset)
-        if stale is not None and elapsed() - stale.since < STALE_RETRY_SECONDS:
+        if stale is not None and now.elapsed - stale.since < STALE_RETRY_SECONDS:
             return RequeueAfter(STALE_RETRY_SECONDS, "own writes not seen yet")
         cached = self._caches.snapshot(daemonset)
-        this = _Pass(daemonset, state, cached, now=self._clock(), moment=elapsed(), fresh=stale is None)
+        this = _Pass(daemonset, state, cached, now, fresh=stale is None)
         with PacedPass(self._pacer, key, requeue) as paced:
             decided = self._decide(this)
             self._observer.planned(paced.decided())
@@ -115,26 +113,24 @@ class Reconciler:
         return stale
 
     def _decide(self, this: _Pass) -> Plan:
-        daemonset, state, cached = this.daemonset, this.state, this.cached
+        daemonset, state, cached, now = this.daemonset, this.state, this.cached, this.now
         state.begin(daemonset, cached.reach)
-        state.forget_gone(cached, this.moment, fresh=this.fresh)
+        state.forget_gone(cached, now.elapsed, fresh=this.fresh)
         _, status = state.status_writer.own.latest(daemonset)  # the cache may not show our last one yet
         daemonset = effective_daemonset(replace(daemonset, status=status), cached.revisions)
         current = {one.hash for one in of_template(daemonset, cached.revisions)}
-        state.ready_seen.observe(cached.pods, current, this.now, this.moment)
-        state.restarts_seen.observe(cached.pods, this.moment)
-        server_offset = ClockOffset(ahead=self._dependencies.server_clock.ahead(this.now))
-        state.soak.observe(status, server_offset.earlier(this.now), this.moment)
-        state.answers.observe(status, this.now, this.moment)
-        world = world_of(
-            daemonset, cached, state, this.now, this.moment, fresh=this.fresh, image_pulls=self._image_pulls
-        )
-        decided = plan(replace(world, server_offset=server_offset))
-        state.decided(daemonset, decided, this.now, this.moment)
+        state.ready_seen.observe(cached.pods, current, now)
+        state.restarts_seen.observe(cached.pods, now.elapsed)
+        server = ClockOffset(ahead=self._dependencies.server_clock.ahead(now.wall))
+        state.soak.observe(status, now, server)
+        state.answers.observe(status, now)
+        pulls = self._image_pulls
+        world = world_of(daemonset, cached, state, now, fresh=this.fresh, image_pulls=pulls, server_offset=server)
+        decided = plan(world)
+        state.decided(daemonset, decided, now)
         if decided.status is not None:
-            self._checks.decided(daemonset, state.answers, decided.status.asking, this.now, this.moment)
-            later = server_offset.later(this.now)
-            state.soak.decided(decided.status.revision_hash, decided.status.rollout, later, this.moment)
+            self._checks.decided(daemonset, state.answers, decided.status.asking, now)
+            state.soak.decided(decided.status.revision_hash, decided.status.rollout, now, server)
         return decided
 
     async def _act(self, this: _Pass, decided: Plan, requeue: Requeue) -> Outcome:
@@ -163,8 +159,7 @@ class Reconciler:
             self._states.forget(daemonset.uid)  # drops what was learnt from the answers
             self._expectations.forget(daemonset.uid)
             return Done()
-        now = this.now + elapsed() - this.moment
-        wakes_in = None if decided.wake_at is None else decided.wake_at - now
+        wakes_in = None if decided.wake_at is None else this.now.to_elapsed(decided.wake_at) - elapsed()
         wrote = bool(decided.actions) and in_time and not errors
         again = not in_time or (decided.again and not errors)
         return outcome(errors, seconds_until_due(wakes_in, status_due, again=again, fresh=this.fresh, wrote=wrote))
@@ -214,70 +209,86 @@ def world_of(
     daemonset: DaemonSet,
     cached: Cached,
     state: DaemonSetState,
-    now: float,
-    moment: float,
+    now: Instant,
     *,
     fresh: bool,
     image_pulls: ImagePulls,
+    server_offset: ClockOffset,
 ) -> World:
-    """The World of one pass, from the newest known status. Writes with an unknown outcome count as done. `now`
-    (seconds since 1970) and `moment` (`elapsed`) are the same instant: the state's times are converted in each pass,
-    so that setting the wall clock changes no duration."""
-
-    def dated(times: Mapping[K, float]) -> dict[K, float]:
-        return {key: now + time - moment for key, time in times.items()}
-
+    """The World of one pass: the caches, the newest known status, and what is remembered."""
     compiled, (_, status) = state.compiled_for(daemonset), state.status_writer.own.latest(daemonset)
-    resizable, failing = state.gates.resize and not state.no_resize, state.node_backoff
+    resizable = state.gates.resize and not state.no_resize
     pods, orphans = _with_adopted(cached, state.adopted, daemonset.uid)
-    done = state.assumed_done(moment)
-    creates = [action for action in done if isinstance(action, CreatePod)]
-    deletes = [action for action in done if isinstance(action, DeletePod)]
-    in_backoff = state.in_backoff(moment)
-    return World(
+    world = World(
         daemonset=replace(daemonset, status=status),
         rules=compiled.rules,
         nodes=cached.nodes,
-        pods=_as_if_done(pods, done),
+        pods=pods,
         orphans=orphans,
         revisions=cached.revisions,
+        orphan_revisions=cached.orphan_revisions,
         placements=compiled.placements(cached.revisions),
         changes=compiled.changes(daemonset, cached.revisions, resizable=resizable),
         reads_env=state.gates.env_from_metadata,
         resizable=resizable,
         unpulled=image_pulls.unpulled(daemonset, cached),
         moved=image_pulls.moved(daemonset),
-        orphan_revisions=cached.orphan_revisions,
-        now=now,
-        fresh=fresh,
         unreadable=cached.unreadable,
+        now=now.wall,
+        server_offset=server_offset,
+        fresh=fresh,
+        collisions=max(state.collisions, (status.collision_count or 0) if status is not None else 0),
+    )
+    return _with_outcomes(_with_memory(world, state, now), state, now)
+
+
+def _with_memory(world: World, state: DaemonSetState, now: Instant) -> World:
+    """The World with what earlier passes and triggers have seen."""
+    since, failing = state.unavailable_since, state.node_backoff
+    return replace(
+        world,
+        predecessors=state.predecessors.copy(),
+        strays=frozenset(state.strays),
+        ready_seen=state.ready_seen.since(now),
+        restarts_seen=state.restarts_seen.since(now),
+        step_reached=state.soak.since(now),
+        answers=state.answers.dated(now),
+        unavailable_before=state.unavailable_before,
+        unavailable_since=None if since is None else _dated(since, now),
+        not_before=_dated(failing.not_before(now.elapsed), now),
+        restored=_with_few_pods(failing.restored, world.pods),
+        short_lived=_dated(failing.short_lived, now),
+    )
+
+
+def _with_outcomes(world: World, state: DaemonSetState, now: Instant) -> World:
+    """The World with the outcomes of writes. Those with an unknown outcome count as done."""
+    in_backoff, done = state.in_backoff(now.elapsed), state.assumed_done(now.elapsed)
+    creates = [action for action in done if isinstance(action, CreatePod)]
+    return replace(
+        world,
+        pods=_as_if_done(world.pods, done),
+        predecessors={**world.predecessors, **_coming(world.predecessors, creates, now.wall)},
+        coming={action.node: action.revision.hash for action in creates},
+        leaving=frozenset([action.node for action in done if isinstance(action, DeletePod)]),
         awaited=frozenset(state.awaited),
+        unanswered_names=state.unanswered_names.copy(),
+        in_backoff=_dated(in_backoff, now),
+        due_again=_dated(state.write_backoff.due_again(now.elapsed), now),
+        write_failure=state.write_failure.message if state.write_failure is not None else "",
+        reverted_externally=not state.reverted_writes.reverted_externally.isdisjoint(in_backoff),
         no_resize=state.no_resize,
         refused_resizes=state.refused_resizes.copy(),
         unmapped=state.unmapped.copy(),
-        strays=frozenset(state.strays),
-        unanswered_names=state.unanswered_names.copy(),
-        predecessors={**state.predecessors, **_coming(state.predecessors, creates, now)},
-        coming={action.node: action.revision.hash for action in creates},
-        leaving=frozenset([action.node for action in deletes]),
-        ready_seen=state.ready_seen.since(now, moment),
-        step_reached=state.soak.since(now, moment),
-        answers=state.answers.dated(now, moment),
-        restarts_seen=state.restarts_seen.since(now, moment),
-        unavailable_before=state.unavailable_before,
-        unavailable_since=None if state.unavailable_since is None else dated(state.unavailable_since),
-        verdicts=state.verdicts.known(moment),
+        verdicts=state.verdicts.known(now.elapsed),
         asked=state.verdicts.asked,
-        ask_at=now + state.verdicts.ask_at - moment,
-        in_backoff=dated(in_backoff),
-        due_again=dated(state.write_backoff.due_again(moment)),
-        not_before=dated(failing.not_before(moment)),
-        restored=_with_few_pods(failing.restored, pods),
-        short_lived=dated(failing.short_lived),
-        write_failure=state.write_failure.message if state.write_failure is not None else "",
-        reverted_externally=not state.reverted_writes.reverted_externally.isdisjoint(in_backoff),
-        collisions=max(state.collisions, (status.collision_count or 0) if status is not None else 0),
+        ask_at=now.to_wall(state.verdicts.ask_at),
     )
+
+
+def _dated(times: Mapping[K, float], now: Instant) -> dict[K, float]:
+    """`elapsed` times in seconds since 1970."""
+    return {key: now.to_wall(time) for key, time in times.items()}
 
 
 def _with_few_pods(nodes: frozenset[str], pods: Sequence[Pod]) -> frozenset[str]:

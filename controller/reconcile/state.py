@@ -17,7 +17,7 @@ from controller.kube.errors import MutatedByWebhook, UnknownFields, WriteVerdict
 from controller.planner import actions
 from controller.planner.plan import Plan
 from controller.planner.summary import Summary
-from controller.planner.world import POD_QUOTA, BackoffKey, Predecessor, predecessor
+from controller.planner.world import POD_QUOTA, BackoffKey, ClockOffset, Predecessor, predecessor
 from controller.reconcile.backoff import WriteBackoff, forget_keys
 from controller.reconcile.caches import Cached, Compiled
 from controller.reconcile.checks import CheckAnswers
@@ -33,6 +33,7 @@ from controller.reconcile.write_outcomes import (
     WriteFailure,
     failure_after,
 )
+from controller.runtime.clock import Instant
 from controller.runtime.expectations import CacheProgress
 from controller.settings import DEFAULT_GATES, FeatureGates
 
@@ -64,36 +65,34 @@ class ReadyTimes(msgspec.Struct):
     epoch: float = 0.0
     """`elapsed` at the start of 1970 by the wall clock of the last pass."""
 
-    def observe(self, pods: Iterable[Pod], current: Container[str], now: float, moment: float) -> None:
-        """Records the pods of a pass. `current`: hashes of the current revision; `now`: seconds since 1970."""
+    def observe(self, pods: Iterable[Pod], current: Container[str], now: Instant) -> None:
+        """Records the pods of a pass. `current`: hashes of the current revision."""
         known, ahead = self.known, {}
         for pod in pods:
             reported = pod.ready_since
-            if reported is None or (reported <= now and not known):
+            if reported is None or (reported <= now.wall and not known):
                 continue
             before = known.get(pod.uid) if known else None
             if before is not None and before.reported == reported:
                 ahead[pod.uid] = before
-            elif reported > now:
-                ahead[pod.uid] = NodeTimestamp(
-                    reported=reported, seen=self._seen(pod, reported, current, now, moment)
-                )
-        self.known, self.epoch = ahead, moment - now
+            elif reported > now.wall:
+                ahead[pod.uid] = NodeTimestamp(reported=reported, seen=self._seen(pod, reported, current, now))
+        self.known, self.epoch = ahead, now.to_elapsed(0.0)
 
-    def since(self, now: float, moment: float) -> dict[str, float]:
+    def since(self, now: Instant) -> dict[str, float]:
         """When each such pod was first seen ready (seconds since 1970), by uid."""
-        return _since(self.known, now, moment)
+        return _since(self.known, now)
 
-    def _seen(self, pod: Pod, reported: float, current: Container[str], now: float, moment: float) -> float:
+    def _seen(self, pod: Pod, reported: float, current: Container[str], now: Instant) -> float:
         """Since when a pod counts as ready (`elapsed`) whose Ready time is after `now`. Old pods must not all be
         unavailable, or all would be deleted at once. If the clock was set back, its earlier time is used; after a
         restart, the pod's creation. If that is in the future too, an old pod was always ready and a current one is so
-        from `moment` on."""
+        from `now` on."""
         if self.known is not None:
-            return min(reported + self.epoch, moment)
-        if pod.created <= now:
-            return pod.created + moment - now
-        return moment if pod.hash in current else -inf
+            return min(reported + self.epoch, now.elapsed)
+        if pod.created <= now.wall:
+            return now.to_elapsed(pod.created)
+        return now.elapsed if pod.hash in current else -inf
 
 
 class SoakClock(msgspec.Struct):
@@ -105,22 +104,24 @@ class SoakClock(msgspec.Struct):
     at: float = 0.0
     """`elapsed`"""
 
-    def observe(self, status: DaemonSetStatus | None, now: float, moment: float) -> None:
-        """Reads the status at the beginning of a pass; `now`: seconds since 1970."""
+    def observe(self, status: DaemonSetStatus | None, now: Instant, server: ClockOffset) -> None:
+        """Reads the status as the pass finds it, by the earlier one of the clocks of controller and API server."""
         first, record = self.reached is None, rollout_of(status)
         if self._is_new(status.update_revision if status is not None else None, record):
-            passed = now - (epoch(record.step_reached_time) or now) if first else 0.0
-            self.at = moment - max(passed, 0.0)
+            earlier = server.earlier(now.wall)
+            passed = earlier - (epoch(record.step_reached_time) or earlier) if first else 0.0
+            self.at = now.elapsed - max(passed, 0.0)
 
-    def decided(self, revision: str | None, record: Rollout, now: float, moment: float) -> None:
-        """Reads the status that the pass is about to write. A time there is rounded up, and counts like that. `now`:
-        by the later one of the clocks of the controller and the API server."""
+    def decided(self, revision: str | None, record: Rollout, now: Instant, server: ClockOffset) -> None:
+        """Reads the status that the pass is about to write, by the later one of the two clocks. A time there is
+        rounded up, and counts like that."""
         if self._is_new(revision, record):
-            self.at = moment + max((epoch(record.step_reached_time) or now) - now, 0.0)
+            later = server.later(now.wall)
+            self.at = now.elapsed + max((epoch(record.step_reached_time) or later) - later, 0.0)
 
-    def since(self, now: float, moment: float) -> float:
+    def since(self, now: Instant) -> float:
         """Seconds since 1970."""
-        return now + self.at - moment
+        return now.to_wall(self.at)
 
     def _is_new(self, revision: str | None, record: Rollout) -> bool:
         before, self.reached = self.reached, (revision, record.step, record.step_reached_time)
@@ -143,13 +144,13 @@ class SeenTimes(msgspec.Struct):
                 same = before is not None and before.reported == reported
                 self.known[pod.uid] = before if before and same else NodeTimestamp(reported=reported, seen=seen)
 
-    def since(self, now: float, moment: float) -> dict[str, float]:
+    def since(self, now: Instant) -> dict[str, float]:
         """When they were seen of each pod (seconds since 1970), by uid."""
-        return _since(self.known, now, moment)
+        return _since(self.known, now)
 
 
-def _since(known: dict[str, NodeTimestamp] | None, now: float, moment: float) -> dict[str, float]:
-    return {uid: now + one.seen - moment for uid, one in (known or {}).items() if one.seen is not None}
+def _since(known: dict[str, NodeTimestamp] | None, now: Instant) -> dict[str, float]:
+    return {uid: now.to_wall(one.seen) for uid, one in (known or {}).items() if one.seen is not None}
 
 
 class PendingWrite(Value):
@@ -235,15 +236,15 @@ class DaemonSetState(msgspec.Struct):
             self.no_resize = ""
             self.write_failure = None
 
-    def decided(self, daemonset: DaemonSet, decided: Plan, now: float, moment: float) -> None:
-        """Remembers what later passes need of the plan. `now`: seconds since 1970; `moment`: the same, `elapsed`."""
+    def decided(self, daemonset: DaemonSet, decided: Plan, now: Instant) -> None:
+        """Remembers what later passes need of the plan."""
         rolling = daemonset.rolling_update
         self.summary, self.eager = decided.summary, decided.more
         before = decided.status.rollout.unavailable_before if decided.status is not None else None
         self.unavailable_before = frozenset(before or ())
         since = decided.unavailable_since
-        self.unavailable_since = None if since is None else {name: at - now + moment for name, at in since.items()}
-        self.paused_since = (self.paused_since or now) if rolling is not None and rolling.paused else 0.0
+        self.unavailable_since = None if since is None else {name: now.to_elapsed(at) for name, at in since.items()}
+        self.paused_since = (self.paused_since or now.wall) if rolling is not None and rolling.paused else 0.0
 
     @property
     def past_slow_start(self) -> str:
@@ -366,13 +367,13 @@ class DaemonSetState(msgspec.Struct):
         self.node_backoff.forget_nodes(names)
         self.write_backoff.keep(lambda key: key.kind != "node" or key.name not in names)
 
-    def seconds_yielded(self, daemonset: DaemonSet, now: float, moment: float) -> float:
+    def seconds_yielded(self, daemonset: DaemonSet, now: Instant) -> float:
         """Seconds for which the DaemonSet is still left to another controller. One that wrote before this process
-        started is known from the object, in seconds since 1970 like `now`, and counts until this process writes."""
-        other, ago = self.other_controller, now - daemonset.status_writers.other_controller_wrote
+        started is known from the object, in seconds since 1970, and counts until this process writes."""
+        other, ago = self.other_controller, now.wall - daemonset.status_writers.other_controller_wrote
         if other.until == -inf and not self.status_writer.own.version and ago < FIRST_YIELD:
-            other.wrote(moment - max(ago, 0.0))
-        return max(other.until - moment, 0.0)
+            other.wrote(now.elapsed - max(ago, 0.0))
+        return max(other.until - now.elapsed, 0.0)
 
     def _learn_action(self, answer: Answer, moment: float) -> None:
         error = answer.error

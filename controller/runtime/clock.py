@@ -8,6 +8,8 @@ from collections.abc import Callable
 from email.utils import parsedate_to_datetime
 from typing import TypeAlias
 
+import msgspec
+
 Clock: TypeAlias = Callable[[], float]
 """Returns the current time in seconds since 1970 (UTC). It may jump when the machine's clock is set."""
 
@@ -35,3 +37,18 @@ class ServerClock:
 def elapsed() -> float:
     """Seconds of the running event loop's monotonic time; only differences are meaningful."""
     return asyncio.get_running_loop().time()
+
+
+class Instant(msgspec.Struct, frozen=True):
+    """The same moment by both clocks. What is remembered is `elapsed` and converted in each pass, so that setting the
+    wall clock changes no duration."""
+
+    wall: float
+    """Seconds since 1970."""
+    elapsed: float
+
+    def to_wall(self, elapsed: float) -> float:
+        return self.wall + elapsed - self.elapsed
+
+    def to_elapsed(self, wall: float) -> float:
+        return self.elapsed + wall - self.wall

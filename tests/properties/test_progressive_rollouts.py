@@ -26,6 +26,7 @@ from controller.planner.rollout_state import rollout_state
 from controller.planner.world import ClockOffset, World
 from controller.reconcile.checks import CheckAnswers
 from controller.reconcile.state import SoakClock
+from controller.runtime.clock import Instant
 from tests.beds.random_worlds import UNREACHABLE
 from tests.beds.toy_cluster import ToyCluster
 from tests.beds.worlds import NOW, ago, ds, everywhere, node, world
@@ -126,17 +127,15 @@ class Walks(RuleBasedStateMachine):
     def a_pass(self) -> None:
         cluster, before, (revision, step) = self.cluster, self.cluster.world, self.step()
         ahead = NOW + self.moment - before.now
-        self.soak.observe(before.daemonset.status, before.now + min(ahead, 0.0), self.moment)
-        self.answers.observe(before.daemonset.status, before.now, self.moment)
-        answers = self.answers.dated(before.now, self.moment)
-        reached = self.soak.since(before.now, self.moment)
-        cluster.world = replace(
-            before, step_reached=reached, answers=answers, server_offset=ClockOffset(ahead=max(ahead, 0.0))
-        )
+        instant, server = Instant(before.now, self.moment), ClockOffset(ahead=max(ahead, 0.0))
+        self.soak.observe(before.daemonset.status, instant, ClockOffset(ahead=min(ahead, 0.0)))
+        self.answers.observe(before.daemonset.status, instant)
+        answers, reached = self.answers.dated(instant), self.soak.since(instant)
+        cluster.world = replace(before, step_reached=reached, answers=answers, server_offset=server)
         before = cluster.effective
         cluster.step()
-        status = cluster.status
-        self.soak.decided(status.revision_hash, status.rollout, cluster.world.now, self.moment)
+        status, instant = cluster.status, Instant(cluster.world.now, self.moment)
+        self.soak.decided(status.revision_hash, status.rollout, instant, ClockOffset())
         self.no_check_is_passed_over(before)
         for law in LAWS:
             law(before, cluster.plan)

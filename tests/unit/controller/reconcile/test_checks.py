@@ -17,6 +17,7 @@ from controller.kube.prometheus import QUERY_SECONDS
 from controller.planner.checks import ANSWER_SECONDS, Asking, CheckAnswer, checks_now
 from controller.reconcile.checks import MOST_QUERIES, CheckAnswers, Checks
 from controller.reconcile.dependencies import Observer
+from controller.runtime.clock import Instant
 from controller.runtime.pacing import PacedQueue
 from tests.beds.prometheus.played import Played
 from tests.beds.stores import caches_of
@@ -48,7 +49,7 @@ class Scene:
         self.checks = Checks(self.played.prometheus, self.caches, self.queue, self.reported)
 
     def decided(self, daemonset: DaemonSet, answers: CheckAnswers, wanted: Asking | None) -> None:
-        self.checks.decided(daemonset, answers, wanted, NOW + now(), now())
+        self.checks.decided(daemonset, answers, wanted, Instant(NOW + now(), now()))
 
     def woken(self) -> list[str]:
         """What a worker would do now."""
@@ -93,7 +94,7 @@ async def test_a_check_is_evaluated_at_once_and_every_30_seconds_while_a_step_is
         one.decided(daemonset, answers, None)
         await asyncio.sleep(300)
         assert len(one.times) == 4
-        assert answers.dated(NOW, now()) == {}
+        assert answers.dated(Instant(NOW, now())) == {}
 
 
 @virtual_time
@@ -106,7 +107,7 @@ async def test_a_soak_ends_with_an_evaluation_that_wakes_its_rollout() -> None:
         await asyncio.sleep(2)
         assert one.times == [0.0, 30.0, 40.0]
         assert one.woken() == ["ds-0"]
-        assert answers.dated(NOW + now(), now())["errors"].asked >= NOW + 40
+        assert answers.dated(Instant(NOW + now(), now()))["errors"].asked >= NOW + 40
         await asyncio.sleep(31)
         assert one.times == [0.0, 30.0, 40.0, 70.0]
         assert one.woken() == []
@@ -151,14 +152,14 @@ async def test_a_prometheus_without_an_answer_wakes_once_it_counts() -> None:
 @pytest.mark.parametrize("edit", [asking(revision="v3"), asking(replace(ERRORS, query="errors 2")), asking(LAG)])
 async def test_an_answer_of_before_an_edit_does_not_count(edit: Asking) -> None:
     answers = CheckAnswers()
-    answers.observe(None, NOW, 0.0)
+    answers.observe(None, Instant(NOW, 0.0))
     answers.prepare(asking(), 0.0)
     answers.known["errors"].answered("", 1.0, 70.0)
     answers.prepare(asking(), 0.0)
-    assert answers.dated(NOW, 2.0)["errors"].asked == NOW - 1
+    assert answers.dated(Instant(NOW, 2.0))["errors"].asked == NOW - 1
     answers.tried = 1.0
     answers.prepare(edit, 2.0)
-    assert [one.asked for one in answers.dated(NOW, 2.0).values()] == [-inf]
+    assert [one.asked for one in answers.dated(Instant(NOW, 2.0)).values()] == [-inf]
     assert answers.tried == -inf
 
 
@@ -172,10 +173,10 @@ async def test_an_answer_that_comes_after_an_edit_is_dropped() -> None:
         await asyncio.sleep(1)
         one.decided(daemonset, answers, asking(revision="v3"))
         await asyncio.sleep(5)
-        assert answers.dated(NOW, now())["errors"].asked == -inf
+        assert answers.dated(Instant(NOW, now()))["errors"].asked == -inf
         await asyncio.sleep(25)
         assert [query for _, query in one.played.asked[:2]] == ["errors v2", "errors v3"]
-        assert answers.dated(NOW, now())["errors"].series == ""
+        assert answers.dated(Instant(NOW, now()))["errors"].series == ""
 
 
 @virtual_time
@@ -234,12 +235,12 @@ def recorded(ago: float) -> DaemonSetStatus:
 def answered(status: DaemonSetStatus | None, *moments: tuple[float, str], revision: str = "v2") -> CheckAnswer:
     """As of 1000, after these answers by a process whose first pass was at 0, when it was `NOW`."""
     answers = CheckAnswers()
-    answers.observe(status, NOW, 0.0)
+    answers.observe(status, Instant(NOW, 0.0))
     answers.prepare(asking(revision=revision), 0.0)
     for moment, series in moments:
-        answers.observe(status, NOW - 9999, moment)
+        answers.observe(status, Instant(NOW - 9999, moment))
         answers.known["errors"].answered(series, moment, 70.0)
-    return answers.dated(NOW + 1000, 1000.0)["errors"]
+    return answers.dated(Instant(NOW + 1000, 1000.0))["errors"]
 
 
 @pytest.mark.parametrize(
@@ -272,7 +273,7 @@ async def test_ten_checks_with_slow_answers_are_answered_all_the_time() -> None:
         one.woken()
         for _ in range(60):
             await asyncio.sleep(10)
-            found = checks_now(checks, answers.dated(NOW + now(), now()), Rollout(), NOW + now())
+            found = checks_now(checks, answers.dated(Instant(NOW + now(), now())), Rollout(), NOW + now())
             assert {check.state for check in found} == {None}
         assert one.woken() == []
 

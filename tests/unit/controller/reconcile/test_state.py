@@ -21,6 +21,7 @@ from controller.reconcile.write_outcomes import (
     TemplateVerdicts,
     WriteFailure,
 )
+from controller.runtime.clock import Instant
 from controller.runtime.expectations import CacheProgress
 from tests.beds.worlds import NOW, ds, node, pod, refusing, revision, template
 
@@ -117,7 +118,7 @@ def test_a_pause_counts_from_the_first_pass_that_found_it() -> None:
     state = DaemonSetState()
     since = []
     for paused, now in ((True, 10.0), (True, 20.0), (False, 30.0), (True, 40.0), (True, 50.0)):
-        state.decided(ds(paused=paused), Plan(), now, 0.0)
+        state.decided(ds(paused=paused), Plan(), Instant(now, 0.0))
         since.append(state.paused_since)
     assert since == [10.0, 10.0, 0.0, 40.0, 40.0]
 
@@ -135,10 +136,10 @@ def test_another_controllers_last_write_counts_until_we_have_written(ago: float,
     rivals = replace(
         ds(), status_writers=StatusWriters(ours=NOW - ago - 10, theirs=NOW - ago, other="kruise-manager")
     )
-    assert DaemonSetState().seconds_yielded(rivals, NOW, 100.0) == left
+    assert DaemonSetState().seconds_yielded(rivals, Instant(NOW, 100.0)) == left
     state = DaemonSetState()
     state.status_writer.own.version = 12
-    assert state.seconds_yielded(rivals, NOW, 100.0) == 0.0
+    assert state.seconds_yielded(rivals, Instant(NOW, 100.0)) == 0.0
 
 
 def test_a_refused_template_is_asked_about_ever_more_seldom() -> None:

@@ -26,7 +26,7 @@ from controller.reconcile.dependencies import Dependencies, Observer
 from controller.reconcile.state import DaemonSetStates
 from controller.reconcile.status_writer import FIRST_YIELD
 from controller.reconcile.triggers import Triggers
-from controller.runtime.clock import ServerClock
+from controller.runtime.clock import Instant, ServerClock
 from controller.runtime.expectations import CacheProgress, Expectations
 from controller.runtime.pacing import PacedQueue, Urgency
 from controller.runtime.store import Change, Store
@@ -187,7 +187,7 @@ async def test_another_writer_of_the_status_is_reported_and_left_alone() -> None
     woken = Woken(replace(ds(), status_writers=StatusWriters(ours=NOW)))
     woken.daemonset(replace(ds(), status_writers=StatusWriters(ours=NOW, theirs=NOW, other="kruise-manager")))
     assert woken.foreign == [("demo", "kruise-manager")]
-    assert woken.states.of(OURS).seconds_yielded(ds(), NOW, now()) == FIRST_YIELD
+    assert woken.states.of(OURS).seconds_yielded(ds(), Instant(NOW, now())) == FIRST_YIELD
 
 
 def test_all_are_woken_when_the_server_is_back() -> None:

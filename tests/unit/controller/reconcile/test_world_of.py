@@ -14,10 +14,11 @@ from controller.api.objects import Key
 from controller.api.pod import Pod
 from controller.kube.decode import Malformed
 from controller.planner.actions import Action, DeletePod, DeleteReason, PrepareDelete
-from controller.planner.world import BackoffKey, World
+from controller.planner.world import BackoffKey, ClockOffset, World
 from controller.reconcile.caches import Caches
 from controller.reconcile.reconcile import ImagePulls, world_of
 from controller.reconcile.state import DaemonSetState, PendingWrite, ReadyTimes, SeenTimes
+from controller.runtime.clock import Instant
 from tests.beds.stores import caches_of
 from tests.beds.worlds import NOW, ds, pod
 
@@ -34,7 +35,9 @@ def caches_with(
 def world_seen(caches: Caches, state: DaemonSetState | None = None) -> World:
     (daemonset,) = caches.daemonsets.values()
     cached, state = caches.snapshot(daemonset), state or DaemonSetState()
-    return world_of(daemonset, cached, state, NOW, NOW, fresh=True, image_pulls=ImagePulls())
+    return world_of(
+        daemonset, cached, state, Instant(NOW, NOW), fresh=True, image_pulls=ImagePulls(), server_offset=ClockOffset()
+    )
 
 
 def begun(action: Action) -> DaemonSetState:
@@ -112,8 +115,9 @@ BEGAN = NOW - 500.0
 
 def seen(state: ReadyTimes, *pods: Pod, at: float = NOW, ahead: float = 0.0) -> dict[str, float]:
     """Since when they are ready, in true time, where v2 is current; by so many seconds our clock is ahead of that."""
-    state.observe(pods, {"v2"}, at + ahead, at - BEGAN)
-    return {uid: since - ahead for uid, since in state.since(at + ahead, at - BEGAN).items()}
+    now = Instant(at + ahead, at - BEGAN)
+    state.observe(pods, {"v2"}, now)
+    return {uid: since - ahead for uid, since in state.since(now).items()}
 
 
 def looked() -> ReadyTimes:
@@ -159,7 +163,7 @@ def test_a_pod_that_becomes_ready_again_or_goes_is_seen_anew() -> None:
 
 def restarts(state: SeenTimes, *pods: Pod, at: float = NOW) -> dict[str, float]:
     state.observe(pods, at - BEGAN)
-    return state.since(at, at - BEGAN)
+    return state.since(Instant(at, at - BEGAN))
 
 
 def restarted(said: float, **fields: float) -> Pod:
