@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Collection, Coroutine, Iterable, Sequence
-from typing import TypeAlias, assert_never
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Final, assert_never
 
 from controller.api import patch
 from controller.api.image_pull_job import (
@@ -17,124 +17,129 @@ from controller.api.image_pull_job import (
     ImagePullJobStatus,
 )
 from controller.api.names import API_VERSION, FAILED_CREATE
-from controller.api.objects import JSON, JSONObject, Key, Ref, as_json
-from controller.imagepull.plan import DeleteJob, EndPuller, JobAction, StartPuller
-from controller.imagepull.state import STATUS, JobState
+from controller.api.objects import JSON, JSONObject, Key, Value, as_json
+from controller.imagepull.plan import DeleteJob, EndPuller, JobAction, StartPuller, WriteStatus
+from controller.imagepull.state import JobState
 from controller.kube.client import Client
 from controller.kube.errors import OBJECT_GONE, ApiError, WriteVerdict, classify
 from controller.kube.requests import IMAGE_PULL_JOBS, PULLERS
 from controller.observe.instrumentation import Instrumentation, PassLog
 from controller.planner.actions import Note
 from controller.planner.pod_template import aimed, child_name
+from controller.reconcile.execute import Execution
 from controller.reconcile.write_outcomes import WRITE_OUTCOMES
 from controller.runtime.clock import elapsed
 from controller.runtime.expectations import Expectations
-from controller.runtime.workers import AnswerTimer, Requeue
+from controller.runtime.workers import Requeue
 
-Write: TypeAlias = Coroutine[None, None, object]
+DONE_BY: Final[Mapping[type[JobAction], Collection[WriteVerdict]]] = {
+    EndPuller: OBJECT_GONE,
+    DeleteJob: (WriteVerdict.NOT_FOUND,),
+    WriteStatus: OBJECT_GONE,
+}
+"""Errors by which an action is done."""
 
 
-class JobExecution:
+class JobAnswer(Value, gc=True):
+    action: JobAction
+    error: ApiError | None = None
+    """None: the action is done."""
+
+
+class JobExecution(Execution[JobAction, JobAnswer]):
+    """Carries out the actions of one pass over a job, each with its precondition."""
+
     def __init__(
         self,
         client: Client,
         expectations: Expectations,
         key: Key,
+        job: ImagePullJob | None,
         state: JobState,
         requeue: Requeue,
         instrumentation: Instrumentation,
     ) -> None:
-        self._client, self._expectations, self._key, self._state = client, expectations, key, state
-        self._requeue, self._instrumentation = requeue, instrumentation
-        self.errors: list[ApiError] = []
+        """`job` is needed for all but EndPuller."""
+        super().__init__(requeue)
+        self._client, self._expectations, self._key, self._job = client, expectations, str(key), job
+        self._state, self._instrumentation = state, instrumentation
 
-    async def carry_out(self, actions: Sequence[JobAction], job: ImagePullJob | None = None) -> bool:
-        """Returns False if answers are late: then another pass has begun. `job` is needed for StartPuller."""
-        return await self._answered([self._carry_out(action, job) for action in actions])
+    async def run(self, *actions: JobAction) -> bool:
+        """Returns False if answers are late: then another pass has begun."""
+        return await self._run([actions])
 
-    async def write_status(
-        self, job: ImagePullJob, before: ImagePullJobStatus | None, wanted: ImagePullJobStatus
-    ) -> None:
-        async def write() -> None:
-            operations = patch.guarded_by_uid(job.uid, *_changes(before, wanted))
-            client = self._client.with_reserved_permit()
-            written = await client.patch(IMAGE_PULL_JOBS, job.ref, operations, sub="status")
-            self._state.wrote = (written.version, wanted)
-            self._state.pacer.wrote(elapsed())
+    @property
+    def errors(self) -> list[ApiError]:
+        return [answer.error for answer in self.answers if answer.error is not None]
 
-        await self._answered([self._write(STATUS, "status_written", write(), OBJECT_GONE)])
+    @contextmanager
+    def _under_way(self, action: JobAction) -> Iterator[None]:
+        in_flight, key = self._state.in_flight, action.backoff_key
+        in_flight.add(key)
+        try:
+            yield
+        finally:
+            in_flight.discard(key)
 
-    async def _answered(self, writes: Iterable[Write]) -> bool:
-        async def one(write: Write) -> None:
-            await write
-            answers.came()
-
-        with AnswerTimer(self._requeue) as answers:
-            async with asyncio.TaskGroup() as group:
-                for write in writes:
-                    group.create_task(one(write))
-        return not answers.is_late
-
-    async def _carry_out(self, action: JobAction, job: ImagePullJob | None) -> None:
-        name = type(action).__name__
+    async def _send(self, action: JobAction) -> None:
+        client, expectations, state, job = self._client, self._expectations, self._state, self._job
         match action:
             case StartPuller(node=node):
                 assert job is not None
-                failure = await self._write(node, name, self._start(job, node))
-                if failure is not None:
-                    self._not_started(job, *failure)
+                name, manifest = puller_name(job, node), puller_manifest(job, node)
+                written = await client.create(PULLERS, job.namespace, manifest, name=name)
+                state.create_accepted()
+                state.node_of[written.uid] = node
+                expectations.expect_version(self._key, PULLERS.name, written.version, elapsed())
             case EndPuller(pod=ref):
-                self._state.deleted.add(ref.uid)
-                await self._write(ref.uid, name, self._end(ref), OBJECT_GONE)
+                state.deleted.add(ref.uid)
+                deleted = await client.delete(PULLERS, ref)
+                expectations.expect_deletion(self._key, ref.uid, elapsed(), deleted)
             case DeleteJob(job=ref):  # as it was when it was decided: not one that was edited since
-                write = self._client.delete(IMAGE_PULL_JOBS, ref, version=ref.version, propagation="Background")
-                await self._write(ref.uid, name, write, (WriteVerdict.NOT_FOUND,))
+                await client.delete(IMAGE_PULL_JOBS, ref, version=ref.version, propagation="Background")
+            case WriteStatus(job=ref, before=before, status=wanted):
+                operations = patch.guarded_by_uid(ref.uid, *_changes(before, wanted))
+                written = await client.with_reserved_permit().patch(IMAGE_PULL_JOBS, ref, operations, sub="status")
+                state.wrote = (written.version, wanted)
+                state.pacer.wrote(elapsed())
             case _:
                 assert_never(action)
 
-    async def _write(
-        self, key: str, name: str, write: Write, done_by: Collection[WriteVerdict] = ()
-    ) -> tuple[ApiError, bool] | None:
-        """Returns an error that is not in `done_by`, and whether it counts as a failure of the backoff key."""
-        state = self._state
-        state.in_flight.add(key)
-        try:
-            await write
-        except ApiError as error:
-            verdict = classify(error).write
-            if verdict not in done_by:
-                self.errors.append(error)
-                PassLog.count_write(f"{name}_failed")
-                return error, state.write_backoff.record_error(key, elapsed(), counts=WRITE_OUTCOMES[verdict].counts)
-        else:
-            PassLog.count_write(name)
-        finally:
-            state.in_flight.discard(key)
-        state.write_backoff.record_success(key)
-        return None
+    async def _after_error(self, action: JobAction, error: ApiError) -> JobAnswer:
+        if classify(error).write in DONE_BY.get(type(action), ()):
+            return JobAnswer(action=action)
+        PassLog.count_write(f"{_counted_as(action)}_failed")
+        return JobAnswer(action=action, error=error)
 
-    async def _start(self, job: ImagePullJob, node: str) -> None:
-        name, manifest = puller_name(job, node), puller_manifest(job, node)
-        written = await self._client.create(PULLERS, job.namespace, manifest, name=name)
-        self._state.create_accepted()
-        self._state.node_of[written.uid] = node
-        self._expectations.expect_version(str(self._key), PULLERS.name, written.version, elapsed())
+    def _after_success(self, action: JobAction) -> JobAnswer:
+        PassLog.count_write(_counted_as(action))
+        return JobAnswer(action=action)
 
-    def _not_started(self, job: ImagePullJob, error: ApiError, counts: bool) -> None:
+    def _learn(self, answer: JobAnswer) -> None:
+        action, error, backoff = answer.action, answer.error, self._state.write_backoff
+        if error is None:
+            backoff.record_success(action.backoff_key)
+            return
+        verdict = classify(error).write
+        counts = backoff.record_error(action.backoff_key, elapsed(), counts=WRITE_OUTCOMES[verdict].counts)
+        if isinstance(action, StartPuller):
+            self._not_started(error, counts)
+
+    def _not_started(self, error: ApiError, counts: bool) -> None:
         """Decides how long no puller is created anywhere. An unavailable or busy server has refused none. A taken
         name is that of our own puller not yet in the cache, unless it stays taken."""
         verdict = classify(error).write
         if counts and not verdict.undecided:
-            if verdict is not WriteVerdict.NAMESPACE_TERMINATING:
+            if verdict is not WriteVerdict.NAMESPACE_TERMINATING and self._job is not None:
                 self._state.create_refused(str(error), elapsed())
                 note = Note(warning=True, reason=FAILED_CREATE, message=f"Error creating: {error.message}")
-                self._instrumentation.job_event(job, note)
+                self._instrumentation.job_event(self._job, note)
         elif verdict is not WriteVerdict.ALREADY_EXISTS:
             self._state.create_unanswered(elapsed())
 
-    async def _end(self, ref: Ref) -> None:
-        deleted = await self._client.delete(PULLERS, ref)
-        self._expectations.expect_deletion(str(self._key), ref.uid, elapsed(), deleted)
+
+def _counted_as(action: JobAction) -> str:
+    return "status_written" if isinstance(action, WriteStatus) else type(action).__name__
 
 
 def _changes(before: ImagePullJobStatus | None, wanted: ImagePullJobStatus) -> list[JSONObject]:

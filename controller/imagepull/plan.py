@@ -43,19 +43,43 @@ class Attempt(Value):
     puller: str
 
 
+STATUS = "/status"
+"""Backoff key of status writes; no node name or uid equals it."""
+
+
 class StartPuller(Value):
     node: str
+
+    @property
+    def backoff_key(self) -> str:
+        return self.node
 
 
 class EndPuller(Value):
     pod: Ref
 
+    @property
+    def backoff_key(self) -> str:
+        return self.pod.uid
+
 
 class DeleteJob(Value):
     job: Ref
 
+    @property
+    def backoff_key(self) -> str:
+        return self.job.uid
 
-JobAction: TypeAlias = StartPuller | EndPuller | DeleteJob
+
+class WriteStatus(Value):
+    job: Ref
+    before: ImagePullJobStatus | None
+    """The newest known status, from which `status` differs."""
+    status: ImagePullJobStatus
+    backoff_key = STATUS
+
+
+JobAction: TypeAlias = StartPuller | EndPuller | DeleteJob | WriteStatus
 
 
 class JobWorld(Value, gc=True):

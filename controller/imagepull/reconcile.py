@@ -12,8 +12,8 @@ from controller.api.objects import Key
 from controller.api.pod import Pod, PodView
 from controller.api.selector import LabelSelector, as_text
 from controller.imagepull.execute import JobExecution
-from controller.imagepull.plan import PULLED, EndPuller, JobPlan, JobWorld, plan
-from controller.imagepull.state import STATUS, JobState, new_state, nodes_without_image
+from controller.imagepull.plan import PULLED, STATUS, EndPuller, JobPlan, JobWorld, WriteStatus, plan
+from controller.imagepull.state import JobState, new_state, nodes_without_image
 from controller.kube.client import Client
 from controller.kube.decode import Seen
 from controller.kube.errors import ApiError
@@ -208,9 +208,9 @@ class JobReconciler:
             if (note := state.server_warnings.note(job.name, text, elapsed())) is not None:
                 self._instrumentation.job_event(job, note)
 
-        execution = self._execution(job.key, state, requeue, warned)
+        execution = self._execution(job.key, job, state, requeue, warned)
         room = max(CEILING - len(state.in_flight), 0)
-        if not await execution.carry_out(decided.actions[:room], job):
+        if not await execution.run(*decided.actions[:room]):
             return outcome(execution.errors, AT_ONCE)
         later = await self._write_status(job, state, decided.status, execution)
         moment = elapsed()
@@ -240,16 +240,21 @@ class JobReconciler:
             return Done()
         in_backoff = state.write_backoff.in_backoff(elapsed())
         ends = [one for one in pullers if not one.terminating and one.uid not in {*state.in_flight, *in_backoff}]
-        execution = self._execution(key, state, requeue)
-        await execution.carry_out([EndPuller(pod=one.ref) for one in ends[:CEILING]])
+        execution = self._execution(key, None, state, requeue)
+        await execution.run(*(EndPuller(pod=one.ref) for one in ends[:CEILING]))
         later = AT_ONCE if len(ends) > CEILING else min(in_backoff.values(), default=inf) - elapsed()
         return _outcome(execution, later)
 
     def _execution(
-        self, key: Key, state: JobState, requeue: Requeue, warned: Callable[[str], None] | None = None
+        self,
+        key: Key,
+        job: ImagePullJob | None,
+        state: JobState,
+        requeue: Requeue,
+        warned: Callable[[str], None] | None = None,
     ) -> JobExecution:
         client = self._client.with_reserved_permit(warned)
-        return JobExecution(client, self._expectations, key, state, requeue, self._instrumentation)
+        return JobExecution(client, self._expectations, key, job, state, requeue, self._instrumentation)
 
     async def _write_status(
         self, job: ImagePullJob, state: JobState, wanted: ImagePullJobStatus, execution: JobExecution
@@ -264,7 +269,7 @@ class JobReconciler:
         urgent = before is None or wanted.completion_time != before.completion_time
         if (delay := state.pacer.delay(now, urgent=urgent)) > 0:
             return now + delay
-        await execution.write_status(job, before, wanted)
+        await execution.run(WriteStatus(job=job.ref, before=before, status=wanted))
         return inf
 
 

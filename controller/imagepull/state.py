@@ -10,7 +10,7 @@ import msgspec
 from controller.api.containers import same_image
 from controller.api.image_pull_job import ImagePullJob, ImagePullJobStatus, Puller, Targets
 from controller.api.selector import LabelSelector
-from controller.imagepull.plan import PULLED, Attempt, JobPlan
+from controller.imagepull.plan import PULLED, STATUS, Attempt, JobPlan
 from controller.kube.sender import CEILING
 from controller.planner.world import BeingPulled, Unpulled, unpulled
 from controller.reconcile.backoff import WriteBackoff
@@ -22,8 +22,6 @@ RETRY_SECONDS = 600.0
 """Seconds after which a failed node of a job that never completes gets another attempt."""
 UNKNOWN_OUTCOME_SECONDS = 1.0
 """Seconds without another create after one that was neither accepted nor refused."""
-STATUS = "/status"
-"""Backoff key of status writes; no node name or uid equals it."""
 
 
 class JobState(msgspec.Struct):

@@ -4,9 +4,11 @@ pod does not stop the others, except that a create with an error stops the later
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
-from typing import TypeVar, assert_never
+from typing import Generic, TypeVar, assert_never
 
 from msgspec.structs import replace
 
@@ -28,6 +30,7 @@ from controller.kube.errors import (
 from controller.kube.requests import DAEMONSETS, PODS, REVISIONS, Resource, Wire
 from controller.kube.sender import CEILING
 from controller.planner import actions
+from controller.planner.plan import Plan
 from controller.planner.pod_template import owner_reference, unknown_field_words
 from controller.reconcile.caches import Compiled
 from controller.reconcile.dependencies import Dependencies
@@ -36,34 +39,119 @@ from controller.reconcile.in_place import InPlaceWrites, labels_mutated
 from controller.reconcile.state import DaemonSetState
 from controller.reconcile.write_outcomes import WRITE_OUTCOMES, Answer, RetryDecision, may_be_done, retry_decision
 from controller.runtime.clock import elapsed
+from controller.runtime.workers import AnswerTimer, Requeue
 
+A = TypeVar("A")
+R = TypeVar("R")
 W = TypeVar("W", bound=Wire)
 N = TypeVar("N", bound=NamespacedObject)
 
 
-class PlanExecution:
-    """Carries out the actions of one plan, once. The state learns each answer as it comes."""
+class Execution(ABC, Generic[A, R]):
+    """The write path of a pass, over a DaemonSet or an ImagePullJob: carries out actions (A) side by side, and learns
+    the answer (R) to each as it comes. While answers are late, the next pass runs already."""
+
+    def __init__(self, requeue: Requeue) -> None:
+        self.answers: list[R] = []
+        self._requeue = requeue
+        self._timer = AnswerTimer(self._late)
+
+    async def _run(self, batches: Iterable[Sequence[A]]) -> bool:
+        """Tries every action, batch after batch. Returns whether all answers came in time. At most `CEILING` actions
+        run at once, as many as may wait at the server, which bounds memory."""
+        with self._timer:
+            for batch in batches:
+                waiting = iter(batch)
+                if len(batch) == 1:
+                    await self._carry_out(waiting)
+                    continue
+                async with asyncio.TaskGroup() as side_by_side:
+                    for _ in range(min(len(batch), CEILING)):
+                        side_by_side.create_task(self._carry_out(waiting))
+        return not self._timer.is_late
+
+    async def _carry_out(self, waiting: Iterator[A]) -> None:
+        for action in waiting:
+            if not self._begins_more:
+                return
+            with self._under_way(action):
+                try:
+                    await self._send(action)
+                except ApiError as error:
+                    answer = await self._after_error(action, error)
+                else:
+                    answer = self._after_success(action)
+            self.answers.append(answer)
+            self._learn(answer)
+            self._timer.came()
+            await self._carry_out(self._following(answer))
+
+    def _late(self, reason: str) -> None:
+        """The server is silent, or answers at last."""
+        self._requeue(reason)
+
+    @property
+    def _begins_more(self) -> bool:
+        return True
+
+    def _following(self, answer: R) -> Iterator[A]:
+        """The actions that an answer leads to in the same pass."""
+        return iter(())
+
+    @abstractmethod
+    def _under_way(self, action: A) -> AbstractContextManager[None]:
+        """Counts the outcome of an action as unknown inside the block."""
+
+    @abstractmethod
+    async def _send(self, action: A) -> None:
+        """Makes the requests of an action. Raises ApiError."""
+
+    @abstractmethod
+    async def _after_error(self, action: A, error: ApiError) -> R: ...
+
+    @abstractmethod
+    def _after_success(self, action: A) -> R: ...
+
+    @abstractmethod
+    def _learn(self, answer: R) -> None: ...
+
+
+class PlanExecution(Execution[actions.Action, Answer]):
+    """Carries out the plan of one pass over a DaemonSet, once."""
 
     def __init__(
         self,
-        actions: Sequence[actions.Action],
+        decided: Plan,
         daemonset: DaemonSet,
         state: DaemonSetState,
         dependencies: Dependencies,
-        answered: Callable[[Answer], None] = lambda answer: None,
+        requeue: Requeue,
     ) -> None:
-        """`answered` is called with each answer after the state has learnt it."""
-        self._actions, self._daemonset, self._state, self._dependencies = actions, daemonset, state, dependencies
+        super().__init__(requeue)
+        self._decided, self._daemonset, self._state, self._dependencies = decided, daemonset, state, dependencies
         self._requests = Requests(daemonset, state.compiled_for(daemonset), dependencies)
-        self._answered = answered
-        self.is_stopped = self._is_quota_full = False
-        self.answers: list[Answer] = []
+        self._is_stopped = self._is_quota_full = False
         self._owner_check: asyncio.Task[ApiError | None] | None = None
         """The one read of the DaemonSet before all adoptions. Its result is the error that forbids them, or None."""
 
-    def stop(self) -> None:
-        """Starts no further action, because the plan is getting old."""
-        self.is_stopped = True
+    async def run(self) -> bool:
+        """Tries every action, and returns whether all answers came in time. Once they are late, it starts no further
+        action, because the plan is getting old, and returns when those that were begun are answered."""
+        if any(isinstance(action, actions.AdoptPod | actions.AdoptRevision) for action in self._decided.actions):
+            async with asyncio.TaskGroup() as checking:
+                self._owner_check = checking.create_task(self._check_owner())
+                in_time = await self._run(self._batches())
+        else:
+            in_time = await self._run(self._batches())
+        if in_time:
+            self._state.update_write_failure(self._decided, self.answers)
+        return in_time
+
+    def _late(self, reason: str) -> None:
+        if not self._is_stopped:
+            self._is_stopped = True
+            self._state.update_write_failure(self._decided, self.answers)
+        super()._late(reason)
 
     @property
     def _is_over(self) -> bool:
@@ -73,35 +161,15 @@ class PlanExecution:
 
     @property
     def _begins_more(self) -> bool:
-        return not (self.is_stopped or self._is_over)
-
-    async def run(self) -> None:
-        """Tries every action until `stop`, and returns when all that were begun are answered. At most `CEILING`
-        actions run at once, as many as may wait at the server, which bounds memory."""
-        if not any(isinstance(action, actions.AdoptPod | actions.AdoptRevision) for action in self._actions):
-            await self._run_batches()
-            return
-        async with asyncio.TaskGroup() as checking:
-            self._owner_check = checking.create_task(self._check_owner())
-            await self._run_batches()
-
-    async def _run_batches(self) -> None:
-        for batch in self._batches():
-            waiting = iter(batch)
-            if len(batch) == 1:
-                await self._carry_out(waiting)
-                continue
-            async with asyncio.TaskGroup() as side_by_side:
-                for _ in range(min(len(batch), CEILING)):
-                    side_by_side.create_task(self._carry_out(waiting))
+        return not (self._is_stopped or self._is_over)
 
     def _batches(self) -> Iterator[Sequence[actions.Action]]:
         """Concurrent batches: everything but creates; 1, 2, 4 … creates until a batch has an error; creates on nodes
         where one had failed, which say nothing about others. Once pods of the revision have been accepted, all
         creates are one batch, because the slow start serves to find a refused template cheaply."""
         state = self._state
-        yield [action for action in self._actions if not isinstance(action, actions.CreatePod)]
-        creates = [action for action in self._actions if isinstance(action, actions.CreatePod)]
+        yield [action for action in self._decided.actions if not isinstance(action, actions.CreatePod)]
+        creates = [action for action in self._decided.actions if isinstance(action, actions.CreatePod)]
         again = [action for action in creates if action.backoff_key in state.write_backoff.failing]
         first = [action for action in creates if action not in again] if again else creates
         size = len(first) if first and first[0].revision.hash == state.past_slow_start else 1
@@ -113,31 +181,29 @@ class PlanExecution:
             if any(answer.left is not None for answer in self.answers[came:]):
                 break
         tried = self.answers[before:]
-        if len(tried) > 1 and not self.is_stopped and all(answer.error is not None for answer in tried):
+        if len(tried) > 1 and not self._is_stopped and all(answer.error is not None for answer in tried):
             state.accepted = 0
         yield again
 
-    async def _carry_out(self, waiting: Iterator[actions.Action]) -> None:
-        for action in waiting:
-            if not self._begins_more:
-                return
-            with self._state.under_way(action):
-                try:
-                    if isinstance(action, actions.AdoptPod | actions.AdoptRevision):
-                        await self._may_adopt()
-                    await self._requests.send(action)
-                except ApiError as error:
-                    answer = await self._after_error(action, error)
-                else:
-                    answer = self._after_success(action)
-            self.answers.append(answer)
-            self._state.learn(answer, self._daemonset, elapsed(), known_full=self._is_quota_full)
-            self._is_quota_full |= answer.is_full_quota
-            self._answered(answer)
-            resizes = answer.error is None and isinstance(action, actions.UpdateInPlace) and action.change.resources
-            if resizes and isinstance(action, actions.UpdateInPlace):
-                # right after the new image, so that one restart of the container covers both
-                await self._carry_out(iter((actions.ResizePod(pod=action.pod, node=action.node),)))
+    def _under_way(self, action: actions.Action) -> AbstractContextManager[None]:
+        return self._state.under_way(action)
+
+    async def _send(self, action: actions.Action) -> None:
+        if isinstance(action, actions.AdoptPod | actions.AdoptRevision):
+            await self._may_adopt()
+        await self._requests.send(action)
+
+    def _learn(self, answer: Answer) -> None:
+        self._state.learn(answer, self._daemonset, elapsed(), known_full=self._is_quota_full)
+        self._is_quota_full |= answer.is_full_quota
+        if self._timer.is_late and answer.left is not None:
+            self._state.update_write_failure(Plan(), (answer,))
+
+    def _following(self, answer: Answer) -> Iterator[actions.Action]:
+        action = answer.action
+        if isinstance(action, actions.UpdateInPlace) and action.change.resources and answer.error is None:
+            # right after the new image, so that one restart of the container covers both
+            yield actions.ResizePod(pod=action.pod, node=action.node)
 
     async def _after_error(self, action: actions.Action, error: ApiError) -> Answer:
         verdict = classify(error).write

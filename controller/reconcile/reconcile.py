@@ -23,14 +23,12 @@ from controller.reconcile.checks import Checks
 from controller.reconcile.dependencies import Dependencies
 from controller.reconcile.execute import PlanExecution
 from controller.reconcile.state import DaemonSetState, DaemonSetStates
-from controller.reconcile.write_outcomes import Answer
 from controller.runtime.clock import Instant, elapsed
 from controller.runtime.expectations import Stale
 from controller.runtime.pacing import PacedPass, Pacer
 from controller.runtime.workers import (
     AT_ONCE,
     STALE_RETRY_SECONDS,
-    AnswerTimer,
     Done,
     Outcome,
     Requeue,
@@ -147,8 +145,9 @@ class Reconciler:
         # with a permit of its own it waits for no other pass at the throttle
         client = self._dependencies.client.with_reserved_permit(warned)
         dependencies = replace(self._dependencies, client=client)
-        answers, in_time = await self._carry_out(this, decided, dependencies, requeue)
-        errors = [answer.left for answer in answers if answer.left is not None]
+        execution = PlanExecution(decided, daemonset, this.state, dependencies, requeue)
+        in_time = await execution.run()
+        errors = [answer.left for answer in execution.answers if answer.left is not None]
         status_due: float | None = None
         if in_time:
             try:
@@ -163,30 +162,6 @@ class Reconciler:
         wrote = bool(decided.actions) and in_time and not errors
         again = not in_time or (decided.again and not errors)
         return outcome(errors, seconds_until_due(wakes_in, status_due, again=again, fresh=this.fresh, wrote=wrote))
-
-    async def _carry_out(
-        self, this: _Pass, decided: Plan, dependencies: Dependencies, requeue: Requeue
-    ) -> tuple[Sequence[Answer], bool]:
-        """The answers, and whether they came in time; if not, another pass has begun meanwhile."""
-        daemonset, state = this.daemonset, this.state
-
-        def late(reason: str) -> None:
-            if not execution.is_stopped:
-                execution.stop()
-                state.update_write_failure(decided, execution.answers)
-            requeue(reason)
-
-        def answered(answer: Answer) -> None:
-            if answers.is_late and answer.left is not None:
-                state.update_write_failure(Plan(), (answer,))
-            answers.came()
-
-        execution = PlanExecution(decided.actions, daemonset, state, dependencies, answered)
-        with AnswerTimer(late) as answers:
-            await execution.run()
-        if not answers.is_late:
-            state.update_write_failure(decided, execution.answers)
-        return execution.answers, not answers.is_late
 
 
 def seconds_until_due(

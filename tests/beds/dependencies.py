@@ -16,6 +16,7 @@ from controller.kube.errors import ApiError
 from controller.kube.requests import Response
 from controller.kube.sender import Sender
 from controller.planner.actions import Action, Note
+from controller.planner.plan import Plan
 from controller.reconcile.dependencies import Dependencies, Observer
 from controller.reconcile.execute import PlanExecution
 from controller.reconcile.state import DaemonSetState
@@ -93,7 +94,9 @@ class Acting:
         self.script.answers[:] = answers
         self.script.requests.clear()
         places = self.state.write_backoff
-        work = PlanExecution(actions, self.daemonset, self.state, self.dependencies)
+        work = PlanExecution(
+            Plan(actions=tuple(actions)), self.daemonset, self.state, self.dependencies, lambda _: None
+        )
         run(work.run(), start=self.now)
         left = [str(answer) for answer in self.script.answers]
         assert not left, f"nobody asked for {left}"
