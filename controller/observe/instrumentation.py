@@ -10,12 +10,13 @@ from contextvars import ContextVar
 from math import inf
 from typing import Final, Literal, TypeAlias, assert_never
 
+import msgspec
 import structlog
 from structlog.contextvars import bound_contextvars
 
 from controller.api.daemonset import DaemonSet, DaemonSetStatus
 from controller.api.image_pull_job import JOB_KIND, ImagePullJob
-from controller.api.names import LEASE_NAME
+from controller.api.names import LEASE_NAME, PROGRESSING, READY
 from controller.api.objects import Key
 from controller.api.pod import Pod
 from controller.kube.decode import Malformed
@@ -39,11 +40,11 @@ from controller.reconcile.dependencies import Observer
 from controller.reconcile.events import Recorder
 from controller.reconcile.status_writer import foreign_note
 from controller.reconcile.write_outcomes import verdict_on_template
-from controller.runtime.clock import Clock
+from controller.runtime.clock import Clock, elapsed
 from controller.runtime.expectations import Stale
 from controller.runtime.leader_election import Leadership
 from controller.runtime.watch import Connectivity, RestartReason
-from controller.runtime.workers import Done, Outcome, Pass, RequeueAfter, Retry
+from controller.runtime.workers import TIME_PASSED, Done, Outcome, Pass, RequeueAfter, Retry
 from controller.runtime.workqueue import WorkItem
 
 INSTALL_COMMAND = "kubectl apply --server-side -k manifests/crds"
@@ -53,8 +54,30 @@ RESULT_OF: Final[Mapping[type[Outcome], str]] = {Done: "success", RequeueAfter: 
 NodeAction: TypeAlias = CreatePod | UpdateInPlace | DeletePod
 
 
-_WRITES: ContextVar[Counter[str] | None] = ContextVar("writes of the pass", default=None)
-"""Answered writes of a pass, by action, in its task and in those that it starts."""
+LASTING_SECONDS = 10.0
+"""From here on a wait is logged: the caches show most writes within a second."""
+
+
+class _Noted(msgspec.Struct):
+    """What the log line of a pass adds to its outcome."""
+
+    writes: Counter[str]
+    """Answered ones, by action."""
+    status: dict[str, object]
+    """Reasons of conditions that changed."""
+
+
+_NOTED: ContextVar[_Noted | None] = ContextVar("log line of the pass", default=None)
+"""Of a pass, in its task and in those that it starts."""
+
+
+class _Wait(msgspec.Struct):
+    """Passes over a key that decide nothing, one after the other."""
+
+    reason: str
+    since: float
+    """`elapsed`"""
+    is_logged: bool = False
 
 
 class PassLog:
@@ -64,6 +87,7 @@ class PassLog:
         """`ids` are unique names of passes; `subject` is the log key of the object."""
         self._log = structlog.get_logger()
         self._metrics, self._ids, self._queue, self._subject = metrics, ids, queue, subject
+        self._waits: dict[Key, _Wait] = {}
 
     @contextmanager
     def about(self, item: WorkItem[Key]) -> Iterator[Callable[[Pass[Key]], None]]:
@@ -71,23 +95,30 @@ class PassLog:
         about = {self._subject: str(item.key), "reconcile_id": next(self._ids), "reason": ",".join(item.reasons)}
         if self._queue != CONTROLLER:
             about["queue"] = self._queue
-        token = _WRITES.set(Counter())
+        token = _NOTED.set(_Noted(Counter(), {}))
         try:
             with bound_contextvars(**about):
                 yield self._passed
         finally:
-            _WRITES.reset(token)
+            _NOTED.reset(token)
 
     @staticmethod
     def count_write(what: str) -> None:
-        if (writes := _WRITES.get()) is not None:
-            writes[what] += 1
+        if (noted := _NOTED.get()) is not None:
+            noted.writes[what] += 1
+
+    @staticmethod
+    def note_status(before: DaemonSetStatus | None, after: DaemonSetStatus) -> None:
+        if (noted := _NOTED.get()) is not None:
+            was = _reasons(before)
+            noted.status |= {key: reason for key, reason in _reasons(after).items() if reason != was.get(key)}
 
     def _passed(self, done: Pass[Key]) -> None:
         self._count(done)
-        writes, outcome = _WRITES.get() or Counter[str](), done.outcome
-        say = self._log.info if writes else self._log.debug
-        fields: dict[str, object] = dict(writes)
+        noted, outcome = _NOTED.get() or _Noted(Counter(), {}), done.outcome
+        begins, ended = self._wait_changes(done.taken.key, outcome)
+        say = self._log.info if noted.writes or begins or ended else self._log.debug
+        fields: dict[str, object] = {**noted.writes, **noted.status, **ended}
         match outcome:
             case Retry(error=error) if done.crashed:
                 say, fields = self._log.error, {"panic": True, "why": error, "exc_info": error}
@@ -100,6 +131,22 @@ class PassLog:
                 pass
         say("reconciled", result=RESULT_OF[type(outcome)], seconds=round(done.work_seconds, 6), **fields)
 
+    def _wait_changes(self, key: Key, outcome: Outcome) -> tuple[bool, dict[str, object]]:
+        """Whether a wait lasts from this pass on, and the fields about one that lasted until now."""
+        reason = outcome.reason if isinstance(outcome, RequeueAfter) else TIME_PASSED
+        wait, ended = self._waits.get(key), dict[str, object]()
+        if wait is not None and wait.reason != reason:
+            del self._waits[key]
+            if wait.is_logged:
+                ended = {"waited_for": wait.reason, "waited_seconds": round(elapsed() - wait.since, 3)}
+        if reason == TIME_PASSED or not isinstance(outcome, RequeueAfter):
+            return False, ended
+        wait = self._waits.setdefault(key, _Wait(reason, elapsed()))
+        if wait.is_logged or elapsed() + outcome.after - wait.since < LASTING_SECONDS:
+            return False, ended
+        wait.is_logged = True
+        return True, ended
+
     def _count(self, done: Pass[Key]) -> None:
         metrics, queue, result = self._metrics, self._queue, RESULT_OF[type(done.outcome)]
         metrics.passes.labels(queue, result).inc()
@@ -108,6 +155,13 @@ class PassLog:
         metrics.pass_seconds.labels(queue).observe(done.work_seconds)
         metrics.queued_seconds.labels(queue).observe(done.taken.queued_seconds)
         metrics.work_seconds.labels(queue).observe(done.work_seconds)
+
+
+def _reasons(status: DaemonSetStatus | None) -> dict[str, object]:
+    """The phase, and what the rollout waits for, as reasons of conditions."""
+    keys = {READY: "phase", PROGRESSING: "progressing"}
+    conditions = (status.conditions if status is not None else None) or ()
+    return {keys[kind]: one.get("reason") for one in conditions if (kind := str(one.get("type"))) in keys}
 
 
 class Instrumentation(Observer):
@@ -228,6 +282,7 @@ class Instrumentation(Observer):
 
     def status_written(self, daemonset: DaemonSet, before: DaemonSetStatus | None, after: DaemonSetStatus) -> None:
         self.passes.count_write("status_written")
+        self.passes.note_status(before, after)
         if not self._caches.is_gone(daemonset):
             self._counters.status_written(daemonset.uid, before, after)
 

@@ -28,6 +28,9 @@ SILENCE_SECONDS = 2.0
 """Seconds without an answer after which a pass returns its key."""
 
 
+TIME_PASSED = "time passed"
+
+
 class Done(msgspec.Struct, frozen=True):
     """There is nothing to do until the next trigger."""
 
@@ -36,7 +39,8 @@ class RequeueAfter(msgspec.Struct, frozen=True):
     """The pass succeeded; the next is due in `after` seconds, because time alone will change the result."""
 
     after: float
-    reason: str = "timer"
+    reason: str = TIME_PASSED
+    """Any other one keeps the pass from deciding anything."""
 
 
 class Retry(msgspec.Struct, frozen=True):
@@ -174,4 +178,4 @@ def outcome(errors: Sequence[ApiError], due: float | None = None) -> Outcome:
     """A retry with the first error, if any. `due`: seconds until there is work even without an event."""
     if errors:
         return Retry(errors[0], errors[0].retry_after or 0.0, due)
-    return Done() if due is None else RequeueAfter(due, "time passed")
+    return Done() if due is None else RequeueAfter(due)

@@ -147,6 +147,20 @@ async def test_a_pass_has_one_line_and_a_quiet_one_none_at_info(bed: Bed, out: i
     assert lines(out), "it did look"
 
 
+async def test_what_a_rollout_waits_for_is_in_the_line_of_the_pass_that_found_it(bed: Bed, out: io.BytesIO) -> None:
+    await bed.deploy(daemonset(), nodes=3)
+    await bed.api.patch(DAEMONSETS, "agent", {"spec": {"updateStrategy": {"rollingUpdate": {"paused": True}}}})
+    await bed.set_image(V2)
+    await bed.phase("Paused")
+    await bed.api.patch(DAEMONSETS, "agent", {"spec": {"updateStrategy": {"rollingUpdate": {"paused": False}}}})
+    await bed.phase("Healthy")
+    phases, waits = ([line[key] for line in lines(out, "info") if key in line] for key in ("phase", "progressing"))
+    assert "Paused" in phases
+    assert "Paused" in waits
+    assert (phases[-1], waits[-1]) == ("Healthy", "RolloutComplete")
+    assert all(line["status_written"] for line in lines(out) if "phase" in line)
+
+
 async def test_the_line_of_a_pass_has_the_metrics_word_and_why_it_is_back(out: io.BytesIO) -> None:
     async with simulated(
         Rule(verb="watch", resource="pods", effect=LateWatch(seconds=3)),

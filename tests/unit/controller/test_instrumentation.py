@@ -28,8 +28,9 @@ from controller.observe.instrumentation import Instrumentation
 from controller.observe.metrics import Metrics
 from controller.planner.actions import CreatePod, CreateRevision, DeleteReason, ResizePod, UpdateInPlace
 from controller.runtime.watch import Connectivity
-from controller.runtime.workers import Done, Outcome, Pass, Requeue, Retry, workers
+from controller.runtime.workers import Done, Outcome, Pass, Requeue, RequeueAfter, Retry, workers
 from controller.runtime.workqueue import WorkItem, WorkQueue
+from tests.beds.virtual_time import run
 from tests.beds.worlds import NOW, ago, ds, everywhere, node, pod, revision
 from tests.unit.controller.office import DELETE, Office, instrumentation_of
 
@@ -177,6 +178,27 @@ def test_an_error_is_a_warning_unless_the_next_pass_settles_it(out: io.BytesIO, 
         passed(Pass(taken, Retry(error), 0.1, crashed=False))
     line = json.loads(out.getvalue())
     assert (line["level"], line["result"], line["why"]) == (level, "error", redacted(error))
+
+
+def test_a_wait_that_lasts_is_logged_when_that_is_known_and_when_it_is_over(out: io.BytesIO) -> None:
+    passes, taken = alone(Metrics(version="0")).passes, WorkItem(Key("shop", "agent"), ("pod changed",), 0.0)
+    unseen, rival = RequeueAfter(1.0, "own writes not seen yet"), RequeueAfter(60.0, "another controller")
+    outcomes: list[Outcome] = [*[unseen] * 3, Done(), *[unseen] * 14, *[rival] * 2, RequeueAfter(5.0), Done()]
+
+    async def all_passes() -> None:
+        for outcome in outcomes:
+            with passes.about(taken) as passed:
+                passed(Pass(taken, outcome, 0.1, crashed=False))
+            await asyncio.sleep(outcome.after if isinstance(outcome, RequeueAfter) else 0.0)
+
+    run(all_passes())
+    told = [json.loads(line) for line in out.getvalue().splitlines()]
+    fields = ("requeue_reason", "waited_for", "waited_seconds")
+    assert [tuple(line.get(field) for field in fields) for line in told if line["level"] == "info"] == [
+        ("own writes not seen yet", None, None),
+        ("another controller", "own writes not seen yet", 14.0),
+        ("time passed", "another controller", 120.0),
+    ]
 
 
 async def test_each_write_is_logged_at_debug_with_the_id_of_its_pass(out: io.BytesIO) -> None:
