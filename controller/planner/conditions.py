@@ -7,8 +7,8 @@ Ready, Reconciling and Stalled follow kstatus, for `kubectl wait`, Flux, Helm an
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from typing import Final
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Final, NamedTuple
 
 from controller.api import names
 from controller.api.daemonset import CheckState, Counts, DaemonSet, Phase
@@ -24,22 +24,6 @@ from controller.planner.rollout_state import RolloutState
 from controller.planner.world import TemplateRefused, Unpullable
 
 WAITS_FOR: Final = "waits for "
-READ_AS: Final = {
-    Phase.PENDING: RECONCILING,
-    Phase.PROGRESSING: RECONCILING,
-    Phase.SOAKING: RECONCILING,
-    Phase.AWAITING_APPROVAL: READY,
-    Phase.HELD: READY,
-    Phase.PAUSED: READY,
-    Phase.ABORTED: STALLED,
-    Phase.STALLED: STALLED,
-    Phase.MANUAL: READY,
-    Phase.DEGRADED: "",
-    Phase.HEALTHY: READY,
-    Phase.TERMINATING: "",
-}
-"""The condition that is True in each phase; empty: none. AwaitingApproval, Held, Paused and Manual are Ready, because
-waiting changes nothing. In Degraded nothing is left to roll out, but pods are missing."""
 
 
 class Condition(Value):
@@ -60,20 +44,210 @@ _SHOWN: Final = 40
 """Characters of an unreadable value that are shown."""
 
 
+class _Words:
+    """The texts of one status, of which each phase has some. None changes merely because time passes."""
+
+    def __init__(self, explainer: Explainer, counts: Counts, standing: Standing, wait: Wait | None) -> None:
+        self.explainer, self.counts, self.standing, self.wait = explainer, counts, standing, wait
+        self.rollout = explainer.rollout
+        self.revision = f"an available pod of revision {self.rollout.revision.hash}"
+        self.step, self.checks = step_message(self.rollout, standing), checks_message(standing)
+        self.left_out, self.hook = _left_out(self.rollout), hook_message(explainer)
+
+    @property
+    def have(self) -> str:
+        standing, having = self.standing, self.standing.done
+        if standing.updated > having:  # nodes beyond the target keep the revision, too
+            having = sum(node.current_available and node.old is None for node in self.rollout.eligible)
+        return f"{counted(having, 'node', 'has', of=standing.desired)} {self.revision}"
+
+    @property
+    def lacking(self) -> str:
+        unavailable = self.counts.number_unavailable
+        return (
+            f"{counted(unavailable, 'node', 'has', of=self.standing.desired)} no available pod" if unavailable else ""
+        )
+
+    @property
+    def aside(self) -> str:
+        """Which nodes and pods the rollout passes by, and why."""
+        return joined(self.left_out, _unadopted(self.rollout), unplaceable_message(self.rollout), self.hook)
+
+    @property
+    def aborted(self) -> str:
+        standing = self.standing
+        back = f"nodes get revision {self.rollout.revision.hash} back" if standing.rolled_back else ""
+        return joined(f"revision {standing.aborted_revision} was aborted: {standing.aborted}", back)
+
+    @property
+    def going(self) -> str:
+        """What the rollout does now."""
+        standing, waiting = self.standing, self.standing.target - self.standing.done
+        waits = (
+            f"{counted(waiting, 'node', 'still waits', of=standing.target)} for {self.revision}" if waiting else ""
+        )
+        leaving = f"{counted(standing.leaving, 'old pod', 'leaves')} for good: no new one may start there"
+        now = joined(waits, leaving if standing.leaving else "")
+        return now or f"generation {self.rollout.world.daemonset.generation} is being processed"
+
+    @property
+    def going_reason(self) -> str:
+        return self.wait.reason if self.wait is not None else limit_in_use(self.rollout) or WaitReason.UPDATING
+
+    @property
+    def waits(self) -> str:
+        return self.wait.text if self.wait is not None else ""
+
+    @property
+    def degraded(self) -> str:
+        standing, waiting = self.standing, self.standing.target - self.standing.done
+        lost = f"{counted(waiting, 'node', 'no longer has', of=standing.target)} {self.revision}"
+        return lost if waiting else self.lacking
+
+    @property
+    def stalled(self) -> str:
+        if self.standing.refused:
+            return f"the server refuses pods of the new template: {self.standing.refused}"
+        rollout = self.rollout
+        due = (*rollout.target, *[one for one in rollout.eligible if one.current is not None])
+        missing = dict.fromkeys(one.name for one in due if one.old is None and not one.current_available)
+        beside = [one.name for one in rollout.target if one.paired and not one.current_available]
+        parts = [f"no progress for {rollout.world.daemonset.progress_deadline} seconds"]
+        if missing or beside:
+            parts.append(f"no new pod is available on {some(missing or beside)}")
+        return joined(*parts, self.waits or _used_up(rollout))
+
+    @property
+    def held(self) -> tuple[str, str]:
+        """What keeps the others old, as a reason and as a text."""
+        rollout, counts = self.rollout, self.counts
+        if keeper_of(rollout) is Blocker.SELECTOR:
+            kept = f"{self.standing.kept} old ones"
+            return WaitReason.SELECTOR, Blocker.SELECTOR.text.of_planned.format(who=kept)
+        if keeper_of(rollout) is Blocker.STEP and rollout.walk is not None:
+            allowed = counted(rollout.walk.allowed, "node")
+            return WaitReason.STEP, f"the last step allows {allowed} and keeps the others on the old revision"
+        partition = f"partition {rollout.budget.partition}"
+        waiting = counts.desired_number_scheduled - counts.current_number_scheduled
+        if not rollout.progressive or not waiting:
+            return WaitReason.PARTITION, f"{partition} keeps the others on the old revision"
+        return WaitReason.PARTITION, f"{partition} with partitionedScaling leaves {waiting} without a pod"
+
+
+class PhaseWords(NamedTuple):
+    """How conditions say a phase."""
+
+    true: str
+    """Of Ready, Reconciling and Stalled, the one that is True; empty: none."""
+    sentence: Callable[[_Words], str]
+    """The message of Ready and of that one."""
+    progressing: str
+    """The status of the condition Progressing."""
+    reason: Callable[[_Words], str]
+    why: Callable[[_Words], str]
+    """What its message adds to the counts."""
+
+
+_GOING = PhaseWords(
+    true=RECONCILING,
+    sentence=lambda it: joined(it.going, it.step, it.waits, it.aside),
+    progressing="True",
+    reason=lambda it: it.going_reason,
+    why=lambda it: it.waits or _used_up(it.rollout),
+)
+_AT_STEP = PhaseWords(
+    true=READY,
+    sentence=lambda it: joined(it.have, it.step, it.checks, it.lacking, it.aside),
+    progressing="Unknown",
+    reason=lambda it: WaitReason.APPROVAL,
+    why=lambda it: joined(it.step, it.checks),
+)
+PHASES: Final[Mapping[Phase, PhaseWords]] = {
+    Phase.PENDING: _GOING,
+    Phase.PROGRESSING: _GOING,
+    Phase.TERMINATING: _GOING._replace(true=""),
+    Phase.AWAITING_APPROVAL: _AT_STEP,
+    Phase.SOAKING: _AT_STEP._replace(
+        true=RECONCILING,
+        progressing="True",
+        reason=lambda it: WaitReason.CHECK_UNANSWERED if it.checks else WaitReason.SOAKING,
+    ),
+    Phase.PAUSED: PhaseWords(
+        true=READY,
+        sentence=lambda it: joined(
+            f"paused with {counted(it.standing.outdated, 'node')} left to update", it.checks, it.lacking, it.aside
+        ),
+        progressing="Unknown",
+        reason=lambda it: WaitReason.PAUSED,
+        why=lambda it: "paused",
+    ),
+    Phase.MANUAL: PhaseWords(
+        true=READY,
+        sentence=lambda it: joined(
+            f"OnDelete: {counted(it.standing.outdated, 'node', 'waits')} for the old pod to be deleted",
+            it.lacking,
+            it.aside,
+        ),
+        progressing="True",
+        reason=lambda it: WaitReason.ON_DELETE,
+        why=lambda it: "delete pods to update",
+    ),
+    Phase.ABORTED: PhaseWords(
+        true=STALLED,
+        sentence=lambda it: joined(it.aborted, it.have, it.lacking, it.aside),
+        progressing="False",
+        reason=lambda it: WaitReason.ABORTED,
+        why=lambda it: it.aborted,
+    ),
+    Phase.STALLED: PhaseWords(
+        true=STALLED,
+        sentence=lambda it: joined(it.stalled, unreadable_deadline(it.rollout.world.daemonset), it.aside),
+        progressing="False",
+        reason=lambda it: WaitReason.TEMPLATE_REFUSED if it.standing.refused else names.PROGRESS_DEADLINE_EXCEEDED,
+        why=lambda it: it.stalled,
+    ),
+    Phase.HELD: PhaseWords(
+        true=READY,
+        sentence=lambda it: joined(it.have, it.held[1], it.lacking, it.aside),
+        progressing="True",
+        reason=lambda it: it.held[0],
+        why=lambda it: it.held[1],
+    ),
+    Phase.DEGRADED: PhaseWords(
+        true="",
+        sentence=lambda it: joined(it.degraded, it.aside),
+        progressing="True",
+        reason=lambda it: it.held[0] if it.standing.kept else names.ROLLOUT_COMPLETE,
+        why=lambda it: it.held[1] if it.standing.kept else "",
+    ),
+    Phase.HEALTHY: PhaseWords(
+        true=READY,
+        sentence=lambda it: joined(it.have, it.left_out, it.hook),
+        progressing="True",
+        reason=lambda it: names.ROLLOUT_COMPLETE,
+        why=lambda it: "",
+    ),
+}
+"""AwaitingApproval, Held, Paused and Manual are Ready, because waiting changes nothing. In Degraded nothing is left
+to roll out, but pods are missing."""
+
+
 def conditions_of(explainer: Explainer, counts: Counts, standing: Standing, phase: Phase) -> tuple[Condition, ...]:
     """`standing` is what is known of the rollout, even while `phase` is Pending."""
     rollout, wait = explainer.rollout, wait_of(explainer, standing)
-    progressing = _progressing(explainer, counts, standing, wait)
+    words, known = _Words(explainer, counts, standing, wait), PHASES[phase_of(standing)]
+    updated = counted(counts.updated_number_scheduled, "node", "has", of=counts.desired_number_scheduled)
+    text = joined(f"{updated} a pod of revision {rollout.revision.hash}", known.why(words), words.aside)
+    reason = known.reason(words)
     why = wait.reason if wait is not None else phase.value
-    sentence = _sentence(explainer, counts, standing, phase, wait)
     return (
-        progressing,
+        Condition(type=PROGRESSING, status=known.progressing, reason=reason, message=text),
         _available(counts),
         _degraded(rollout),
         *_readiness(
             phase,
-            sentence,
-            why=progressing.reason if phase in (Phase.STALLED, Phase.ABORTED) else why,
+            PHASES[phase].sentence(words),
+            why=reason if phase in (Phase.STALLED, Phase.ABORTED) else why,
             deadline=unreadable_deadline(rollout.world.daemonset),
         ),
         *_unmatched_hook(rollout),
@@ -91,7 +265,7 @@ def refused_conditions(problem: str) -> tuple[Condition, ...]:
 
 def _readiness(phase: Phase, message: str, *, why: str, deadline: str = "") -> tuple[Condition, ...]:
     """Ready, Reconciling and Stalled. `why` is the reason to wait, `deadline` what is wrong with its annotation."""
-    true = READ_AS[phase]
+    true = PHASES[phase].true
     busy = (why, message) if true == RECONCILING else (phase.value, "")
     stalled = (names.INVALID_ANNOTATION if deadline else "AsExpected", deadline)
     if true == STALLED:
@@ -101,62 +275,6 @@ def _readiness(phase: Phase, message: str, *, why: str, deadline: str = "") -> t
         Condition(type=RECONCILING, status=str(true == RECONCILING), reason=busy[0], message=busy[1]),
         Condition(type=STALLED, status=str(true == STALLED), reason=stalled[0], message=stalled[1]),
     )
-
-
-def _sentence(explainer: Explainer, counts: Counts, standing: Standing, phase: Phase, wait: Wait | None) -> str:
-    """The state of the rollout in one sentence, which does not change merely because time passes."""
-    rollout = explainer.rollout
-    revision = f"an available pod of revision {rollout.revision.hash}"
-    waiting, unavailable = standing.target - standing.done, counts.number_unavailable
-    having = standing.done  # of the target, beyond which nodes keep the revision that they had
-    if standing.updated > standing.done:
-        having = sum(node.current_available and node.old is None for node in rollout.eligible)
-    have = f"{counted(having, 'node', 'has', of=standing.desired)} {revision}"
-    lacking = f"{counted(unavailable, 'node', 'has', of=standing.desired)} no available pod"
-    match phase:
-        case Phase.HEALTHY:
-            return joined(have, _left_out(rollout), hook_message(explainer))
-        case Phase.HELD:
-            parts = [have, _held_by(explainer, counts, standing)[1], lacking if unavailable else ""]
-        case Phase.ABORTED:
-            parts = [_aborted(rollout, standing), have, lacking if unavailable else ""]
-        case Phase.SOAKING | Phase.AWAITING_APPROVAL:
-            parts = [have, step_message(rollout, standing), checks_message(standing), lacking if unavailable else ""]
-        case Phase.PAUSED:
-            parts = [
-                f"paused with {counted(standing.outdated, 'node')} left to update",
-                checks_message(standing),
-                lacking if unavailable else "",
-            ]
-        case Phase.MANUAL:
-            parts = [f"OnDelete: {counted(standing.outdated, 'node', 'waits')} for the old pod to be deleted"]
-            parts += [lacking] if unavailable else []
-        case Phase.STALLED:
-            parts = [_refused(standing) if standing.refused else _stalled(rollout, wait)]
-            parts += [unreadable_deadline(rollout.world.daemonset)]
-        case Phase.DEGRADED if not waiting:
-            parts = [lacking]
-        case Phase.DEGRADED:
-            parts = [f"{counted(waiting, 'node', 'no longer has', of=standing.target)} {revision}"]
-        case Phase.PENDING | Phase.PROGRESSING | Phase.TERMINATING:
-            generation = f"generation {rollout.world.daemonset.generation} is being processed"
-            going = f"{counted(standing.leaving, 'old pod', 'leaves')} for good: no new one may start there"
-            waits = f"{counted(waiting, 'node', 'still waits', of=standing.target)} for {revision}" if waiting else ""
-            parts = list(filter(None, (waits, going if standing.leaving else ""))) or [generation]
-            parts += [step_message(rollout, standing)]
-            parts += [wait.text] if wait is not None else []
-    return joined(*parts, _aside(explainer))
-
-
-def _aside(explainer: Explainer) -> str:
-    """Which nodes and pods the rollout passes by, and why."""
-    rollout = explainer.rollout
-    return joined(_left_out(rollout), _unadopted(rollout), unplaceable_message(rollout), hook_message(explainer))
-
-
-def _aborted(rollout: RolloutState, standing: Standing) -> str:
-    back = f"nodes get revision {rollout.revision.hash} back" if standing.rolled_back else ""
-    return joined(f"revision {standing.aborted_revision} was aborted: {standing.aborted}", back)
 
 
 def step_message(rollout: RolloutState, standing: Standing) -> str:
@@ -221,61 +339,6 @@ def unreadable_deadline(daemonset: DaemonSet) -> str:
     )
 
 
-def _progressing(explainer: Explainer, counts: Counts, standing: Standing, wait: Wait | None) -> Condition:
-    rollout = explainer.rollout
-    updated, desired = counts.updated_number_scheduled, counts.desired_number_scheduled
-    status, reason, why = _how_it_stands(explainer, counts, standing, wait)
-    text = f"{counted(updated, 'node', 'has', of=desired)} a pod of revision {rollout.revision.hash}"
-    return Condition(type=PROGRESSING, status=status, reason=reason, message=joined(text, why, _aside(explainer)))
-
-
-def _how_it_stands(
-    explainer: Explainer, counts: Counts, standing: Standing, wait: Wait | None
-) -> tuple[str, str, str]:
-    """Status and reason of the condition Progressing, and what its message adds to the counts."""
-    match phase_of(standing):
-        case Phase.MANUAL:
-            return "True", WaitReason.ON_DELETE, "delete pods to update"
-        case Phase.PAUSED:
-            return "Unknown", WaitReason.PAUSED, "paused"
-        case Phase.ABORTED:
-            return "False", WaitReason.ABORTED, _aborted(explainer.rollout, standing)
-        case Phase.SOAKING:
-            reason = WaitReason.CHECK_UNANSWERED if standing.checks else WaitReason.SOAKING
-            return "True", reason, joined(step_message(explainer.rollout, standing), checks_message(standing))
-        case Phase.AWAITING_APPROVAL:
-            text = joined(step_message(explainer.rollout, standing), checks_message(standing))
-            return "Unknown", WaitReason.APPROVAL, text
-        case Phase.STALLED if standing.refused:
-            return "False", WaitReason.TEMPLATE_REFUSED, _refused(standing)
-        case Phase.STALLED:
-            return "False", names.PROGRESS_DEADLINE_EXCEEDED, _stalled(explainer.rollout, wait)
-        case Phase.HELD | Phase.DEGRADED if standing.kept:
-            return "True", *_held_by(explainer, counts, standing)
-        case Phase.HEALTHY | Phase.DEGRADED:
-            return "True", names.ROLLOUT_COMPLETE, ""
-        case Phase.PENDING | Phase.PROGRESSING | Phase.HELD | Phase.TERMINATING if wait is not None:
-            return "True", wait.reason, wait.text
-        case Phase.PENDING | Phase.PROGRESSING | Phase.HELD | Phase.TERMINATING:
-            return "True", limit_in_use(explainer.rollout) or WaitReason.UPDATING, _used_up(explainer.rollout)
-
-
-def _refused(standing: Standing) -> str:
-    return f"the server refuses pods of the new template: {standing.refused}"
-
-
-def _stalled(rollout: RolloutState, wait: Wait | None) -> str:
-    """The message of a stalled rollout, which does not change merely because time passes."""
-    due = (*rollout.target, *[one for one in rollout.eligible if one.current is not None])
-    missing = dict.fromkeys(one.name for one in due if one.old is None and not one.current_available)
-    beside = [one.name for one in rollout.target if one.paired and not one.current_available]
-    parts = [f"no progress for {rollout.world.daemonset.progress_deadline} seconds"]
-    if missing or beside:
-        parts.append(f"no new pod is available on {some(missing or beside)}")
-    parts.append(wait.text if wait is not None else _used_up(rollout))
-    return joined(*parts)
-
-
 def limit_in_use(rollout: RolloutState) -> WaitReason | None:
     """The limit that is used up while nodes are left to update; None: there is room, or nothing is left."""
     if rollout.room or not rollout.outdated:
@@ -289,20 +352,6 @@ def _used_up(rollout: RolloutState) -> str:
     who = counted(rollout.in_use, "node", "is" if rollout.surging else "counts")
     how = "in the middle of a surge" if rollout.surging else "as unavailable"
     return f"{who} {how}, {rollout.budget.limit} is {rollout.budget.most}"
-
-
-def _held_by(explainer: Explainer, counts: Counts, standing: Standing) -> tuple[str, str]:
-    rollout = explainer.rollout
-    if keeper_of(rollout) is Blocker.SELECTOR:
-        return WaitReason.SELECTOR, Blocker.SELECTOR.text.of_planned.format(who=f"{standing.kept} old ones")
-    if keeper_of(rollout) is Blocker.STEP and rollout.walk is not None:
-        allowed = counted(rollout.walk.allowed, "node")
-        return WaitReason.STEP, f"the last step allows {allowed} and keeps the others on the old revision"
-    partition = f"partition {rollout.budget.partition}"
-    waiting = counts.desired_number_scheduled - counts.current_number_scheduled
-    if not rollout.progressive or not waiting:
-        return WaitReason.PARTITION, f"{partition} keeps the others on the old revision"
-    return WaitReason.PARTITION, f"{partition} with partitionedScaling leaves {waiting} without a pod"
 
 
 def keeper_of(rollout: RolloutState) -> Blocker:
