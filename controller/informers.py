@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
+from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
 from controller.imagepull.wiring import ImagePullParts
@@ -71,21 +72,7 @@ class Informers:
         """Keeps the caches up to date. Entering waits without limit for the lists, except those of `pulls`. Handlers
         of changes must be quick and not raise: an error ends the process, because a missed change would be worse."""
         caches = self.caches
-
-        def on_reachable() -> None:
-            if self._is_synced:
-                triggers.on_server_back()
-                if pulls is not None:
-                    pulls.on_server_back()
-
-        def on_restored(noticed_by: AnyReflector) -> None:
-            if elapsed() - self._restored_at >= RESTORED_SECONDS:
-                self._restored_at = elapsed()
-                triggers.on_server_restored(noticed_by.resource)
-                _relist(
-                    [reflector for reflector in (*self._needed, *self._of_image_pulls) if reflector is not noticed_by]
-                )
-
+        on_reachable, on_restored = partial(self._reached, triggers, pulls), partial(self._restored, triggers)
         async with asyncio.TaskGroup() as group:
 
             def start(resource: Resource[W, T], store: Store[T], *handlers: Handler[T] | None) -> list[AnyReflector]:
@@ -119,6 +106,18 @@ class Informers:
             tasks, self.tasks = self.tasks, []
             for task in tasks:
                 task.cancel()
+
+    def _reached(self, triggers: Triggers, pulls: ImagePullParts | None) -> None:
+        if self._is_synced:
+            triggers.on_server_back()
+            if pulls is not None:
+                pulls.on_server_back()
+
+    def _restored(self, triggers: Triggers, noticed_by: AnyReflector) -> None:
+        if elapsed() - self._restored_at >= RESTORED_SECONDS:
+            self._restored_at = elapsed()
+            triggers.on_server_restored(noticed_by.resource)
+            _relist([other for other in (*self._needed, *self._of_image_pulls) if other is not noticed_by])
 
 
 def _relist(reflectors: list[AnyReflector]) -> None:

@@ -58,14 +58,7 @@ class Parts:
         self.server_clock = ServerClock()
         self.leadership = Leadership()
         """The fence: checked before each write."""
-        sender = Sender(
-            transport,
-            throttle=Throttle(qps=settings.qps, burst=settings.burst),
-            on_response=self._answered,
-            refresh=refresh,
-            permission=self.leadership.check,
-        )
-        self.client = Client(sender)
+        self.client = Client(self._sender(settings, transport, refresh))
         dropped = self.metrics.dropped_events.inc
         self.recorder = Recorder(self.client.with_reserved_permit(), clock, self.identity, dropped)
         self.instrumentation = Instrumentation(
@@ -91,6 +84,15 @@ class Parts:
         """Used if `Settings.metrics_auth` is set."""
         self.lease = LeaseLock(transport, settings.lease_namespace, LEASE_NAME, refresh=refresh)
         self._measure(zones=settings.zone_metrics)
+
+    def _sender(self, settings: Settings, transport: Transport, refresh: Refresh | None) -> Sender:
+        return Sender(
+            transport,
+            throttle=Throttle(qps=settings.qps, burst=settings.burst),
+            on_response=self._answered,
+            refresh=refresh,
+            permission=self.leadership.check,
+        )
 
     def _answered(self, exchange: Exchange) -> None:
         self.server_clock.learn(exchange.date)

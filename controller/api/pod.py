@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from sys import intern
 from typing import Final
@@ -174,26 +174,17 @@ class Pod(NamespacedObject):
 def project(view: PodView) -> Pod | None:
     """Returns None if another kind of controller owns the pod."""
     meta = view.metadata
-    owner = ownership_of(meta)
-    if owner is None:
+    if (owner := ownership_of(meta)) is None:
         return None
     status, conditions = view.status, view.status.conditions or ()
     labels, statuses = meta.labels or {}, status.container_statuses or ()
     gates = gates_of(view.spec.readiness_gates, conditions) if view.spec.readiness_gates else ()
     state = state_of(meta.annotations)
-    seen = status.observed_generation
-    observed = seen >= meta.generation if seen else None
+    observed = status.observed_generation >= meta.generation if status.observed_generation else None
     in_progress = None if state is None else unfinished_update_of(view, state, observed=observed)
     replaced = () if state is None else state.replaced
     not_started = in_progress is not None and in_progress.not_started
-    ready, containers_ready, since, lost = False, False, None, meta.creation_timestamp
-    for condition in conditions:
-        if condition.status == "True" and condition.type == "Ready":
-            ready, since = True, condition.last_transition_time
-        elif condition.type == "Ready":
-            lost = condition.last_transition_time or lost
-        elif condition.status == "True" and condition.type == "ContainersReady":
-            containers_ready = True
+    ready, containers_ready, since, lost = _readiness(conditions, meta.creation_timestamp)
     closed = [gate for gate in gates if not gate.open]
     ready = ready and not not_started and not closed
     marked, lost_at = any(gate.marked_not_ready for gate in gates), epoch(lost) or 0.0
@@ -230,6 +221,19 @@ def project(view: PodView) -> Pod | None:
         drained_for_update=in_progress is None and containers_ready and only_draining,
         held_since=epoch((meta.annotations or {}).get(LIFECYCLE_TIMESTAMP_ANNOTATION)) if held else None,
     )
+
+
+def _readiness(conditions: Iterable[PodCondition], created: str | None) -> tuple[bool, bool, str | None, str | None]:
+    """Whether the pod and its containers are Ready, and since when the pod is, or is not."""
+    ready, containers_ready, since, lost = False, False, None, created
+    for condition in conditions:
+        if condition.status == "True" and condition.type == "Ready":
+            ready, since = True, condition.last_transition_time
+        elif condition.type == "Ready":
+            lost = condition.last_transition_time or lost
+        elif condition.status == "True" and condition.type == "ContainersReady":
+            containers_ready = True
+    return ready, containers_ready, since, lost
 
 
 def unfinished_update_of(

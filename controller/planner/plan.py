@@ -80,28 +80,12 @@ def plan(world: World) -> Plan:
         world = replace(world, write_failure="")
         rollout = replace(rollout, world=world)
     observed = world.fresh and (acted not in BEFORE_UPDATE or bool(world.write_failure or world.unreadable))
-    wakes = [step.wake_at for step in steps if step.wake_at is not None]
-    if (moment := next_retry(world)) is not None:
-        wakes.append(moment)
-    if rollout.next_available is not None:
-        wakes.append(rollout.next_available + CLOCK_GRAIN)
     explainer = Explainer(rollout)
     status = status_of(explainer, observed=observed)
-    if status.stable_at is not None:
-        wakes.append(status.stable_at + CLOCK_GRAIN)
-    if status.soaks_until is not None:
-        wakes.append(max(status.soaks_until, world.now) + CLOCK_GRAIN)
-    if status.fails_at < inf:
-        wakes.append(max(status.fails_at, world.now) + CLOCK_GRAIN)
-    if rollout.retries or _decides_otherwise(rollout, status.rollout):
-        wakes.append(world.now + CLOCK_GRAIN)
-    due = due_at(status.rollout, daemonset.progress_deadline)
-    if status.rollout.phase == Phase.PROGRESSING and due > world.now:  # else it waits for unreachable nodes
-        wakes.append(due + CLOCK_GRAIN)
     return Plan(
         actions=actions,
         notes=tuple(note for step in steps for note in step.notes),
-        wake_at=min(wakes, default=None),
+        wake_at=_wake_at(rollout, status, steps),
         more=any(step.more for step in steps),
         again=any(step.again for step in steps),
         withheld=withheld,
@@ -113,6 +97,21 @@ def plan(world: World) -> Plan:
             explainer, settled=status.settled, misscheduled=status.misscheduled, phase=status.rollout.phase
         ),
     )
+
+
+def _wake_at(rollout: RolloutState, status: Status, steps: Iterable[Step]) -> float | None:
+    """When time alone may change what is planned (seconds since 1970); None: never."""
+    now = rollout.world.now
+    ends = [status.soaks_until, status.fails_at if status.fails_at < inf else None]
+    after = [rollout.next_available, status.stable_at, *(max(end, now) for end in ends if end is not None)]
+    if rollout.retries or _decides_otherwise(rollout, status.rollout):
+        after.append(now)
+    due = due_at(status.rollout, rollout.world.daemonset.progress_deadline)
+    if status.rollout.phase == Phase.PROGRESSING and due > now:  # else it waits for unreachable nodes
+        after.append(due)
+    moments = [next_retry(rollout.world), *(step.wake_at for step in steps)]
+    moments += [moment + CLOCK_GRAIN for moment in after if moment is not None]
+    return min((moment for moment in moments if moment is not None), default=None)
 
 
 def _decides_otherwise(rollout: RolloutState, record: Rollout) -> bool:

@@ -128,19 +128,14 @@ def standing_of(rollout: RolloutState, *, observed: bool) -> Standing:
             left += 1
         elif node.current is None:
             outdated += node.old is not None or node.name in unplaceable
-    daemonset, rolling, verdict = rollout.world.daemonset, rollout.rolling_update, rollout.dry_run.verdict
-    refused = ""
-    if isinstance(verdict, TemplateRefused) and (
-        outdated or (verdict.unknown_fields and (waiting or kept or not rollout.eligible))
-    ):
-        refused = verdict.message
+    daemonset, rolling = rollout.world.daemonset, rollout.rolling_update
     walk = rollout.walk and _judged(rollout, rollout.walk)
     return Standing(
         terminating=daemonset.terminating,
         observed=observed,
         on_delete=rolling is None,
         paused=rolling is not None and rolling.paused,
-        refused=refused,
+        refused=_refusal(rollout, outdated=bool(outdated), wants_pods=bool(waiting or kept)),
         desired=rollout.budget.desired,
         target=len(rollout.target),
         updated=rollout.budget.desired - without,
@@ -161,6 +156,15 @@ def standing_of(rollout: RolloutState, *, observed: bool) -> Standing:
         kept=without - waiting,
         awaited=tuple(_awaited_nodes(rollout, walk)),
     )
+
+
+def _refusal(rollout: RolloutState, *, outdated: bool, wants_pods: bool) -> str:
+    """Why the server refuses the template, if that keeps a pod from being created or replaced."""
+    verdict = rollout.dry_run.verdict
+    if not isinstance(verdict, TemplateRefused):
+        return ""
+    is_kept = outdated or (verdict.unknown_fields and (wants_pods or not rollout.eligible))
+    return verdict.message if is_kept else ""
 
 
 def _awaits_answers(rollout: RolloutState) -> bool:
