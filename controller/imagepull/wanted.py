@@ -1,6 +1,5 @@
-"""Which ImagePullJobs the rollout of a DaemonSet wants: one per image that nodes with an old pod lack. Pure.
-
-They depend only on the present state, so a rollback gets its jobs too.
+"""Which ImagePullJobs the rollout of a DaemonSet wants: one per image that nodes with an old pod lack. They depend
+only on the present state, so a rollback gets its jobs too. And the pods by which jobs pull. Pure.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from msgspec.structs import replace
 
 from controller.api.daemonset import DaemonSet
 from controller.api.formats import LONGEST_ITEM, IntOrPercent, counted, is_well_formed, scaled, truncated
-from controller.api.image_pull_job import ALWAYS, JOB_KIND, NEVER
+from controller.api.image_pull_job import ALWAYS, CONTAINER, JOB_KIND, MANAGED, NEVER, PULLER_LABEL, ImagePullJob
 from controller.api.names import (
     API_VERSION,
     HASH_LABEL,
@@ -30,7 +29,7 @@ from controller.api.selector import Requirement
 from controller.planner.actions import Note
 from controller.planner.limits import budget_of
 from controller.planner.node_fit import Rules
-from controller.planner.pod_template import owner_reference
+from controller.planner.pod_template import aimed, child_name, owner_reference
 from controller.planner.revisions import of_template, stored_current
 
 TIMEOUT_SECONDS = 300
@@ -215,3 +214,86 @@ def _options_of(daemonset: DaemonSet) -> _Options:
 
 def _is_amount(value: IntOrPercent) -> bool:
     return is_well_formed(value) and scaled(value, 100, round_up=True) <= (100 if isinstance(value, str) else value)
+
+
+NO_COMMAND = "/kruise-ds/only-pulls-the-image"
+"""Exists in no image."""
+_UNPRIVILEGED_USER = 65534
+_KUBELET_DEADLINE_SECONDS = 60
+"""Seconds after an attempt's timeout when the kubelet ends a puller that the controller has not deleted."""
+_MAX_DEADLINE = 2**31 - 1
+"""The API server's maximum."""
+_LABELS: JSONObject = {**MANAGED, "sidecar.istio.io/inject": "false"}
+_ANNOTATIONS: JSONObject = {
+    "cluster-autoscaler.kubernetes.io/safe-to-evict": "true",
+    "linkerd.io/inject": "disabled",
+}
+
+_CONTAINER_ANNOTATIONS = "container.apparmor.security.beta.kubernetes.io/"
+"""Annotations with this prefix name a container; the server rejects them if the pod does not have it."""
+
+
+def puller_name(job: ImagePullJob, node: str) -> str:
+    return child_name(job.name, job.uid, node)
+
+
+def puller_manifest(job: ImagePullJob, node: str) -> JSONObject:
+    """A pod that makes one node's kubelet pull one image.
+
+    It meets the Pod Security Standard "restricted", tolerates all taints (node affinity binds it), does not block the
+    cluster autoscaler, and gets no sidecars. A grace period of 0 lets it disappear at once, even from an unresponsive
+    node. The API server adds its ServiceAccount's pull secrets if it names none; it gets no token.
+    """
+    config = job.spec.sandbox_config
+    annotations = {
+        key: one for key, one in (config.annotations or {}).items() if not key.startswith(_CONTAINER_ANNOTATIONS)
+    }
+    owner: JSONObject = {"apiVersion": API_VERSION, "kind": JOB_KIND, "name": job.name, "uid": job.uid}
+    owner["controller"] = True
+    secrets: list[JSON] = [{"name": name} for name in job.spec.pull_secrets or ()]
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": puller_name(job, node),
+            "namespace": job.namespace,
+            "labels": {**(config.labels or {}), **_LABELS, PULLER_LABEL: job.uid},
+            "annotations": {**annotations, **_ANNOTATIONS},
+            "ownerReferences": [owner],
+        },
+        "spec": {
+            "affinity": aimed({}, node),
+            "tolerations": [{"operator": "Exists"}],
+            "restartPolicy": "Never",
+            "terminationGracePeriodSeconds": 0,
+            "activeDeadlineSeconds": min(job.spec.timeout + _KUBELET_DEADLINE_SECONDS, _MAX_DEADLINE),
+            **({"serviceAccountName": job.service_account} if job.service_account else {}),
+            "automountServiceAccountToken": False,
+            "enableServiceLinks": False,
+            "securityContext": {
+                "runAsNonRoot": True,
+                "runAsUser": _UNPRIVILEGED_USER,
+                "seccompProfile": {"type": "RuntimeDefault"},
+            },
+            **({"imagePullSecrets": secrets} if secrets else {}),
+            "containers": [_container(job)],
+        },
+    }
+
+
+def _container(job: ImagePullJob) -> JSONObject:
+    return {
+        "name": CONTAINER,
+        "image": job.spec.image,
+        "imagePullPolicy": ALWAYS if job.spec.always_pulls else "IfNotPresent",
+        "command": [NO_COMMAND],
+        "resources": {
+            "requests": {"cpu": "1m", "memory": "1Mi"},
+            "limits": {"cpu": "100m", "memory": "32Mi"},  # some namespaces refuse pods without limits
+        },
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+    }

@@ -1,20 +1,28 @@
-"""The limits of a pass: numbers of nodes and pods (`Budget`), and for `rollingUpdate.topology` how many nodes of one
-failure domain, and how many domains, may be short at once (`Domains`).
+"""How many nodes at once: the limits of a pass in nodes and pods (`Budget`); for `rollingUpdate.topology`, how many
+nodes of one failure domain, and how many domains, may be short (`Domains`); and for `rollingUpdate.steps`, how many
+nodes may hold the current revision, and whether the next step may begin (`Walk`).
 
 A node is short when it has no available pod or, while surging, two pods. It counts against its own domain whatever
 the reason. Only nodes that are short because of the update count against `maxDomains`.
+
+The step is read from the status, so a step is recorded before any node is updated for it: a restart, a fail-over or a
+lost answer may repeat a step, and never skips one. Without a status the rollout begins again at the first step.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from math import inf
+from math import ceil, inf
+
+from msgspec.structs import replace
 
 from controller.api import formats
-from controller.api.daemonset import DaemonSet, RollingUpdate, Topology
-from controller.api.objects import Value
+from controller.api.daemonset import DaemonSet, RollingUpdate, Rollout, RolloutStep, Topology
+from controller.api.names import APPROVE_ANNOTATION, SKIP_STEPS_ANNOTATION
+from controller.api.objects import Value, epoch, rfc3339
 from controller.planner.nodes import NodeInfo
+from controller.planner.world import ClockOffset
 
 DEFAULT_BURST = 250
 """Pods that one pass creates or deletes at most; the native controller's BurstReplicas."""
@@ -123,3 +131,131 @@ class Domains:
         domain = self.domain(node)
         held = sum(self.domain(other) == domain for other in others)
         return self.short[domain] - held < self.most.get(domain, inf) <= self.short[domain]
+
+
+class Walk(Value):
+    """The progress of a rollout through its steps. Times are in seconds since 1970."""
+
+    step: int
+    """The number of the current step, from 1."""
+    count: int
+    allowed: int
+    """Nodes that may hold the current revision at this step."""
+    soak: float
+    """Seconds."""
+    unapproved: bool
+    """Whether the step needs an approval that is not given."""
+    now: float
+    server_offset: ClockOffset = ClockOffset()
+    unchecked: bool = False
+    """Whether some check has no passing answer from after the soak yet."""
+    needed: int = 0
+    """Nodes that must have an available pod of the current revision before the step is reached: `allowed`, or all
+    that can have one."""
+    finished: bool = False
+    """Whether the rollout was completed at the last step, and still is complete."""
+    reached_time: str | None = None
+    """`Rollout.step_reached_time`; None if the step is not reached. It is written by the later of the controller's
+    and the server's clock and read by the earlier one (`SoakClock`), so that a difference never shortens a soak."""
+    since: float | None = None
+    """`reached_time` by the monotonic clock; None if the step is not reached."""
+
+    @property
+    def due(self) -> float:
+        """When the soak ends."""
+        return (self.since or self.now) + self.soak if self.soak else self.now
+
+    @property
+    def checked_from(self) -> float | None:
+        """The time after which an answer counts for the end of the step; None if the step is not reached."""
+        return None if self.since is None else self.since + self.soak
+
+    @property
+    def is_reached(self) -> bool:
+        return self.reached_time is not None
+
+    @property
+    def is_soaking(self) -> bool:
+        waits = self.now < self.due or (self.unchecked and not self.unapproved)
+        return self.is_reached and not self.finished and waits
+
+    @property
+    def awaits_approval(self) -> bool:
+        return self.is_reached and not self.finished and not self.is_soaking and self.unapproved
+
+    @property
+    def is_over(self) -> bool:
+        return self.finished or (self.is_reached and not self.is_soaking and not self.unapproved)
+
+    @property
+    def is_complete(self) -> bool:
+        return self.is_over and self.step == self.count
+
+    def judged(self, *, done: int, reachable: int, unavailable: bool, latest: float) -> Walk:
+        """The progress after this pass, which decides whether the step is reached.
+
+        `done`: the number of nodes that have an available pod of the current revision and no other pod, or are left
+        out and have a pod of it; `reachable`: the number of nodes that can be done; `unavailable`: whether a node
+        that is not left out has a pod of it that is not available; `latest`: when the last of these pods became
+        ready. A later time than the recorded one restarts the soak."""
+        if self.finished:
+            return self
+        needed, recorded = min(self.allowed, reachable), epoch(self.reached_time)
+        if unavailable or not 0 < needed <= done:
+            return replace(self, needed=needed, reached_time=None, since=None)
+        if recorded is None or self.since is None or latest > self.since:
+            begun = ceil(latest if recorded is not None else max(latest, self.now))
+            stamp = rfc3339(ceil(self.server_offset.later(begun)))
+            return replace(self, needed=needed, reached_time=stamp, since=float(begun))
+        return replace(self, needed=needed)
+
+
+def walk_of(
+    daemonset: DaemonSet,
+    record: Rollout,
+    revision: str,
+    *,
+    nodes: int,
+    now: float,
+    server_offset: ClockOffset,
+    reached: float | None,
+    edited: bool,
+) -> Walk:
+    """The progress recorded in `record` for the rollout of this revision, if steps apply (`applies`).
+
+    `nodes`: the number of nodes that a percentage refers to; `reached`: the recorded time by the monotonic clock,
+    None for as recorded; `edited`: whether the spec has changed since. While it soaks, an unedited step allows no
+    more nodes than when it was reached, so that nodes that join do not restart the soak."""
+    steps = _steps(daemonset)
+    number = min(max(record.step or 1, 1), len(steps))
+    step = steps[number - 1]
+    allowed = max(formats.scaled(step.nodes, nodes, round_up=True) for step in steps[:number])
+    finished = record.is_past(len(steps))
+    stamp = record.step_reached_time if number == record.step else None
+    if stamp is not None and not finished and not edited and allowed < nodes:
+        allowed = min(allowed, max(record.target, 1))
+    approved = daemonset.annotations.get(APPROVE_ANNOTATION) == f"{revision}/{number}"
+    return Walk(
+        step=number,
+        count=len(steps),
+        allowed=allowed,
+        soak=step.soak_seconds,
+        unapproved=step.approval == "Required" and not approved,
+        now=now,
+        server_offset=server_offset,
+        finished=finished,
+        reached_time=stamp,
+        since=epoch(stamp) if stamp is None or reached is None else reached,
+    )
+
+
+def applies(daemonset: DaemonSet, record: Rollout, revision: str, *, first: bool) -> bool:
+    """Whether steps apply to a rollout of this revision: not to the `first` deployment, not to a return to the stable
+    revision, and not with the annotation that skips them."""
+    skipped = daemonset.annotations.get(SKIP_STEPS_ANNOTATION) == revision
+    return bool(_steps(daemonset)) and not (first or skipped or record.stable_revision == revision)
+
+
+def _steps(daemonset: DaemonSet) -> tuple[RolloutStep, ...]:
+    rolling = daemonset.rolling_update
+    return rolling.steps if rolling is not None else ()

@@ -17,11 +17,10 @@ from controller.api.revision import Revision
 from controller.planner.blocker_texts import Blocker
 from controller.planner.checks import CheckNow, checks_now
 from controller.planner.failure import Failure, asks_for_retry, failure_of, failure_of_checks, is_overridden
-from controller.planner.limits import Budget
+from controller.planner.limits import Budget, Walk, applies, walk_of
 from controller.planner.node_fit import Fit
 from controller.planner.nodes import NodeInfo
 from controller.planner.revisions import DryRun
-from controller.planner.steps import Walk, applies, walk_of
 from controller.planner.world import World
 
 

@@ -16,11 +16,11 @@ from controller.api.template_identity import without_restart
 from controller.planner.blockers import update_blocker
 from controller.planner.checks import is_unanswered, recorded
 from controller.planner.failure import retry_of
+from controller.planner.limits import Walk
 from controller.planner.node_fit import Fit
 from controller.planner.nodes import NodeInfo
 from controller.planner.revisions import of_template
 from controller.planner.rollout_state import RolloutState
-from controller.planner.steps import Walk
 from controller.planner.world import TemplateRefused
 
 STABLE_AFTER_SECONDS = 30.0

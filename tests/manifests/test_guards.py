@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from controller.imagepull.execute import puller_manifest
+from controller.imagepull.wanted import puller_manifest
 from tests.beds.api import CRDS, PODS, STRATEGIC_MERGE_PATCH, Api, Object, Refusal
 from tests.beds.control_plane import ControlPlane
 from tests.beds.installed.process import running

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from controller.api.image_pull_job import PULLER_LABEL, ImagePullJobView, project
-from controller.imagepull.execute import puller_name
+from controller.imagepull.wanted import puller_name
 from tests.beds.api import DAEMONSETS, IMAGE_PULL_JOBS, PODS, Object
 from tests.beds.controller.bed import Bed
 from tests.beds.controller.opening import simulated

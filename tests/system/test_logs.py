@@ -154,6 +154,7 @@ async def test_what_a_rollout_waits_for_is_in_the_line_of_the_pass_that_found_it
     await bed.phase("Paused")
     await bed.api.patch(DAEMONSETS, "agent", {"spec": {"updateStrategy": {"rollingUpdate": {"paused": False}}}})
     await bed.phase("Healthy")
+    await bed.idle(1.0)  # the line comes at the end of the pass that wrote it
     phases, waits = ([line[key] for line in lines(out, "info") if key in line] for key in ("phase", "progressing"))
     assert "Paused" in phases
     assert "Paused" in waits

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from controller.imagepull.execute import puller_manifest, puller_name
+from controller.imagepull.wanted import puller_manifest, puller_name
 from tests.unit.controller.imagepull.worlds import job
 
 

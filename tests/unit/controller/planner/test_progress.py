@@ -11,9 +11,9 @@ from controller.api.containers import PodProblem
 from controller.api.daemonset import DaemonSetStatus, Phase, Rollout
 from controller.api.names import PROGRESS_DEADLINE_ANNOTATION, TAINT_NOT_READY, TAINT_UNREACHABLE
 from controller.api.objects import rfc3339
+from controller.planner.limits import Walk
 from controller.planner.plan import plan
 from controller.planner.progress import Standing, advance, halted
-from controller.planner.steps import Walk
 from controller.planner.world import BackoffKey, World
 from tests.beds.toy_cluster import ToyCluster
 from tests.beds.worlds import (
