@@ -17,7 +17,7 @@ from tests.beds.api import DAEMONSETS, NAMESPACES
 from tests.plugin import scene as scenes
 from tests.plugin.playing import Meanwhile
 from tests.plugin.scene import NAME, NAMESPACE, PACE, STATUS, WATCH, Scene, canary, held, paused, template
-from tests.plugin.verbs.few_nodes import few_nodes, few_recover, moving, stop_serving, unreachable, unserved
+from tests.plugin.verbs.few_nodes import few_nodes, few_recover, moving, unreachable, unserved
 
 
 async def recovers(scene: Scene) -> None:
@@ -38,12 +38,6 @@ def test_a_log_gets_a_line_per_change_and_two_signs_of_life_a_minute() -> None:
     assert ran.code == 4
     assert "stalled at 7 of 8 nodes" in ran.err
     assert "hint: kubectl kruise-ds rollback node-agent -n observability" in ran.err
-
-
-def test_it_ends_when_the_step_is_done() -> None:
-    with canary() as scene:
-        ran = scene.check("status/watch-held", *WATCH, meanwhile=all_recovers)
-    assert (ran.code, ran.err) == (0, "")
 
 
 def test_plain_lines_on_a_terminal_and_in_a_dumb_one() -> None:
@@ -141,18 +135,6 @@ def test_pods_lost_after_the_rollout_end_it_at_the_deadline(forbidden: str) -> N
     assert took == pytest.approx(540.0, abs=5.0)
     assert "is over, but 4 nodes have no available pod for longer than 10m: " in ran.err
     assert forbidden == "pods" or ran.err.split("10m: ")[1].startswith("waiting for a-04, a-03"), ran.err
-
-
-def test_lost_nodes_after_the_rollout_are_waited_for_like_others() -> None:
-    with few_nodes() as scene:
-        tolerant = template("1.9.0")
-        tolerant["spec"]["tolerations"] = [{"operator": "Exists"}]
-        scene.do(scene.edit({"spec": {"template": tolerant}}))
-        scene.pass_time(240.0)
-        scene.do(scene.nodes.lose("a-02"))
-        scene.do(stop_serving(scene, "a-02"))
-        ran = scene.run(*WATCH, "--timeout", "20m")
-    assert (ran.code, "(Degraded)" in ran.err) == (3, True), ran.err
 
 
 async def overtakes(scene: Scene) -> None:

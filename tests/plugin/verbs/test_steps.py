@@ -200,13 +200,6 @@ def test_a_malformed_soak_is_no_bug_of_the_plugin(tmp_path: Path) -> None:
         assert "bug" not in shown.err, shown.err
 
 
-def test_another_template_during_a_walk_begins_at_the_first_step() -> None:
-    with soaking() as scene:
-        scene.do(scene.edit({"spec": {"template": template("2.0.0")}}))
-        scene.pass_time(60.0)
-        assert "Soaking   step 1 of 3" in scene.run(*STATUS).out
-
-
 def test_a_plan_says_which_wave_begins_a_step_and_after_which_soak() -> None:
     steps = [{"nodes": 1, "soak": "5m"}, {"nodes": 3}, {"nodes": 5, "approval": "Required"}]
     with settled() as scene:

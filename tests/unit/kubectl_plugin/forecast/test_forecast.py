@@ -355,25 +355,6 @@ def test_updates_in_place_repeat_too() -> None:
     assert written >= 20
 
 
-@pytest.mark.parametrize("strategy", [one for one in STRATEGIES if "partition" not in one], ids=str)
-def test_old_revisions_may_alternate_where_pods_are_replaced(strategy: dict[str, Any]) -> None:
-    revisions = (revision("v0", 1), revision("v1", 2), revision("v2", 3))
-    pods = [pod(f"node-{number}", f"v{number % 2}") for number in range(40)]
-    start = world(ds("v2", **strategy), nodes=40, pods=pods, revisions=revisions)
-    short, whole, written = both(start, pace=30.0)
-    assert short == whole
-    assert written or "rolling_update_type" in strategy
-
-
-@pytest.mark.parametrize("strategy", [{}, {"max_unavailable": 2}, {"max_surge": 2}], ids=str)
-@pytest.mark.parametrize("place", [29, 27, 26, 25, 24, 23, 15, 2, 0])
-def test_no_wave_repeats_after_one_that_never_gets_ready(place: int, strategy: dict[str, Any]) -> None:
-    pods = [pod(f"node-{number:02}") for number in range(30)]
-    start = world(ds("v2", **strategy), nodes=[node(one.node) for one in pods], pods=pods)
-    short, whole, _ = both(start, never_ready=frozenset({(f"node-{place:02}", "v2")}), pace=30.0)
-    assert short == whole
-
-
 @pytest.mark.parametrize("seed", range(40))
 def test_the_forecast_of_a_mixed_fleet_is_that_of_a_whole_simulation(seed: int) -> None:
     random = Random(seed)
