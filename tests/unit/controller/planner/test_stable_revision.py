@@ -210,6 +210,13 @@ def test_the_history_limit_never_takes_the_stable_revision() -> None:
     assert recorded(replace(held, now=NOW + 60)) == "v1"
 
 
+@pytest.mark.parametrize(("history", "forgotten"), [(0, ["forget demo-v1"]), (1, [])])
+def test_nor_the_one_before_it_unless_it_is_0(history: int, forgotten: list[str]) -> None:
+    stored = [revision(rev) for rev in ("v1", "v2", "v3")]
+    found = at("v3", "v3", history=history, revisions=stored)
+    check(replace(found, daemonset=with_record(found.daemonset, "v2", previous_stable_revision="v1")), *forgotten)
+
+
 def test_when_its_twin_takes_its_place_that_one_is_the_stable_one() -> None:
     """Two stored revisions mean the same: the newer stays, under a hash of its own."""
     twin = revision("v9", 1, of=template("v2"))

@@ -362,6 +362,16 @@ def test_the_status_does_not_change_merely_because_time_passes() -> None:
     assert replace(cluster.status, soaks_until=None) == replace(before, soaks_until=None)
 
 
+def test_an_edit_that_leaves_fewer_steps_goes_on_with_the_last_one() -> None:
+    cluster = begun()
+    one_step_on(cluster, "-node-3 v1", "+node-3 v2")
+    cluster.pass_time(61)
+    cluster.expect("")
+    cluster.edit(stepped(steps=(RolloutStep(nodes=2),)))
+    cluster.expect("-node-2 v1", "+node-2 v2", "")
+    assert at(cluster)[1:] == (1, 1)
+
+
 def test_another_template_begins_at_the_first_step() -> None:
     cluster = soaking()
     cluster.pass_time(30)

@@ -25,13 +25,13 @@ def zoned(
     most: IntOrPercent | None = None, domains: int | None = None, *, ill: str = "", new: str = "", **how: Any
 ) -> World:
     """v2 is to be rolled out, `ill` nodes have a v1 that is not ready, `new` ones a v2 that is not ready yet."""
-    lost = how.pop("lost", ())
+    lost, since = how.pop("lost", ()), ago(how.pop("ready_for", LONG))
     nodes = [
         node(name, *([UNREACHABLE] if name in lost else []), labels={"zone": zone} if zone else {})
         for name, zone in ZONES.items()
     ]
     there = [
-        pending(name, "v2") if name in new.split() else pod(name, ready=None if name in ill.split() else ago(LONG))
+        pending(name, "v2") if name in new.split() else pod(name, ready=None if name in ill.split() else since)
         for name in ZONES
     ]
     limits = {"max_unavailable": "100%", **how}
@@ -55,6 +55,7 @@ def zoned(
         ({"most": 2, "domains": 1, "new": "a1"}, "a3"),
         ({"domains": 1, "lost": ["a1"]}, "c1"),
         ({"most": 1, "lost": ["a1"]}, "c1 b2"),
+        ({"most": 1, "min_ready": 60, "ready_for": 5}, "c1 b2 a3"),
     ],
     ids=str,
 )

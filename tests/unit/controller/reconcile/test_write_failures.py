@@ -128,6 +128,8 @@ def test_a_key_is_in_backoff_from_its_second_failure_on() -> None:
     for _ in range(20):
         backoff.record_failure("node-3", 200.0)
     assert backoff.in_backoff(200.0) == {"node-3": 200.0 + LONGEST_DELAY}
+    backoff.hold("node-3", 9.0, 200.0)
+    assert backoff.in_backoff(200.0) == {"node-3": 209.0}, "whatever has failed before"
 
 
 INCONCLUSIVE = {
