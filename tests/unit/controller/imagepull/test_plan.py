@@ -38,7 +38,9 @@ def test_as_many_start_as_are_free() -> None:
 
 
 def test_a_node_whose_create_is_not_answered_takes_a_place() -> None:
-    assert started(plan(world(job(parallelism=2), "b", "a", "c", in_flight={"b"}))) == ["a"]
+    unanswered = world(job(parallelism=2), "b", "a", "c", in_flight={"b"})
+    assert started(plan(unanswered)) == ["a"]
+    assert started(plan(replace(unanswered, pullers=(puller("b"),)))) == ["a"], "one, though its puller is there"
 
 
 def test_there_is_never_more_than_one_puller_on_a_node() -> None:

@@ -269,3 +269,15 @@ async def test_a_candidate_that_ends_before_it_leads_gives_the_lease_back_if_it_
         await asyncio.sleep(1)
         assert (a.leads_since, board.holder) == (None, holder)
         assert released is ([verb for verb, _ in a.seat.calls][:2] == ["get", "update"])
+
+
+@virtual_time_from(1000.0)
+async def test_a_candidate_that_ends_takes_the_lease_from_no_other() -> None:
+    async with lease_board() as (group, board):
+        board.put(LeaseSpec(holder_identity="", lease_duration_seconds=1))
+        task = group.create_task(Candidate(board, "a").run())
+        await asyncio.sleep(0.015)  # its write is on its way
+        board.put(LeaseSpec(holder_identity="b", lease_duration_seconds=15))
+        task.cancel()
+        await asyncio.sleep(1)
+        assert board.holder == "b"
