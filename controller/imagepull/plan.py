@@ -146,7 +146,9 @@ def plan(world: JobWorld) -> JobPlan:
     if world.job.terminating or world.job.is_orphaned or world.status.completion_time:
         return _after_the_end(world)
     found = PullerResults(world)
-    attempts = {node: one for node, one in {**world.attempts, **found.attempts}.items() if node not in found.results}
+    attempts = {
+        node: attempt for node, attempt in {**world.attempts, **found.attempts}.items() if node not in found.results
+    }
     deadline = _deadline(world)
     if deadline <= world.now:
         return _end(world, found, attempts, EXCEEDED)
@@ -157,7 +159,7 @@ def plan(world: JobWorld) -> JobPlan:
         return _end(world, found, attempts, COMPLETED)
     starts = _starts(world, found, attempts)
     wakes = chain(
-        (one.due for one in attempts.values()),
+        (attempt.due for attempt in attempts.values()),
         world.retried.values(),
         found.timeouts,
         [world.moment + deadline - world.now],
@@ -180,7 +182,7 @@ def _starts(world: JobWorld, found: PullerResults, attempts: Mapping[str, Attemp
     starting = sum((key in world.pending or key in world.failed) and key not in taken for key in world.in_flight)
     free = min(world.job.spec.at_once(world.desired) - len(found.active) - starting, world.max_creates)
     excluded = (taken, found.results, world.not_ready, world.in_flight, world.in_backoff)
-    again = sorted((one.due, node) for node, one in attempts.items() if one.due <= world.moment)
+    again = sorted((attempt.due, node) for node, attempt in attempts.items() if attempt.due <= world.moment)
     retried = sorted((due, node) for node, due in world.retried.items() if due <= world.moment)
     nodes: Iterable[str] = chain(
         (node for node in world.pending if node not in attempts), (node for _, node in chain(again, retried))
@@ -201,9 +203,9 @@ def _deadline(world: JobWorld) -> float:
 
 def _end(world: JobWorld, found: PullerResults, attempts: Mapping[str, Attempt], message: str) -> JobPlan:
     """Ends the job. Nodes without the image have failed; a note names those that were tried."""
-    unfinished = (one for one in world.pullers if one.node in found.active)
-    cut_off = {one.node: f"{UNFINISHED}: {one.why}" if one.why else UNFINISHED for one in unfinished}
-    cut_off |= {node: one.why for node, one in attempts.items()}
+    unfinished = (puller for puller in world.pullers if puller.node in found.active)
+    cut_off = {puller.node: f"{UNFINISHED}: {puller.why}" if puller.why else UNFINISHED for puller in unfinished}
+    cut_off |= {node: attempt.why for node, attempt in attempts.items()}
     missing = {node: cut_off.get(node, NEVER_BEGUN) for node in world.pending if node not in found.results}
     status = _status(world, {**found.results, **missing}, 0, message)
     over = Note(warning=status.failed > 0, reason=IMAGE_PULL_JOB_COMPLETED, message=status.message)

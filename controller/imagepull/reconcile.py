@@ -257,9 +257,13 @@ class JobReconciler:
             self._expectations.forget(str(key))
             return Done()
         in_backoff = state.write_backoff.in_backoff(elapsed())
-        ends = [one for one in pullers if not one.terminating and one.uid not in {*state.in_flight, *in_backoff}]
+        ends = [
+            puller
+            for puller in pullers
+            if not puller.terminating and puller.uid not in {*state.in_flight, *in_backoff}
+        ]
         execution = self._execution(key, None, state, requeue)
-        await execution.run(*(EndPuller(pod=one.ref) for one in ends[:CEILING]))
+        await execution.run(*(EndPuller(pod=puller.ref) for puller in ends[:CEILING]))
         later = AT_ONCE if len(ends) > CEILING else min(in_backoff.values(), default=inf) - elapsed()
         return _outcome(execution, later)
 

@@ -94,14 +94,14 @@ class JobState(msgspec.Struct):
         return job.status
 
     def observe_pullers(self, image: str, pullers: tuple[Puller, ...], moment: float) -> None:
-        self.first_seen = {one.uid: self.first_seen.get(one.uid, moment) for one in pullers}
-        here = {one.uid: one.node for one in pullers if one.job_uid == self.uid}
+        self.first_seen = {puller.uid: self.first_seen.get(puller.uid, moment) for puller in pullers}
+        here = {puller.uid: puller.node for puller in pullers if puller.job_uid == self.uid}
         gone = (
             (uid, node) for uid, node in self.node_of.items() if here.get(uid) != node and uid not in self.deleted
         )
         self.lost_pullers = {node: uid for uid, node in gone}
-        ours = (one.image for one in pullers if one.job_uid == self.uid)
-        self.moved = self.moved or any(one and not same_image(one, image) for one in ours)
+        ours = (puller.image for puller in pullers if puller.job_uid == self.uid)
+        self.moved = self.moved or any(name and not same_image(name, image) for name in ours)
         self.node_of = here
         self.deleted &= here.keys()
         if self.write_backoff.failing or self.write_backoff.inconclusive:

@@ -116,7 +116,7 @@ class PassLog:
     def _passed(self, done: Pass[Key]) -> None:
         self._count(done)
         noted, outcome = _NOTED.get() or _Noted(Counter(), {}), done.outcome
-        begins, ended = self._wait_changes(done.taken.key, outcome)
+        begins, ended = self._wait_changes(done.item.key, outcome)
         say = self._log.info if noted.writes or begins or ended else self._log.debug
         fields: dict[str, object] = {**noted.writes, **noted.status, **ended}
         match outcome:
@@ -153,7 +153,7 @@ class PassLog:
         metrics.errors.labels(queue).inc(result == "error")
         metrics.panics.labels(queue).inc(done.crashed)
         metrics.pass_seconds.labels(queue).observe(done.work_seconds)
-        metrics.queued_seconds.labels(queue).observe(done.taken.queued_seconds)
+        metrics.queued_seconds.labels(queue).observe(done.item.queued_seconds)
         metrics.work_seconds.labels(queue).observe(done.work_seconds)
 
 
@@ -161,7 +161,11 @@ def _reasons(status: DaemonSetStatus | None) -> dict[str, object]:
     """The phase, and what the rollout waits for, as reasons of conditions."""
     keys = {READY: "phase", PROGRESSING: "progressing"}
     conditions = (status.conditions if status is not None else None) or ()
-    return {keys[kind]: one.get("reason") for one in conditions if (kind := str(one.get("type"))) in keys}
+    return {
+        keys[kind]: condition.get("reason")
+        for condition in conditions
+        if (kind := str(condition.get("type"))) in keys
+    }
 
 
 class Instrumentation(Observer):

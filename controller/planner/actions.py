@@ -285,7 +285,7 @@ def refusal_note(verdict: TemplateRefused) -> Note:
     return Note(warning=True, reason=TEMPLATE_REFUSED, message=text)
 
 
-class Step(Value):
+class StageResult(Value):
     actions: tuple[Action, ...] = ()
     notes: tuple[Note, ...] = ()
     wake_at: float | None = None

@@ -43,8 +43,8 @@ def update_blocker(rollout: RolloutState, node: NodeInfo) -> Blocker | None:
     if old is None or not is_updated_in_place(rollout, old):
         if old is not None and not rollout.surging and waits_for_hook(rollout, old):
             return Blocker.HOOK
-        if node.name in rollout.taken:
-            return rollout.taken[node.name]  # a new pod would be a second one
+        if node.name in rollout.blocked_nodes:
+            return rollout.blocked_nodes[node.name]  # a new pod would be a second one
         if pods_do_not_last(rollout.world, node.name):
             return Blocker.PODS_DO_NOT_LAST
     found = write_blocker(rollout.world, BackoffKey("node", node.name), first_write_of_update(rollout, node))
@@ -85,8 +85,8 @@ def creation_blocker(rollout: RolloutState, node: NodeInfo) -> Blocker | None:
     if node.pods and not rollout.surging:
         asked = is_unanswered(world, *(BackoffKey("object", pod.uid) for pod in node.pods))
         return Blocker.UNANSWERED if asked else Blocker.TERMINATING
-    if node.name in rollout.taken:
-        return rollout.taken[node.name]
+    if node.name in rollout.blocked_nodes:
+        return rollout.blocked_nodes[node.name]
     if pods_do_not_last(world, node.name):
         return Blocker.PODS_DO_NOT_LAST
     if not world.in_backoff:

@@ -34,7 +34,7 @@ def fresh_seconds(checks: int) -> float:
 class CheckAnswer(Value):
     """The last answers to one check. Times are in seconds since 1970, by a clock that does not jump."""
 
-    asked: float = -inf
+    sent_at: float = -inf
     """When the last answered query was sent; `-inf` if none was."""
     series: str = ""
     """The series that it returned, shortened; empty if none, so that the check passes."""
@@ -53,7 +53,7 @@ class CheckNow(Value):
     since: float = inf
     """Since when it fails; `inf` if it does not."""
     message: str = ""
-    asked: float = inf
+    sent_at: float = inf
     """When the query of the last answer was sent; `inf` if this process does not evaluate checks."""
     stamp: str | None = None
     """The time for the status; None if the first answer is awaited, and nothing is written."""
@@ -62,7 +62,7 @@ class CheckNow(Value):
 
     def passes_from(self, moment: float | None) -> bool:
         """Whether it passes, by a query sent at `moment` or later if that is not None."""
-        return self.state is None and (moment is None or self.asked >= moment)
+        return self.state is None and (moment is None or self.sent_at >= moment)
 
 
 def checks_now(
@@ -77,20 +77,20 @@ def checks_now(
 
 
 def _now(name: str, answer: CheckAnswer | None, before: CheckRecord | None, oldest: float, now: float) -> CheckNow:
-    if answer is not None and answer.asked >= oldest:
+    if answer is not None and answer.sent_at >= oldest:
         if not answer.series:
-            return CheckNow(name=name, asked=answer.asked, is_answered=True)
+            return CheckNow(name=name, sent_at=answer.sent_at, is_answered=True)
         same = before if before is not None and before.state == CheckState.FAILING else None
         return CheckNow(
             name=name,
             state=CheckState.FAILING,
             since=answer.since,
             message=answer.series if same is None else same.message,
-            asked=answer.asked,
+            sent_at=answer.sent_at,
             stamp=rfc3339(answer.since) if same is None else same.since,
             is_answered=True,
         )
-    if answer is not None and (answer.problem or answer.asked > -inf):
+    if answer is not None and (answer.problem or answer.sent_at > -inf):
         same = before if before is not None and before.state == CheckState.UNANSWERED else None
         return CheckNow(
             name=name,

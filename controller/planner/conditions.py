@@ -109,9 +109,9 @@ class _Words:
         if self.standing.refused:
             return f"the server refuses pods of the new template: {self.standing.refused}"
         rollout = self.rollout
-        due = (*rollout.target, *[one for one in rollout.eligible if one.current is not None])
-        missing = dict.fromkeys(one.name for one in due if one.old is None and not one.current_available)
-        beside = [one.name for one in rollout.target if one.paired and not one.current_available]
+        due = (*rollout.target, *[node for node in rollout.eligible if node.current is not None])
+        missing = dict.fromkeys(node.name for node in due if node.old is None and not node.current_available)
+        beside = [node.name for node in rollout.target if node.paired and not node.current_available]
         parts = [f"no progress for {rollout.world.daemonset.progress_deadline} seconds"]
         if missing or beside:
             parts.append(f"no new pod is available on {some(missing or beside)}")
@@ -124,8 +124,8 @@ class _Words:
         if keeper_of(rollout) is Blocker.SELECTOR:
             kept = f"{self.standing.kept} old ones"
             return WaitReason.SELECTOR, Blocker.SELECTOR.text.of_planned.format(who=kept)
-        if keeper_of(rollout) is Blocker.STEP and rollout.walk is not None:
-            allowed = counted(rollout.walk.allowed, "node")
+        if keeper_of(rollout) is Blocker.STEP and rollout.step_progress is not None:
+            allowed = counted(rollout.step_progress.allowed, "node")
             return WaitReason.STEP, f"the last step allows {allowed} and keeps the others on the old revision"
         partition = f"partition {rollout.budget.partition}"
         waiting = counts.desired_number_scheduled - counts.current_number_scheduled
@@ -279,17 +279,17 @@ def _readiness(phase: Phase, message: str, *, why: str, deadline: str = "") -> t
 
 def step_message(rollout: RolloutState, standing: Standing) -> str:
     """Where the rollout stands in its steps; empty without steps. Changes only with the step, never with the time."""
-    walk = standing.walk
-    if walk is None or walk.finished:
+    progress = standing.step_progress
+    if progress is None or progress.finished:
         return ""
-    at = f"step {walk.step} of {walk.count}"
-    if not walk.is_reached:
-        return f"{at} allows {counted(walk.allowed, 'node')}"
-    if walk.is_soaking:
-        return f"{at} soaks until {rfc3339((epoch(walk.reached_time) or 0.0) + walk.soak)}"
-    if not walk.unapproved:
+    at = f"step {progress.step} of {progress.count}"
+    if not progress.is_reached:
+        return f"{at} allows {counted(progress.allowed, 'node')}"
+    if progress.is_soaking:
+        return f"{at} soaks until {rfc3339((epoch(progress.reached_time) or 0.0) + progress.soak)}"
+    if not progress.unapproved:
         return ""
-    return f"{at} has to be approved: annotation {names.APPROVE_ANNOTATION}={rollout.revision.hash}/{walk.step}"
+    return f"{at} has to be approved: annotation {names.APPROVE_ANNOTATION}={rollout.revision.hash}/{progress.step}"
 
 
 def checks_message(standing: Standing) -> str:
@@ -316,7 +316,7 @@ def unplaceable_message(rollout: RolloutState) -> str:
 
 def _unadopted(rollout: RolloutState) -> str:
     """The nodes where a pod must be adopted before they get one of the current revision; empty: none."""
-    orphans = {node for node, why in rollout.taken.items() if why is Blocker.ADOPTABLE}
+    orphans = {node for node, why in rollout.blocked_nodes.items() if why is Blocker.ADOPTABLE}
     if not orphans:
         return ""
     nodes = [node.name for node in rollout.eligible if node.name in orphans and node.current is None]
@@ -416,8 +416,8 @@ _ALL_WAIT: Final = (Blocker.UNPULLED, Blocker.UNANSWERED, Blocker.PULLING, Block
 def _all_wait(explainer: Explainer) -> Wait | None:
     """The wait if every node that is left has one of `_ALL_WAIT`, and not all of them are unreachable."""
     rollout, waiting = explainer.rollout, explainer.waiting
-    found = [(one, waiting[one]) for one in _ALL_WAIT if one in waiting]
-    if {one for one, _ in found} <= {Blocker.UNREACHABLE}:
+    found = [(blocker, waiting[blocker]) for blocker in _ALL_WAIT if blocker in waiting]
+    if {blocker for blocker, _ in found} <= {Blocker.UNREACHABLE}:
         return None
     if sum(len(nodes) for _, nodes in found) < len(rollout.outdated):
         return None
@@ -454,7 +454,7 @@ def hook_message(explainer: Explainer) -> str:
     pods, hook = explainer.held_by_hook, explainer.rollout.world.daemonset.pre_delete
     if not pods:
         return ""
-    held_by = listed(dict.fromkeys(one for pod in pods for one in handlers(pod, hook)), separator=" and ")
+    held_by = listed(dict.fromkeys(handler for pod in pods for handler in handlers(pod, hook)), separator=" and ")
     since = min((pod.held_since for pod in pods if pod.held_since is not None), default=None)
     when = "" if since is None else f" since {rfc3339(since)}"
     return f"the preDelete hook holds {some(pod.name for pod in pods)} by {held_by}{when}"
@@ -469,7 +469,7 @@ def _unmatched_hook(rollout: RolloutState) -> tuple[Condition, ...]:
     if all(pod.held_by_hook for pod in live) or any(handlers(pod, hook) for pod in live):
         return ()
     labels = [f"label {key}={value}" for key, value in (hook.labels_handler or {}).items()]
-    finalizers = [f"finalizer {one}" for one in sorted(hook.finalizers_handler or ())]
+    finalizers = [f"finalizer {finalizer}" for finalizer in sorted(hook.finalizers_handler or ())]
     text = (
         f"no pod has {listed([*labels, *finalizers], separator=' or ')}: the preDelete hook holds none of them back"
     )

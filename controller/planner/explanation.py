@@ -61,7 +61,7 @@ class Explainer:
         """What keeps the current revision from all nodes that do not have it; None if nothing does."""
         world = rollout.world
         of_daemonset = world.daemonset.pre_delete or world.daemonset.in_place_grace
-        waits = world.in_backoff or world.not_before or world.unpulled or rollout.taken
+        waits = world.in_backoff or world.not_before or world.unpulled or rollout.blocked_nodes
         self._particular = bool(waits or of_daemonset)
         self._stale = None if world.fresh else Blocker.STALE
 

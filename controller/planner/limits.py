@@ -1,6 +1,6 @@
 """How many nodes at once: the limits of a pass in nodes and pods (`Budget`); for `rollingUpdate.topology`, how many
 nodes of one failure domain, and how many domains, may be short (`Domains`); and for `rollingUpdate.steps`, how many
-nodes may hold the current revision, and whether the next step may begin (`Walk`).
+nodes may hold the current revision, and whether the next step may begin (`StepProgress`).
 
 A node is short when it has no available pod or, while surging, two pods. It counts against its own domain whatever
 the reason. Only nodes that are short because of the update count against `maxDomains`.
@@ -133,7 +133,7 @@ class Domains:
         return self.short[domain] - held < self.most.get(domain, inf) <= self.short[domain]
 
 
-class Walk(Value):
+class StepProgress(Value):
     """The progress of a rollout through its steps. Times are in seconds since 1970."""
 
     step: int
@@ -191,7 +191,7 @@ class Walk(Value):
     def is_complete(self) -> bool:
         return self.is_over and self.step == self.count
 
-    def judged(self, *, done: int, reachable: int, unavailable: bool, latest: float) -> Walk:
+    def judged(self, *, done: int, reachable: int, unavailable: bool, latest: float) -> StepProgress:
         """The progress after this pass, which decides whether the step is reached.
 
         `done`: the number of nodes that have an available pod of the current revision and no other pod, or are left
@@ -210,7 +210,7 @@ class Walk(Value):
         return replace(self, needed=needed)
 
 
-def walk_of(
+def step_progress_of(
     daemonset: DaemonSet,
     record: Rollout,
     revision: str,
@@ -220,7 +220,7 @@ def walk_of(
     server_offset: ClockOffset,
     reached: float | None,
     edited: bool,
-) -> Walk:
+) -> StepProgress:
     """The progress recorded in `record` for the rollout of this revision, if steps apply (`applies`).
 
     `nodes`: the number of nodes that a percentage refers to; `reached`: the recorded time by the monotonic clock,
@@ -235,7 +235,7 @@ def walk_of(
     if stamp is not None and not finished and not edited and allowed < nodes:
         allowed = min(allowed, max(record.target, 1))
     approved = daemonset.annotations.get(APPROVE_ANNOTATION) == f"{revision}/{number}"
-    return Walk(
+    return StepProgress(
         step=number,
         count=len(steps),
         allowed=allowed,

@@ -184,9 +184,11 @@ def _affinity_test(affinity: AffinityView | None) -> NodeTest | None:
 
 
 def _term_test(term: NodeTerm) -> NodeTest:
-    labels: tuple[Matcher, ...] = tuple(selector.requirement(one) for one in term.match_expressions or ())
-    fields: tuple[Matcher, ...] = tuple(selector.requirement(one) for one in term.match_fields or ())
-    if any(one.key != "metadata.name" for one in term.match_fields or ()):
+    labels: tuple[Matcher, ...] = tuple(
+        selector.requirement(expression) for expression in term.match_expressions or ()
+    )
+    fields: tuple[Matcher, ...] = tuple(selector.requirement(expression) for expression in term.match_fields or ())
+    if any(expression.key != "metadata.name" for expression in term.match_fields or ()):
         raise ValueError("matchFields knows only metadata.name")
     if not labels and not fields:
         return lambda _: False
@@ -226,7 +228,7 @@ def _order_keys(rule: OrderRule) -> Iterator[str]:
     if rule.group_by:
         yield rule.group_by
     yield from rule.match_labels or ()
-    yield from (one.key for one in rule.match_expressions or ())
+    yield from (expression.key for expression in rule.match_expressions or ())
 
 
 def _compiled_order(index: int, rule: OrderRule) -> _Places:

@@ -17,7 +17,7 @@ from controller.api.revision import Revision
 from controller.planner.blocker_texts import Blocker
 from controller.planner.checks import CheckNow, checks_now
 from controller.planner.failure import Failure, asks_for_retry, failure_of, failure_of_checks, is_overridden
-from controller.planner.limits import Budget, Walk, applies, walk_of
+from controller.planner.limits import Budget, StepProgress, applies, step_progress_of
 from controller.planner.node_fit import Fit
 from controller.planner.nodes import NodeInfo
 from controller.planner.revisions import DryRun
@@ -103,7 +103,7 @@ class ObservedRollout(Value, dict=True, gc=True):
         return [pod for pod in self.world.orphans if pod.adoptable and owns(pod.labels)]
 
     @cached_property
-    def taken(self) -> Mapping[str, Blocker]:
+    def blocked_nodes(self) -> Mapping[str, Blocker]:
         """Nodes that get no pod because of a stray or an orphan to be adopted, with that blocker."""
         strays = dict.fromkeys((pod.node for pod in self.unmatched if pod.uid in self.world.strays), Blocker.STRAY)
         return strays | dict.fromkeys((pod.node for pod in self.adoptable), Blocker.ADOPTABLE)
@@ -171,13 +171,13 @@ class ObservedRollout(Value, dict=True, gc=True):
         return min((node.current.updated for node in self.eligible if node.current is not None), default=None)
 
     @cached_property
-    def walk(self) -> Walk | None:
+    def step_progress(self) -> StepProgress | None:
         """The walk through the steps as recorded; None if the rollout does not go by steps."""
         daemonset, current = self.world.daemonset, self.revision.hash
         status = daemonset.status
         if not applies(daemonset, self.record, current, first=not self.older):
             return None
-        return walk_of(
+        return step_progress_of(
             daemonset,
             self._own_record,
             current,
@@ -191,16 +191,16 @@ class ObservedRollout(Value, dict=True, gc=True):
     @cached_property
     def checks(self) -> tuple[CheckNow, ...]:
         """How the checks of the open step stand; empty while none is open."""
-        rolling, walk = self.rolling_update, self.walk
-        if rolling is None or not rolling.checks or walk is None or walk.finished:
+        rolling, progress = self.rolling_update, self.step_progress
+        if rolling is None or not rolling.checks or progress is None or progress.finished:
             return ()
         return checks_now(rolling.checks, self.world.answers, self._own_record, self.world.now)
 
     @cached_property
     def held_by_check(self) -> CheckNow | None:
         """The first check that fails, else the first without an answer; None: nothing waits for a check."""
-        held = [one for one in self.checks if one.state is not None]
-        return next((one for one in held if one.state is CheckState.FAILING), held[0] if held else None)
+        held = [check for check in self.checks if check.state is not None]
+        return next((check for check in held if check.state is CheckState.FAILING), held[0] if held else None)
 
     @cached_property
     def failure(self) -> Failure:

@@ -9,7 +9,7 @@ from controller.api.names import FAILED_DAEMON_POD, SUCCEEDED_DAEMON_POD
 from controller.api.pod import Pod
 from controller.api.revision import Revision
 from controller.planner import actions, blockers
-from controller.planner.actions import Action, DeleteReason, Note, Step, refusal_note
+from controller.planner.actions import Action, DeleteReason, Note, StageResult, refusal_note
 from controller.planner.blocker_texts import Blocker
 from controller.planner.node_fit import Fit
 from controller.planner.nodes import NodeInfo
@@ -19,7 +19,7 @@ from controller.planner.rollout_state import RolloutState
 from controller.planner.world import BackoffKey, TemplateRefused, World
 
 
-def place_pods(rollout: RolloutState) -> Step:
+def place_pods(rollout: RolloutState) -> StageResult:
     """The stage that creates and deletes pods, at most `burst` of each, in ascending order of nodes."""
     needs, run = _Needs(rollout), Fit.RUN
     for node in rollout.nodes:
@@ -47,7 +47,7 @@ def place_pods(rollout: RolloutState) -> Step:
     wakes = [] if asked.wake_at is None else [asked.wake_at]
     if creates and blockers.has_failed(rollout.world):
         wakes.append(rollout.world.now + blockers.NEXT_RETRIES)  # a refused create ends the batches of this pass
-    return Step(
+    return StageResult(
         actions=(*needs.deletes[:burst], *creates, *asked.actions),
         notes=(*asked.notes, *needs.notes[:burst]),
         wake_at=min(wakes, default=None),
@@ -103,12 +103,12 @@ def _delete_excess(node: NodeInfo, needs: _Needs) -> None:
         needs.delete(going, DeleteReason.SURGED if surged else DeleteReason.EXCESS)
 
 
-def _dry_run(rollout: RolloutState, nodes: Sequence[str]) -> Step:
+def _dry_run(rollout: RolloutState, nodes: Sequence[str]) -> StageResult:
     """The dry run for one of these nodes; or a note if the last one found unknown fields."""
     if not nodes:
-        return Step()
+        return StageResult()
     if rollout.dry_run.refused_for_unknown_fields and isinstance(rollout.dry_run.verdict, TemplateRefused):
-        return Step(notes=(refusal_note(rollout.dry_run.verdict),), wake_at=rollout.world.ask_at)
+        return StageResult(notes=(refusal_note(rollout.dry_run.verdict),), wake_at=rollout.world.ask_at)
     return dry_run(rollout, nodes[0], nodes)
 
 
@@ -195,7 +195,7 @@ def _in_turn(rollout: RolloutState, empty: Sequence[NodeInfo], may_hold: Contain
     return waiting, started
 
 
-def claim(rollout: RolloutState) -> Step:
+def claim(rollout: RolloutState) -> StageResult:
     """The stage that adopts pods and revisions that match the selector, releases pods that no longer match, and
     deletes pods whose labels a webhook changed; at most `burst` in one pass. Terminating orphans are not adopted."""
     world = rollout.world
@@ -225,7 +225,7 @@ def claim(rollout: RolloutState) -> Step:
     if claims and rollout.revision.uid and all(isinstance(action, actions.AdoptPod) for action in claims):
         # otherwise a client that keeps removing owner references elsewhere would delay lost pods
         creates = [action for action in place_pods(rollout).actions if isinstance(action, actions.CreatePod)]
-    return Step(actions=(*claims, *creates), more=bool(wanted))
+    return StageResult(actions=(*claims, *creates), more=bool(wanted))
 
 
 def _may_write(world: World, uid: str) -> bool:

@@ -23,7 +23,7 @@ from controller.planner.actions import (
     RecordRun,
     RelabelPod,
     RenumberRevision,
-    Step,
+    StageResult,
 )
 from controller.planner.blockers import has_failed, next_retry
 from controller.planner.explanation import Explainer
@@ -37,11 +37,11 @@ from controller.planner.status import Status, refused_status, rollout_events, st
 from controller.planner.summary import Summary, summarize
 from controller.planner.world import CLOCK_GRAIN, World, hashes_of_pods
 
-Stage: TypeAlias = Callable[[RolloutState], Step]
+Stage: TypeAlias = Callable[[RolloutState], StageResult]
 
 
 class Plan(Value):
-    """What one pass writes. `wake_at`, `more` and `again` are as in `Step`."""
+    """What one pass writes. `wake_at`, `more` and `again` are as in `StageResult`."""
 
     actions: tuple[Action, ...] = ()
     notes: tuple[Note, ...] = ()
@@ -69,12 +69,12 @@ def plan(world: World) -> Plan:
     if world.rules.problems:
         return _refused(world, world.rules.problems)
     rollout = rollout_state(world)
-    acted, steps = _staged(rollout) if world.fresh else (None, [])
-    actions = steps[-1].actions if steps else ()
+    acted, results = _staged(rollout) if world.fresh else (None, [])
+    actions = results[-1].actions if results else ()
     withheld = _withheld(rollout, actions)
     if world.fresh:
-        steps.append(settle_running_pods(rollout, {action.backoff_key for action in actions}))
-        actions = (*actions, *steps[-1].actions)
+        results.append(settle_running_pods(rollout, {action.backoff_key for action in actions}))
+        actions = (*actions, *results[-1].actions)
     all_written = world.fresh and not (actions or withheld or world.reverted_externally)
     if world.write_failure and all_written:
         world = replace(world, write_failure="")
@@ -84,10 +84,10 @@ def plan(world: World) -> Plan:
     status = status_of(explainer, observed=observed)
     return Plan(
         actions=actions,
-        notes=tuple(note for step in steps for note in step.notes),
-        wake_at=_wake_at(rollout, status, steps),
-        more=any(step.more for step in steps),
-        again=any(step.again for step in steps),
+        notes=tuple(note for result in results for note in result.notes),
+        wake_at=_wake_at(rollout, status, results),
+        more=any(result.more for result in results),
+        again=any(result.again for result in results),
         withheld=withheld,
         all_written=all_written,
         status=status,
@@ -99,7 +99,7 @@ def plan(world: World) -> Plan:
     )
 
 
-def _wake_at(rollout: RolloutState, status: Status, steps: Iterable[Step]) -> float | None:
+def _wake_at(rollout: RolloutState, status: Status, results: Iterable[StageResult]) -> float | None:
     """When time alone may change what is planned (seconds since 1970); None: never."""
     now = rollout.world.now
     ends = [status.soaks_until, status.fails_at if status.fails_at < inf else None]
@@ -109,7 +109,7 @@ def _wake_at(rollout: RolloutState, status: Status, steps: Iterable[Step]) -> fl
     due = due_at(status.rollout, rollout.world.daemonset.progress_deadline)
     if status.rollout.phase == Phase.PROGRESSING and due > now:  # else it waits for unreachable nodes
         after.append(due)
-    moments = [next_retry(rollout.world), *(step.wake_at for step in steps)]
+    moments = [next_retry(rollout.world), *(result.wake_at for result in results)]
     moments += [moment + CLOCK_GRAIN for moment in after if moment is not None]
     return min((moment for moment in moments if moment is not None), default=None)
 
@@ -126,14 +126,14 @@ def _decides_otherwise(rollout: RolloutState, record: Rollout) -> bool:
     )
 
 
-def _staged(rollout: RolloutState) -> tuple[Stage | None, list[Step]]:
-    """The first stage that acts, if any, and the steps of all stages up to it."""
-    steps: list[Step] = []
+def _staged(rollout: RolloutState) -> tuple[Stage | None, list[StageResult]]:
+    """The first stage that acts, if any, and the results of all stages up to it."""
+    results: list[StageResult] = []
     for stage in STAGES:
-        steps.append(stage(rollout))
-        if steps[-1].actions:
-            return stage, steps
-    return None, steps
+        results.append(stage(rollout))
+        if results[-1].actions:
+            return stage, results
+    return None, results
 
 
 def _withheld(rollout: RolloutState, actions: tuple[Action, ...]) -> bool:
@@ -154,7 +154,7 @@ def _refused(world: World, found: tuple[str, ...]) -> Plan:
     return Plan(notes=(note,), status=refused_status(daemonset, problem, world.now))
 
 
-def settle_history(rollout: RolloutState) -> Step:
+def settle_history(rollout: RolloutState) -> StageResult:
     """The stage that stores the current revision once, with the highest number; a rollback renumbers it. Of
     duplicates the newest stays: pods of the others get its label without a restart, then the others are deleted."""
     revision = rollout.revision
@@ -168,24 +168,28 @@ def settle_history(rollout: RolloutState) -> Step:
         return _unless_in_backoff(rollout, (renumber,), more=True)
     twins = of_template(rollout.world.daemonset, rollout.history)
     if not twins:
-        return Step()
-    hashes = {one.hash for one in twins} - {revision.hash}
+        return StageResult()
+    hashes = {twin.hash for twin in twins} - {revision.hash}
     pods = sorted((pod for pod in rollout.world.pods if pod.hash in hashes), key=lambda pod: pod.name)
     if pods:
         relabels = (RelabelPod(pod=pod.ref, hash=revision.hash) for pod in pods)
         return _unless_in_backoff(rollout, relabels, more=True)
     return _unless_in_backoff(
-        rollout, (DeleteRevision(revision=one.ref) for one in twins if not one.terminating), more=True
+        rollout, (DeleteRevision(revision=twin.ref) for twin in twins if not twin.terminating), more=True
     )
 
 
-def trim_history(rollout: RolloutState) -> Step:
+def trim_history(rollout: RolloutState) -> StageResult:
     """The stage that records which revisions pods have had, and deletes the oldest beyond revisionHistoryLimit. It
     keeps those of pods, the stable one for `rollback` and, unless the limit is 0, the one before it. While partition,
     selector or pause keep nodes old, it also keeps the one with the most pods and the last one of each node."""
-    new = [one for one in (rollout.revision, *rollout.history) if one.never_ran and not one.terminating]
+    new = [
+        revision
+        for revision in (rollout.revision, *rollout.history)
+        if revision.never_ran and not revision.terminating
+    ]
     ran = hashes_of_pods(rollout.world) if new else frozenset[str]()
-    unmark = [RecordRun(revision=one.ref) for one in new if one.hash in ran]
+    unmark = [RecordRun(revision=revision.ref) for revision in new if revision.hash in ran]
     return _unless_in_backoff(rollout, (*unmark, *_surplus(rollout)), more=False)
 
 
@@ -196,21 +200,23 @@ def _surplus(rollout: RolloutState) -> Sequence[DeleteRevision]:
         return ()
     in_use = {pod.hash for pod in rollout.world.pods}
     if daemonset.status is not None and (record := daemonset.status.rollout) is not None:
-        kept = [one for one in (record.stable_revision, record.previous_stable_revision) if one is not None]
+        kept = [hash_ for hash_ in (record.stable_revision, record.previous_stable_revision) if hash_ is not None]
         in_use |= {daemonset.rolled_back}
         in_use |= {*kept} if daemonset.spec.history_limit else {*kept[:1]}
     if rollout.holds_back:
         in_use |= {node.last for node in rollout.nodes if node.fit is Fit.RUN and node.last is not None}
         if rollout.fallback.most_run is not None:
             in_use.add(rollout.fallback.most_run.hash)
-    idle = [one for one in reversed(rollout.history) if one.hash not in in_use and not one.terminating]
-    return [DeleteRevision(revision=one.ref) for one in idle[:surplus]]
+    idle = [
+        revision for revision in reversed(rollout.history) if revision.hash not in in_use and not revision.terminating
+    ]
+    return [DeleteRevision(revision=revision.ref) for revision in idle[:surplus]]
 
 
-def _unless_in_backoff(rollout: RolloutState, actions: Iterable[Action], *, more: bool) -> Step:
+def _unless_in_backoff(rollout: RolloutState, actions: Iterable[Action], *, more: bool) -> StageResult:
     """A step without the actions in backoff, which delay no others."""
     free = tuple(action for action in actions if action.backoff_key not in rollout.world.in_backoff)
-    return Step(actions=free, more=more and bool(free))
+    return StageResult(actions=free, more=more and bool(free))
 
 
 BEFORE_UPDATE: tuple[Stage, ...] = (claim, settle_history, place_pods)

@@ -16,7 +16,7 @@ from controller.api.template_identity import without_restart
 from controller.planner.blockers import update_blocker
 from controller.planner.checks import is_unanswered, recorded
 from controller.planner.failure import retry_of
-from controller.planner.limits import Walk
+from controller.planner.limits import StepProgress
 from controller.planner.node_fit import Fit
 from controller.planner.nodes import NodeInfo
 from controller.planner.revisions import of_template
@@ -58,7 +58,7 @@ class Standing(Value):
     """The annotation for that, obeyed or not; None: there is none for this revision."""
     began: float | None = None
     """When a rollout began whose status is lost (seconds since 1970); None: now."""
-    walk: Walk | None = None
+    step_progress: StepProgress | None = None
     """The walk through the steps, with the step judged; None without steps."""
     checks: tuple[CheckRecord, ...] = ()
     """The checks of the step that do not pass."""
@@ -90,15 +90,17 @@ def phase_of(standing: Standing) -> Phase:
         return Phase.MANUAL
     if standing.aborted and not standing.on_delete:
         return Phase.ABORTED
-    walk = standing.walk
-    if standing.paused and (standing.outdated or standing.leaving or (walk is not None and not walk.is_complete)):
+    progress = standing.step_progress
+    if standing.paused and (
+        standing.outdated or standing.leaving or (progress is not None and not progress.is_complete)
+    ):
         return Phase.PAUSED
     if standing.refused or standing.overdue:
         return Phase.STALLED
     if standing.outdated or not standing.completed:
-        if walk is None or standing.outdated or not (walk.is_soaking or walk.awaits_approval):
+        if progress is None or standing.outdated or not (progress.is_soaking or progress.awaits_approval):
             return Phase.PROGRESSING
-        return Phase.SOAKING if walk.is_soaking else Phase.AWAITING_APPROVAL
+        return Phase.SOAKING if progress.is_soaking else Phase.AWAITING_APPROVAL
     if standing.done + standing.left_out < standing.target:
         return Phase.DEGRADED
     if standing.kept:
@@ -129,7 +131,7 @@ def standing_of(rollout: RolloutState, *, observed: bool) -> Standing:
         elif node.current is None:
             outdated += node.old is not None or node.name in unplaceable
     daemonset, rolling = rollout.world.daemonset, rollout.rolling_update
-    walk = rollout.walk and _judged(rollout, rollout.walk)
+    progress = rollout.step_progress and _judged(rollout, rollout.step_progress)
     return Standing(
         terminating=daemonset.terminating,
         observed=observed,
@@ -147,14 +149,14 @@ def standing_of(rollout: RolloutState, *, observed: bool) -> Standing:
         retries=rollout.retries,
         retry_asked=retry_of(daemonset, rollout.revision.hash),
         began=rollout.began_before,
-        walk=walk,
+        step_progress=progress,
         checks=recorded(rollout.checks),
         awaits_answers=_awaits_answers(rollout),
         available=available,
         outdated=outdated,
         leaving=len(rollout.surplus),
         kept=without - waiting,
-        awaited=tuple(_awaited_nodes(rollout, walk)),
+        awaited=tuple(_awaited_nodes(rollout, progress)),
     )
 
 
@@ -171,11 +173,11 @@ def _awaits_answers(rollout: RolloutState) -> bool:
     held = rollout.held_by_check
     if held is None or held.state is CheckState.FAILING or rollout.surplus:
         return False
-    nodes = (one for one in rollout.target if one.name not in rollout.left_out)
-    return all(one.only_old or (one.current_available and one.old is None) for one in nodes)
+    nodes = (node for node in rollout.target if node.name not in rollout.left_out)
+    return all(node.only_old or (node.current_available and node.old is None) for node in nodes)
 
 
-def _judged(rollout: RolloutState, walk: Walk) -> Walk:
+def _judged(rollout: RolloutState, progress: StepProgress) -> StepProgress:
     """Of an unreachable node nothing is known. One that is left out counts as done, but not alone. While a check
     fails, no step is reached."""
     done, aside, reachable, unavailable, latest = 0, 0, 0, False, 0.0
@@ -191,18 +193,20 @@ def _judged(rollout: RolloutState, walk: Walk) -> Walk:
         if alone and pod is not None and pod.ready_since is not None:
             latest = max(latest, min(pod.ready_since + behind, seen.get(pod.uid, inf)))
     done = done + aside if done else 0
-    failing = any(one.state is CheckState.FAILING for one in rollout.checks)
-    walk = walk.judged(done=done, reachable=reachable + aside, unavailable=unavailable or failing, latest=latest)
-    return replace(walk, unchecked=any(not one.passes_from(walk.checked_from) for one in rollout.checks))
+    failing = any(check.state is CheckState.FAILING for check in rollout.checks)
+    progress = progress.judged(
+        done=done, reachable=reachable + aside, unavailable=unavailable or failing, latest=latest
+    )
+    return replace(progress, unchecked=any(not check.passes_from(progress.checked_from) for check in rollout.checks))
 
 
-def _awaited_nodes(rollout: RolloutState, walk: Walk | None) -> list[str]:
+def _awaited_nodes(rollout: RolloutState, progress: StepProgress | None) -> list[str]:
     """`Standing.awaited`. A reachable node waits for unreachable ones that use up the budget. A pod of the current
     revision that fails, or could get ready and does not, is waited for itself. Where only nodes beyond the target, or
     that are left out, keep the step from being reached, they are waited for."""
     left = [node for node in rollout.target if node.old is not None or not node.current_available]
     left = [node for node in left if node.name not in rollout.left_out]
-    if not left and walk is not None and not (walk.is_reached or walk.finished):
+    if not left and progress is not None and not (progress.is_reached or progress.finished):
         having = [node for node in rollout.eligible if node.current is not None and node.name not in rollout.left_out]
         left = [node for node in having if node.unreachable or node.paired or not node.current_available]
         left = left or [node for node in rollout.target if node.name in rollout.left_out]
@@ -276,8 +280,8 @@ def advance(
         record = replace(record, last_progress_time=stamp)
     if phase is Phase.PROGRESSING and not (awaits or standing.awaits_answers) and now >= due_at(record, deadline):
         phase = Phase.STALLED
-    walk = standing.walk
-    ended = 0.0 if walk is None or walk.is_soaking else (epoch(walk.reached_time) or 0.0) + walk.soak
+    progress = standing.step_progress
+    ended = 0.0 if progress is None or progress.is_soaking else (epoch(progress.reached_time) or 0.0) + progress.soak
     return _in_phase(record, phase, rfc3339(max(now, ended)))  # a soak is recorded by the later one of two clocks
 
 
@@ -300,14 +304,16 @@ def _last_record(before: DaemonSetStatus | None, standing: Standing, revision_ha
 
 def _with_step(last: Rollout, standing: Standing) -> tuple[Rollout, bool]:
     """The record with its step, and whether the rollout is done."""
-    walk = standing.walk
+    progress = standing.step_progress
     done = standing.done + standing.left_out >= standing.target and not standing.leaving
-    if walk is None:
+    if progress is None:
         over = last.completion_time is not None
         return (last if over else replace(last, step=None, steps=None, step_reached_time=None)), done
-    last = _at_step(last, walk, paused=standing.paused)
-    kept = not walk.is_reached and (standing.target < walk.needed or not walk.needed)  # by partition or selector
-    if walk.is_complete or kept:
+    last = _at_step(last, progress, paused=standing.paused)
+    kept = not progress.is_reached and (
+        standing.target < progress.needed or not progress.needed
+    )  # by partition or selector
+    if progress.is_complete or kept:
         return last, done
     return replace(last, completion_time=None), False
 
@@ -316,15 +322,15 @@ def _resumed(record: Rollout, last: Rollout, now: float) -> Rollout:
     """The record once other than unreachable nodes are awaited: the deadline goes on from where it paused."""
     paused = max(now - (epoch(last.nodes_unreachable_since) or now), 0.0)
     ran_since = [last.last_progress_time, last.last_transition_time if last.phase == Phase.DEGRADED else None]
-    progress = min(max(epoch(one) or 0.0 for one in ran_since) + paused, now)
+    progress = min(max(epoch(time) or 0.0 for time in ran_since) + paused, now)
     return replace(record, nodes_unreachable_since=None, last_progress_time=rfc3339(progress))
 
 
-def _at_step(last: Rollout, walk: Walk, *, paused: bool) -> Rollout:
+def _at_step(last: Rollout, progress: StepProgress, *, paused: bool) -> Rollout:
     """The record with the step that holds from the next pass on."""
-    if walk.is_over and not paused and walk.step < walk.count:
-        return replace(last, step=walk.step + 1, steps=walk.count, step_reached_time=None)
-    return replace(last, step=walk.step, steps=walk.count, step_reached_time=walk.reached_time)
+    if progress.is_over and not paused and progress.step < progress.count:
+        return replace(last, step=progress.step + 1, steps=progress.count, step_reached_time=None)
+    return replace(last, step=progress.step, steps=progress.count, step_reached_time=progress.reached_time)
 
 
 def halted(before: DaemonSetStatus | None, now: float) -> Rollout:
@@ -361,23 +367,30 @@ def with_stable(rollout: RolloutState, record: Rollout, *, observed: bool) -> tu
     the abandoned one. The very first one is recorded as the one before until it is stable. Both are given up once
     most nodes have an older revision that was never complete."""
     current = rollout.revision
-    twins = {one.hash for one in of_template(rollout.world.daemonset, rollout.history)}  # about to be deleted
+    twins = {
+        revision.hash for revision in of_template(rollout.world.daemonset, rollout.history)
+    }  # about to be deleted
     known, former = (
-        current.hash if one in twins else one for one in (record.stable_revision, record.previous_stable_revision)
+        current.hash if hash_ in twins else hash_
+        for hash_ in (record.stable_revision, record.previous_stable_revision)
     )
     record = replace(record, stable_revision=known, previous_stable_revision=former)
     if known == current.hash or rollout.world.unreadable or rollout.abort:
         return record, None
     complete_since, on_most_nodes = _proof(rollout)
-    if known is not None and any(one != known for one in on_most_nodes):
+    if known is not None and any(hash_ != known for hash_ in on_most_nodes):
         return replace(record, stable_revision=None, previous_stable_revision=None), None
     moment = complete_since + STABLE_AFTER_SECONDS
-    if moment == inf or not (observed and current.uid) or (rollout.walk is not None and not record.completion_time):
+    if (
+        moment == inf
+        or not (observed and current.uid)
+        or (rollout.step_progress is not None and not record.completion_time)
+    ):
         return record, None
     if moment > rollout.world.now:
         first = known is None and former is None and not rollout.history
         return replace(record, previous_stable_revision=current.hash if first else former), moment
-    stored = {one.hash: without_restart(one.template) for one in (current, *rollout.history)}
+    stored = {revision.hash: without_restart(revision.template) for revision in (current, *rollout.history)}
     content = stored[current.hash]
     if known is None or stored.get(known) != content:
         former = None if former is not None and stored.get(former) == content else known
@@ -406,5 +419,5 @@ def _proof(rollout: RolloutState) -> tuple[float, Sequence[str]]:
             older.append(pod.hash)
     desired = rollout.budget.desired
     complete = len(moments) == reached > desired / 2
-    most = [one for one, count in Counter(older).items() if count > 0.75 * desired]
+    most = [hash_ for hash_, count in Counter(older).items() if count > 0.75 * desired]
     return max(moments) if complete else inf, most

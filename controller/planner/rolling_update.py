@@ -36,7 +36,7 @@ from controller.api.pod import Pod
 from controller.api.revision import Revision
 from controller.inplace.change import InPlaceChange
 from controller.planner import actions, blockers
-from controller.planner.actions import Action, DeleteReason, Note, Step, refusal_note
+from controller.planner.actions import Action, DeleteReason, Note, StageResult, refusal_note
 from controller.planner.blockers import in_place_change_of, is_recreated, resize_refusal, rollout_blocker
 from controller.planner.node_fit import Fit
 from controller.planner.nodes import NodeInfo
@@ -45,23 +45,23 @@ from controller.planner.rollout_state import RolloutState
 from controller.planner.world import POD_QUOTA, Accepted, BackoffKey, TemplateRefused, taken_away
 
 
-def roll_out(rollout: RolloutState) -> Step:
+def roll_out(rollout: RolloutState) -> StageResult:
     """The stage that updates nodes. It does nothing with OnDelete, while paused, or before the current revision is
     stored, so that a rollback always finds it."""
     if rollout_blocker(rollout) or not rollout.revision.uid:
-        return Step()
+        return StageResult()
     world, free = rollout.world, unblocked(rollout)
     candidates = blockers.others_first(world, free, partial(blockers.first_write_of_update, rollout))
     chosen = within_limits(rollout, candidates)[: rollout.budget.burst]
     if not chosen:
-        step = Step(actions=_retire_surplus(rollout))
+        step = StageResult(actions=_retire_surplus(rollout))
     elif not isinstance(rollout.dry_run.verdict, Accepted):
         step = _dry_run_first(rollout, chosen[0], candidates)
     elif rollout.surging:
         creates = (
             [] if POD_QUOTA in world.in_backoff else [new_pod(rollout, node, rollout.revision) for node in chosen]
         )
-        step = Step(actions=(*creates, *_retire_surplus(rollout)))
+        step = StageResult(actions=(*creates, *_retire_surplus(rollout)))
     else:
         step = _update(rollout, chosen)
     waiting = rollout.outdated if len(free) < len(rollout.outdated) else ()
@@ -73,7 +73,7 @@ def roll_out(rollout: RolloutState) -> Step:
 def unblocked(rollout: RolloutState) -> list[NodeInfo]:
     """The nodes of `outdated` whose update only the limits may delay."""
     world = rollout.world
-    special = world.in_backoff or world.not_before or world.unpulled or rollout.taken
+    special = world.in_backoff or world.not_before or world.unpulled or rollout.blocked_nodes
     if special or world.daemonset.in_place_grace or world.daemonset.pre_delete:
         return [node for node in rollout.outdated if blockers.update_blocker(rollout, node) is None]
     return list(rollout.outdated)
@@ -105,25 +105,27 @@ def within_limits(
     return at_once + rollout.domains.admitted(young, young_room, within, room)
 
 
-def _dry_run_first(rollout: RolloutState, first: NodeInfo, candidates: Sequence[NodeInfo]) -> Step:
+def _dry_run_first(rollout: RolloutState, first: NodeInfo, candidates: Sequence[NodeInfo]) -> StageResult:
     world, verdict = rollout.world, rollout.dry_run.verdict
     if isinstance(verdict, TemplateRefused) and world.now < world.ask_at:
-        return Step(notes=(refusal_note(verdict),), wake_at=world.ask_at)
+        return StageResult(notes=(refusal_note(verdict),), wake_at=world.ask_at)
     return dry_run(rollout, first.name, (node.name for node in candidates))
 
 
-def dry_run(rollout: RolloutState, first: str, others: Iterable[str]) -> Step:
+def dry_run(rollout: RolloutState, first: str, others: Iterable[str]) -> StageResult:
     """A dry run of the current revision on the `first` node; after a refusal on another, as the node may be the
     cause."""
-    tries = rollout.world.asked
+    tries = rollout.world.failed_dry_runs
     candidates = [node for node in others if node != first] if tries else []
     node = min(candidates, key=lambda node: crc32(f"{tries} {node}".encode()), default=first)
     name = pod_name(rollout.world.daemonset, node, ("dry-run",), None)
     probe = actions.ProbeTemplate(node=node, name=name, revision=rollout.revision, strict=rollout.dry_run.strict)
-    return Step() if probe.backoff_key in rollout.world.in_backoff else Step(actions=(probe,), again=True)
+    return (
+        StageResult() if probe.backoff_key in rollout.world.in_backoff else StageResult(actions=(probe,), again=True)
+    )
 
 
-def _update(rollout: RolloutState, chosen: Sequence[NodeInfo]) -> Step:
+def _update(rollout: RolloutState, chosen: Sequence[NodeInfo]) -> StageResult:
     """Updates the chosen nodes: in place if asked for and possible, else by deleting their old pods."""
     writes, why_recreated, daemonset = list[Action](), dict[tuple[str, str], None](), rollout.world.daemonset
     for node in chosen:
@@ -147,7 +149,7 @@ def _update(rollout: RolloutState, chosen: Sequence[NodeInfo]) -> Step:
         text = f"annotation {names.IN_PLACE_GRACE_ANNOTATION}: {shown!r} is not a whole number of seconds from 0 to "
         text += f"{names.LONGEST_IN_PLACE_GRACE}, so there is no grace period"
         notes.append(Note(warning=True, reason=names.INVALID_ANNOTATION, message=text))
-    return Step(actions=tuple(writes), notes=tuple(notes))
+    return StageResult(actions=tuple(writes), notes=tuple(notes))
 
 
 def _in_place(
@@ -204,9 +206,9 @@ def new_pod(rollout: RolloutState, node: NodeInfo, revision: Revision) -> action
     )
 
 
-def settle_running_pods(rollout: RolloutState, taken: Collection[BackoffKey]) -> Step:
+def settle_running_pods(rollout: RolloutState, used_keys: Collection[BackoffKey]) -> StageResult:
     """Continues pods that are updated in place, prepared for their deletion, or have a readiness gate that the
-    controller closed. At most `burst` writes, none with a key in `taken`, which other actions of this pass use."""
+    controller closed. At most `burst` writes, none with a key in `used_keys`, which other actions use."""
     running, world, burst = _RunningPods(rollout), rollout.world, rollout.budget.burst
     candidates = [  # a cheap test first: few of many pods are in the middle of a change
         (node, pod)
@@ -217,9 +219,9 @@ def settle_running_pods(rollout: RolloutState, taken: Collection[BackoffKey]) ->
     for node, pod in candidates:
         unsettled = pod.in_progress is not None or pod.held_by_hook or not all(gate.open for gate in pod.gates)
         key = BackoffKey("object", pod.uid)
-        if unsettled and not (pod.terminating or pod.ended or key in taken or key in world.awaited):
+        if unsettled and not (pod.terminating or pod.ended or key in used_keys or key in world.awaited):
             running.settle(node, pod)
-    return Step(
+    return StageResult(
         actions=tuple(running.actions[:burst]),
         notes=tuple(running.notes[:burst]),
         wake_at=min(running.wakes, default=None),

@@ -31,12 +31,14 @@ class RolloutState(ObservedRollout, dict=True, gc=True):
     @property
     def quota(self) -> int:
         """The number of nodes that may hold it, by partition and step."""
-        return self.unpartitioned if self.walk is None else min(self.unpartitioned, self.walk.allowed)
+        return (
+            self.unpartitioned if self.step_progress is None else min(self.unpartitioned, self.step_progress.allowed)
+        )
 
     @property
     def is_limited_by_step(self) -> bool:
         """Whether the step allows fewer nodes than the partition."""
-        return self.walk is not None and self.walk.allowed < self.unpartitioned
+        return self.step_progress is not None and self.step_progress.allowed < self.unpartitioned
 
     @property
     def progressive(self) -> bool:
@@ -51,7 +53,7 @@ class RolloutState(ObservedRollout, dict=True, gc=True):
         if rolling is None or not self.older:
             return False
         kept = self.budget.partition or rolling.selector is not None or rolling.paused
-        return bool(kept) or self.walk is not None or bool(self.abort)
+        return bool(kept) or self.step_progress is not None or bool(self.abort)
 
     @property
     def frozen(self) -> bool:
@@ -78,7 +80,7 @@ class RolloutState(ObservedRollout, dict=True, gc=True):
         if stopped and (self.abort or any(node.had_old for node in others)):
             rest = []
         if self.is_limited_by_step and len(having) + len(had) + len(rest) > self.quota:
-            behind = {one.name for one in self.lacking if self._is_left_behind(one)}
+            behind = {node.name for node in self.lacking if self._is_left_behind(node)}
             rest.sort(key=lambda node: node.name not in behind)
         if self.left_out:  # they take the place of no node that can be updated
             rest.sort(key=lambda node: node.name in self.left_out)
@@ -104,7 +106,7 @@ class RolloutState(ObservedRollout, dict=True, gc=True):
         if self.older or len(chosen) == self.budget.desired:
             return chosen
         names = {node.name for node in chosen}
-        first = [one for one in self.eligible if one.old is None and one.name not in names]
+        first = [node for node in self.eligible if node.old is None and node.name not in names]
         return (*chosen, *first)[: self.quota if self.progressive else None]
 
     @cached_property
@@ -209,14 +211,14 @@ class RolloutState(ObservedRollout, dict=True, gc=True):
         """While surging: nodes that get no new pod (`Fit.STAY`) and lose their old one, in update order. It goes if
         it is not available, or if more pods are available than desired, so that an application moving to other nodes
         always has enough. A pod already prepared for its deletion goes first, but stays if too few are available."""
-        tainted = [one for one in self.in_update_order if one.fit is Fit.STAY] if self.surging else []
-        leaving = [one for one in tainted if one.only_old and one.selected and not one.unreachable]
+        tainted = [node for node in self.in_update_order if node.fit is Fit.STAY] if self.surging else []
+        leaving = [node for node in tainted if node.only_old and node.selected and not node.unreachable]
         if not leaving:
             return ()
-        spare = [one for one in leaving if one.old_available]
-        begun = [one for one in leaving if not one.old_available and one.old_only_held]
-        useless = [one for one in leaving if not one.old_available and not one.old_only_held]
-        available = sum(1 for one in self.nodes if one.fit in (Fit.STAY, Fit.RUN) and one.available) + len(begun)
+        spare = [node for node in leaving if node.old_available]
+        begun = [node for node in leaving if not node.old_available and node.old_only_held]
+        useless = [node for node in leaving if not node.old_available and not node.old_only_held]
+        available = sum(1 for node in self.nodes if node.fit in (Fit.STAY, Fit.RUN) and node.available) + len(begun)
         return (*useless, *[*begun, *spare][: max(available - self.budget.desired, 0)])
 
 

@@ -108,22 +108,26 @@ def status_of(explainer: Explainer, *, observed: bool) -> Status:
 
 def _asking(rollout: RolloutState, standing: Standing) -> Asking | None:
     rolling = rollout.rolling_update
-    if rolling is None or standing.walk is None or not rollout.checks:
+    if rolling is None or standing.step_progress is None or not rollout.checks:
         return None
     pods = [node.current.name for node in rollout.eligible if node.current is not None]
     return Asking(
         checks=rolling.checks,
         revision=rollout.revision.hash,
         pods=tuple(pods),
-        checked_from=standing.walk.checked_from,
+        checked_from=standing.step_progress.checked_from,
     )
 
 
 def _soaks_until(standing: Standing, recorded: Rollout) -> float | None:
-    walk = standing.walk
-    if walk is None:
+    progress = standing.step_progress
+    if progress is None:
         return None
-    return walk.due if (walk.is_soaking and walk.now < walk.due) or walk.step != recorded.step else None
+    return (
+        progress.due
+        if (progress.is_soaking and progress.now < progress.due) or progress.step != recorded.step
+        else None
+    )
 
 
 def _counts(rollout: RolloutState) -> Counts:

@@ -106,7 +106,7 @@ def _progressive_problems(rolling: RollingUpdate, base: str) -> Iterator[str]:
 
 def _selector_problems(daemonset: DaemonSet) -> list[str]:
     asked = daemonset.spec.selector
-    keys = {*(asked.match_labels or ()), *(one.key for one in asked.match_expressions or ())}
+    keys = {*(asked.match_labels or ()), *(expression.key for expression in asked.match_expressions or ())}
     if own := sorted(keys & OWN_LABELS):
         return [f"spec.selector: must not ask for {listed(own)}: the controller itself writes that label to its pods"]
     labels = fields_of(fields_of(daemonset.spec.template.get("metadata")).get("labels"))
@@ -147,33 +147,33 @@ def _affinity(affinity: AffinityView | None) -> Iterator[str]:
     if not required.node_selector_terms:
         yield f"{_REQUIRED}: needs at least one term; leave the required affinity out to have pods on every node"
     for index, term in enumerate(required.node_selector_terms or ()):
-        for place, one in enumerate(term.match_expressions or ()):
-            yield from _expression(f"{_REQUIRED}[{index}].matchExpressions[{place}]", one)
-        for place, one in enumerate(term.match_fields or ()):
-            yield from _field(f"{_REQUIRED}[{index}].matchFields[{place}]", one)
+        for place, expression in enumerate(term.match_expressions or ()):
+            yield from _expression(f"{_REQUIRED}[{index}].matchExpressions[{place}]", expression)
+        for place, expression in enumerate(term.match_fields or ()):
+            yield from _field(f"{_REQUIRED}[{index}].matchFields[{place}]", expression)
 
 
-def _expression(path: str, one: Requirement) -> Iterator[str]:
-    values = one.values or ()
-    if not is_label_key(one.key):
-        yield f"{path}.key: {one.key!r} is not a label key"
-    elif one.operator not in _OPERATORS:
-        yield f"{path}.operator: {one.operator!r} is not one of {', '.join(_OPERATORS)}"
+def _expression(path: str, expression: Requirement) -> Iterator[str]:
+    values = expression.values or ()
+    if not is_label_key(expression.key):
+        yield f"{path}.key: {expression.key!r} is not a label key"
+    elif expression.operator not in _OPERATORS:
+        yield f"{path}.operator: {expression.operator!r} is not one of {', '.join(_OPERATORS)}"
     elif wrong := next((value for value in values if not is_label_value(value)), ""):
         yield f"{path}.values: {wrong!r} is not a label value"
     else:
         try:
-            requirement(one)
+            requirement(expression)
         except ValueError as error:
             yield f"{path}.values: {error}"
 
 
-def _field(path: str, one: Requirement) -> Iterator[str]:
-    values = one.values or ()
-    if one.key != "metadata.name":
-        yield f"{path}.key: {one.key!r} is not metadata.name, the only field that a node is chosen by"
-    elif one.operator not in ("In", "NotIn"):
-        yield f"{path}.operator: {one.operator!r} is not one of In, NotIn"
+def _field(path: str, expression: Requirement) -> Iterator[str]:
+    values = expression.values or ()
+    if expression.key != "metadata.name":
+        yield f"{path}.key: {expression.key!r} is not metadata.name, the only field that a node is chosen by"
+    elif expression.operator not in ("In", "NotIn"):
+        yield f"{path}.operator: {expression.operator!r} is not one of In, NotIn"
     elif len(values) != 1:
         yield f"{path}.values: needs exactly one name; give each node a term of its own"
     elif not is_subdomain(values[0]):
@@ -181,24 +181,26 @@ def _field(path: str, one: Requirement) -> Iterator[str]:
 
 
 def _tolerations(tolerations: Iterable[Toleration]) -> Iterator[str]:
-    for index, one in enumerate(tolerations):
-        if problem := _toleration_problem(one):
+    for index, toleration in enumerate(tolerations):
+        if problem := _toleration_problem(toleration):
             yield f"{_SPEC}.tolerations[{index}].{problem}"
 
 
-def _toleration_problem(one: Toleration) -> str:
-    if one.operator not in ("", "Equal", "Exists", "Gt", "Lt"):
-        return f"operator: {one.operator!r} is not one of Equal, Exists, Gt, Lt"
-    if one.effect not in _EFFECTS:
-        return f"effect: {one.effect!r} is not one of NoSchedule, PreferNoSchedule, NoExecute"
-    if one.operator == "Exists" and one.value:
+def _toleration_problem(toleration: Toleration) -> str:
+    if toleration.operator not in ("", "Equal", "Exists", "Gt", "Lt"):
+        return f"operator: {toleration.operator!r} is not one of Equal, Exists, Gt, Lt"
+    if toleration.effect not in _EFFECTS:
+        return f"effect: {toleration.effect!r} is not one of NoSchedule, PreferNoSchedule, NoExecute"
+    if toleration.operator == "Exists" and toleration.value:
         return "value: must be empty when the operator is Exists"
-    if not one.key:
-        return "" if one.operator == "Exists" else "operator: must be Exists when the key is empty"
-    if not is_label_key(one.key):
-        return f"key: {one.key!r} is not a label key"
-    if one.operator in ("Gt", "Lt"):
+    if not toleration.key:
+        return "" if toleration.operator == "Exists" else "operator: must be Exists when the key is empty"
+    if not is_label_key(toleration.key):
+        return f"key: {toleration.key!r} is not a label key"
+    if toleration.operator in ("Gt", "Lt"):
         return (
-            "" if formats.decimal_integer(one.value) is not None else f"value: {one.value!r} is not a decimal integer"
+            ""
+            if formats.decimal_integer(toleration.value) is not None
+            else f"value: {toleration.value!r} is not a decimal integer"
         )
-    return "" if is_label_value(one.value) else f"value: {one.value!r} is not a label value"
+    return "" if is_label_value(toleration.value) else f"value: {toleration.value!r} is not a label value"

@@ -206,7 +206,7 @@ class World(Value):
 
     verdicts: Mapping[str, Accepted | TemplateRefused] = {}
     """The results of dry runs, by revision hash."""
-    asked: int = 0
+    failed_dry_runs: int = 0
     """How many dry runs in a row failed. Each next one tries another node."""
     ask_at: float = 0.0
     """When a refused dry run is tried again (seconds since 1970)."""

@@ -30,7 +30,7 @@ class _Known(msgspec.Struct):
     """The answers to one check. Times are `elapsed`."""
 
     query: str
-    asked: float = -inf
+    sent_at: float = -inf
     latest: float = -inf
     """The same, or when another process's record of it was read."""
     series: str = ""
@@ -39,18 +39,18 @@ class _Known(msgspec.Struct):
     reported: tuple[object, ...] = ()
     """What a pass was last woken for."""
 
-    def answered(self, series: str, asked: float, fresh: float) -> None:
+    def answered(self, series: str, sent_at: float, fresh: float) -> None:
         """`fresh`: seconds for which an answer counts."""
         if not series:
             self.since = inf
-        elif self.since == inf or self.latest < asked - fresh:
-            self.since = asked
-        self.asked = self.latest = asked
+        elif self.since == inf or self.latest < sent_at - fresh:
+            self.since = sent_at
+        self.sent_at = self.latest = sent_at
         self.series, self.problem = series, ""
 
     def is_news(self, moment: float, fresh: float) -> bool:
         """Whether a pass may decide otherwise than before the last call."""
-        is_fresh = moment - self.asked <= fresh
+        is_fresh = moment - self.sent_at <= fresh
         before, self.reported = self.reported, (True, bool(self.series)) if is_fresh else (False, self.problem)
         return before != self.reported
 
@@ -71,7 +71,11 @@ class CheckAnswers(msgspec.Struct):
         """Reads the status once; what this process has seen itself counts afterwards."""
         if self.failing is None:
             records = rollout_of(status).checks or ()
-            stamps = {one.name: epoch(one.since) or now.wall for one in records if one.state == CheckState.FAILING}
+            stamps = {
+                record.name: epoch(record.since) or now.wall
+                for record in records
+                if record.state == CheckState.FAILING
+            }
             self.failing = {name: now.to_elapsed(min(stamp, now.wall)) for name, stamp in stamps.items()}
             self.revision = status.update_revision if status is not None else None
 
@@ -86,22 +90,22 @@ class CheckAnswers(msgspec.Struct):
         known, begun, self.failing = self.known, self.failing or {}, {}
         self.known = {}
         for check in asking.checks:
-            one = known.get(check.name)
-            if one is None or one.query != check.query:
-                one = _Known(check.query, since=begun.get(check.name, inf), latest=moment)
+            known_check = known.get(check.name)
+            if known_check is None or known_check.query != check.query:
+                known_check = _Known(check.query, since=begun.get(check.name, inf), latest=moment)
                 self.tried = -inf
-            self.known[check.name] = one
+            self.known[check.name] = known_check
 
     def dated(self, now: Instant) -> dict[str, CheckAnswer]:
         """Times in seconds since 1970."""
         return {
             name: CheckAnswer(
-                asked=now.to_wall(one.asked),
-                series=one.series,
-                since=now.to_wall(one.since),
-                problem=one.problem,
+                sent_at=now.to_wall(known_check.sent_at),
+                series=known_check.series,
+                since=now.to_wall(known_check.since),
+                problem=known_check.problem,
             )
-            for name, one in self.known.items()
+            for name, known_check in self.known.items()
         }
 
 
@@ -159,31 +163,31 @@ class Checks:
             while True:
                 self._changed.clear()
                 now, following = elapsed(), inf
-                for key, one in list(self._open.items()):
-                    if self._is_gone(key, one):
+                for key, step in list(self._open.items()):
+                    if self._is_gone(key, step):
                         del self._open[key]
-                    elif one.due <= now:
-                        group.create_task(self._ask_all(key, one), name="check")
-                        one.answers.is_under_way = True
+                    elif step.due <= now:
+                        group.create_task(self._ask_all(key, step), name="check")
+                        step.answers.is_under_way = True
                     else:
-                        following = min(following, one.due)
+                        following = min(following, step.due)
                 with suppress(TimeoutError):
                     async with asyncio.timeout_at(following if following < inf else None):
                         await self._changed.wait()
 
-    def _is_gone(self, key: Key, one: _Open) -> bool:
+    def _is_gone(self, key: Key, step: _Open) -> bool:
         daemonset = self._caches.daemonsets.get(key)
-        return daemonset is None or daemonset.terminating or daemonset.uid != one.uid
+        return daemonset is None or daemonset.terminating or daemonset.uid != step.uid
 
-    async def _ask_all(self, key: Key, one: _Open) -> None:
-        with self._under_way(one.answers):
-            ends_soak = one.answers.tried < one.checked_from <= elapsed()
-            one.answers.tried = elapsed()
-            for check in one.asking.checks:
+    async def _ask_all(self, key: Key, step: _Open) -> None:
+        with self._under_way(step.answers):
+            ends_soak = step.answers.tried < step.checked_from <= elapsed()
+            step.answers.tried = elapsed()
+            for check in step.asking.checks:
                 async with self._slots:
-                    await self._ask(key, one, check)
-                known = one.answers.known.get(check.name)
-                if known is not None and known.is_news(elapsed(), one.fresh):
+                    await self._ask(key, step, check)
+                known = step.answers.known.get(check.name)
+                if known is not None and known.is_news(elapsed(), step.fresh):
                     self._queue.enqueue(key, "urgent", f"check {check.name}")
             if ends_soak:
                 self._queue.enqueue(key, "urgent", "checks")
@@ -196,20 +200,20 @@ class Checks:
             answers.is_under_way = False
             self._changed.set()
 
-    async def _ask(self, key: Key, one: _Open, check: Check) -> None:
+    async def _ask(self, key: Key, step: _Open, check: Check) -> None:
         sent, series, problem, words = elapsed(), "", NO_SERVER, NO_SERVER
         if self._prometheus is not None:
             try:
-                query = one.asking.query(check, key.namespace, key.name)
+                query = step.asking.query(check, key.namespace, key.name)
                 series, problem, words = await self._prometheus.series(query), "", ""
             except NoAnswer as error:
                 problem, words = str(error), error.words
-        known, revision = one.answers.known.get(check.name), one.answers.revision
-        if known is None or known.query != check.query or revision != one.asking.revision:
+        known, revision = step.answers.known.get(check.name), step.answers.revision
+        if known is None or known.query != check.query or revision != step.asking.revision:
             return  # the check or its revision has changed meanwhile
         if problem != known.problem:
             self._observer.check_answered(key, check.name, words)
         if problem:
             known.problem = problem
         else:
-            known.answered(series, sent, one.fresh)
+            known.answered(series, sent, step.fresh)

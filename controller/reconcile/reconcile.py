@@ -81,8 +81,8 @@ class Reconciler:
         self._caches, self._states, self._pacer = caches, states, pacer
         self._image_pulls, self._checks = image_pulls, checks
 
-    async def __call__(self, taken: WorkItem[Key], requeue: Requeue) -> Outcome:
-        key = taken.key
+    async def __call__(self, item: WorkItem[Key], requeue: Requeue) -> Outcome:
+        key = item.key
         # From here to the plan nothing is awaited: the answer to a write of an earlier pass could come in between,
         # and the plan would be made from caches that do not show that write.
         daemonset = self._caches.daemonsets.get(key)
@@ -116,7 +116,7 @@ class Reconciler:
         state.forget_gone(cached, now.elapsed, fresh=this.fresh)
         _, status = state.status_writer.own.latest(daemonset)  # the cache may not show our last one yet
         daemonset = effective_daemonset(replace(daemonset, status=status), cached.revisions)
-        current = {one.hash for one in of_template(daemonset, cached.revisions)}
+        current = {revision.hash for revision in of_template(daemonset, cached.revisions)}
         state.ready_seen.observe(cached.pods, current, now)
         state.restarts_seen.observe(cached.pods, now.elapsed)
         server = ClockOffset(ahead=self._dependencies.server_clock.ahead(now.wall))
@@ -256,7 +256,7 @@ def _with_outcomes(world: World, state: DaemonSetState, now: Instant) -> World:
         refused_resizes=state.refused_resizes.copy(),
         unmapped=state.unmapped.copy(),
         verdicts=state.verdicts.known(now.elapsed),
-        asked=state.verdicts.asked,
+        failed_dry_runs=state.verdicts.failed_dry_runs,
         ask_at=now.to_wall(state.verdicts.ask_at),
     )
 
@@ -278,8 +278,8 @@ def _with_adopted(cached: Cached, adopted: Collection[str], owner: str) -> tuple
     """The DaemonSet's pods, including those it may have adopted, and the remaining orphans."""
     if not adopted:
         return cached.pods, cached.orphans
-    ours = (replace(one, owner_uid=owner) for one in cached.orphans if one.uid in adopted)
-    return (*cached.pods, *ours), tuple([one for one in cached.orphans if one.uid not in adopted])
+    ours = (replace(pod, owner_uid=owner) for pod in cached.orphans if pod.uid in adopted)
+    return (*cached.pods, *ours), tuple([pod for pod in cached.orphans if pod.uid not in adopted])
 
 
 def _as_if_done(pods: tuple[Pod, ...], done: Collection[InDoubt]) -> tuple[Pod, ...]:
@@ -302,8 +302,8 @@ def _coming(
 ) -> Mapping[str, Predecessor]:
     """A pod of the new revision on each node where a create may have succeeded."""
     return {
-        one.node: replace(
-            known.get(one.node, Predecessor(uid="")), pod=FormerPod(hash=one.revision.hash, created=now)
+        action.node: replace(
+            known.get(action.node, Predecessor(uid="")), pod=FormerPod(hash=action.revision.hash, created=now)
         )
-        for one in creates
+        for action in creates
     }

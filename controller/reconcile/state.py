@@ -150,7 +150,7 @@ class SeenTimes(msgspec.Struct):
 
 
 def _since(known: dict[str, NodeTimestamp] | None, now: Instant) -> dict[str, float]:
-    return {uid: now.to_wall(one.seen) for uid, one in (known or {}).items() if one.seen is not None}
+    return {uid: now.to_wall(time.seen) for uid, time in (known or {}).items() if time.seen is not None}
 
 
 class PendingWrite(Value):
@@ -266,27 +266,29 @@ class DaemonSetState(msgspec.Struct):
 
     @property
     def awaited(self) -> dict[BackoffKey, actions.Action]:
-        return {key: one.action for key, one in self.pending_writes.items() if one.until == inf}
+        return {key: write.action for key, write in self.pending_writes.items() if write.until == inf}
 
     @property
     def adopted(self) -> frozenset[str]:
-        return frozenset(one.pod.uid for one in self.awaited.values() if isinstance(one, actions.AdoptPod))
+        return frozenset(write.pod.uid for write in self.awaited.values() if isinstance(write, actions.AdoptPod))
 
     def in_backoff(self, moment: float) -> dict[BackoffKey, float]:
         """Keys in back-off, including those of writes that may still be done, and until when (`elapsed`)."""
         found = self.write_backoff.in_backoff(moment)
-        return found | {key: max(found.get(key, 0.0), one.until) for key, one in self._undecided(moment).items()}
+        return found | {key: max(found.get(key, 0.0), write.until) for key, write in self._undecided(moment).items()}
 
     def assumed_done(self, moment: float) -> list[actions.InDoubt]:
         """Writes that count as done because they may be by the next pass."""
-        return [one.action for one in self._undecided(moment).values() if isinstance(one.action, actions.InDoubt)]
+        return [
+            write.action for write in self._undecided(moment).values() if isinstance(write.action, actions.InDoubt)
+        ]
 
     def _undecided(self, moment: float) -> dict[BackoffKey, PendingWrite]:
         """Writes under way, and those with a lost answer whose key has failed; the next pass repeats all others."""
         return {
-            key: one
-            for key, one in self.pending_writes.items()
-            if one.until == inf or (one.until > moment and key in self.write_backoff.failing)
+            key: write
+            for key, write in self.pending_writes.items()
+            if write.until == inf or (write.until > moment and key in self.write_backoff.failing)
         }
 
     def learn(self, answer: Answer, daemonset: DaemonSet, moment: float, *, known_full: bool = False) -> None:
@@ -334,18 +336,18 @@ class DaemonSetState(msgspec.Struct):
             return
         nodes = {node.name for node in cached.nodes}
         objects = (*cached.pods, *cached.orphans, *cached.revisions, *cached.orphan_revisions)
-        uids = {one.uid for one in objects}
+        uids = {found.uid for found in objects}
         self.write_backoff.keep(lambda key: key.is_among(nodes, uids))
         self.pending_writes = {
-            key: one
-            for key, one in self.pending_writes.items()
-            if one.until == inf or (one.until > moment and key.is_among(nodes, uids))
+            key: write
+            for key, write in self.pending_writes.items()
+            if write.until == inf or (write.until > moment and key.is_among(nodes, uids))
         }
         self.refused_resizes = {uid: why for uid, why in self.refused_resizes.items() if uid in uids}
         self.unmapped = {uid: why for uid, why in self.unmapped.items() if uid in uids}
         self.reverted_writes.keep_keys(lambda key: key.is_among(nodes, uids))
         self.unanswered_names = {node: name for node, name in self.unanswered_names.items() if node in nodes}
-        self.predecessors = {node: one for node, one in self.predecessors.items() if node in nodes}
+        self.predecessors = {node: last for node, last in self.predecessors.items() if node in nodes}
 
     def _find_strays(self, cached: Cached, *, fresh: bool) -> None:
         """Finds strays among the pods of unanswered creates; forgets those that are gone or match the selector."""

@@ -260,7 +260,7 @@ class TemplateVerdicts(msgspec.Struct):
     """When a refused revision is tried again (`elapsed`)."""
     refusals: int = 0
     """Refused dry runs in a row. Each doubles the time until the next."""
-    asked: int = 0
+    failed_dry_runs: int = 0
     """Failed dry runs in a row, for any reason. The next one tries the pod of another node."""
 
     def known(self, moment: float) -> Mapping[str, Accepted | TemplateRefused]:
@@ -272,7 +272,7 @@ class TemplateVerdicts(msgspec.Struct):
 
     def reset(self) -> None:
         """Makes the next pass ask again, because an edit of the spec may have removed the cause of a refusal."""
-        self.ask_at, self.refusals, self.asked = 0.0, 0, 0
+        self.ask_at, self.refusals, self.failed_dry_runs = 0.0, 0, 0
         if isinstance(self.verdict, Accepted):
             self.verdict = None
 
@@ -286,11 +286,11 @@ class TemplateVerdicts(msgspec.Struct):
         verdict = verdict_on_template(error)
         if revision_hash != self.hash:
             self.hash, self.verdict = revision_hash, None
-        self.asked += 1
+        self.failed_dry_runs += 1
         match verdict:
             case Accepted():
                 self.verdict, self.accepted_at = verdict, moment
-                self.refusals = self.asked = 0
+                self.refusals = self.failed_dry_runs = 0
             case TemplateRefused():
                 if moment > self.ask_at - ASK_AGAIN_SECONDS / 2:  # else several creates were refused at once
                     self.refusals += 1

@@ -61,7 +61,7 @@ Handle: TypeAlias = Callable[[WorkItem[K], Requeue], Awaitable[Outcome]]
 
 
 class Pass(msgspec.Struct, Generic[K], frozen=True):
-    taken: WorkItem[K]
+    item: WorkItem[K]
     outcome: Outcome
     work_seconds: float
     crashed: bool
@@ -94,8 +94,8 @@ async def workers(
             async def begin_passes() -> None:
                 with suppress(QueueShutDown):
                     while True:
-                        taken = await queue.get()
-                        group.create_task(_one_pass(queue, taken, handle, around), name="pass")
+                        item = await queue.get()
+                        group.create_task(_one_pass(queue, item, handle, around), name="pass")
                         await asyncio.sleep(0)  # one decision, then whatever else is due
 
             yield [group.create_task(begin_passes(), name=f"{name}-{number}") for number in range(takers)]
@@ -107,27 +107,27 @@ async def workers(
         queue.shut_down()
 
 
-async def _one_pass(queue: WorkQueue[K], taken: WorkItem[K], handle: Handle[K], around: Around[K]) -> None:
+async def _one_pass(queue: WorkQueue[K], item: WorkItem[K], handle: Handle[K], around: Around[K]) -> None:
     loop = asyncio.get_running_loop()
 
     def requeue(reason: str) -> None:
-        queue.add(taken.key, reason)
-        queue.done(taken)
+        queue.add(item.key, reason)
+        queue.done(item)
 
     try:
-        with around(taken) as passed:
+        with around(item) as passed:
             began, crashed = loop.time(), False
             outcome: Outcome
             try:
-                outcome = await handle(taken, requeue)
+                outcome = await handle(item, requeue)
             except Exception as error:  # a bug in one pass does not end the others
                 if ExceptionGroup("pass", [error]).subgroup(LeadershipLost) is not None:
                     raise
                 outcome, crashed = Retry(error), True
-            settle(queue, taken.key, outcome)
-            passed(Pass(taken, outcome, loop.time() - began, crashed))
+            settle(queue, item.key, outcome)
+            passed(Pass(item, outcome, loop.time() - began, crashed))
     finally:
-        queue.done(taken)
+        queue.done(item)
 
 
 def settle(queue: WorkQueue[K], key: K, outcome: Outcome) -> None:

@@ -219,9 +219,11 @@ def rollout_after(snapshot: Snapshot, operations: tuple[Operation, ...] = ()) ->
         if problems(after):
             return None
         rollout = rollout_state(forecast_world(snapshot, after))
-        walk = standing_of(rollout, observed=True).walk
-        begins = walk is not None and walk.is_over and not walk.is_complete and not rollout.stopped
-        return rollout_state(at_step(rollout.world, walk.step + 1)) if walk is not None and begins else rollout
+        progress = standing_of(rollout, observed=True).step_progress
+        begins = progress is not None and progress.is_over and not progress.is_complete and not rollout.stopped
+        return (
+            rollout_state(at_step(rollout.world, progress.step + 1)) if progress is not None and begins else rollout
+        )
     except (ValueError, msgspec.MsgspecError):
         return None
 

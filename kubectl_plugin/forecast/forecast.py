@@ -80,7 +80,7 @@ def repeated(
     if (
         sample is None
         or rollout.domains is not None
-        or rollout.walk is not None
+        or rollout.step_progress is not None
         or any(getattr(world, field) for field in _MEMORY)
     ):
         return None
@@ -307,7 +307,7 @@ class _Forecaster:
                 after=self._after,
                 holding=tuple(rollout.unavailable_nodes),
                 begins=self._world.now - self._began,
-                step=rollout.walk.step if rollout.walk is not None else None,
+                step=rollout.step_progress.step if rollout.step_progress is not None else None,
             )
         self._open = replace(wave, moves=(*wave.moves, *moves))
 

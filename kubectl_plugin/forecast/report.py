@@ -76,11 +76,11 @@ def later_steps(found: Forecast, waves: int, progress: Progress | None = None) -
     """The later steps, each as if the one before had finished with all pods available. `waves` (0: all) includes
     those of `found`."""
     left, rollout, grouping = waves - len(found.waves), found.end, not found.rest
-    rolling, walk, counted = rollout.rolling_update, rollout.walk, set(found.rest)
-    if rolling is None or rollout.stopped or walk is None:
+    rolling, steps, counted = rollout.rolling_update, rollout.step_progress, set(found.rest)
+    if rolling is None or rollout.stopped or steps is None:
         return
-    number = walk.step + 1
-    while number <= walk.count:
+    number = steps.step + 1
+    while number <= steps.count:
         grouping = grouping and (not waves or left > 0)
         if not grouping:
             left_then = left_to_update(rollout_state(at_step(rollout.world, number)))
@@ -90,7 +90,7 @@ def later_steps(found: Forecast, waves: int, progress: Progress | None = None) -
             number += 1
             continue
         then = forecast(at_step(_when_finished(rollout), number), waves=max(left, 0), progress=progress)
-        last = walk.count if then.end.walk is None else then.end.walk.step
+        last = steps.count if then.end.step_progress is None else then.end.step_progress.step
         for one in range(number, last + 1):
             grouped = tuple(tuple(move.node for move in wave.moves) for wave in then.waves if wave.step == one)
             yield _later(rolling, one, grouped, then.rest if one == last else ())

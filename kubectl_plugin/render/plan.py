@@ -102,8 +102,8 @@ class PlanBlock:
         if now := self._budget_in_use():
             waits = bool(waves and waves[0].after)
             yield from self._wrapped(self._row("now", f"{'wait':<{names + 3}}{now}" if waits else now))
-        walk = self._found.start.walk
-        step = walk.step if walk is not None else None
+        progress = self._found.start.step_progress
+        step = progress.step if progress is not None else None
         for number, (nodes, how, wave) in enumerate(rows, 1):
             begins, step = self._step_begins(wave) if wave.step != step else "", wave.step
             head = self._row(f"wave {number}", f"{nodes:<{names}}   {how:<{verbs}}   ")
@@ -273,7 +273,11 @@ class PlanBlock:
 
     def _estimated(self) -> str:
         """What the estimate is for, and what comes after it."""
-        begin, end, rolling = self._found.start.walk, self._found.end.walk, self._daemonset.rolling_update
+        begin, end, rolling = (
+            self._found.start.step_progress,
+            self._found.end.step_progress,
+            self._daemonset.rolling_update,
+        )
         if begin is None or rolling is None:
             return "in all"
         number = begin.count if end is None else end.step

@@ -57,7 +57,7 @@ def _without_trims(decided: Plan) -> tuple[Action, ...]:
 @every_day(200)
 @given(world=st.one_of(worlds(), worlds(in_place=True)), names=st.sets(st.sampled_from([*FIELDS]), min_size=1))
 def test_every_decision_is_the_one_without_them(world: World, names: set[str]) -> None:
-    world = replace(world, answers={"errors": CheckAnswer(asked=world.now + 2)})
+    world = replace(world, answers={"errors": CheckAnswer(sent_at=world.now + 2)})
     without = plan(with_fields(world, {}))
     decided = plan(with_fields(world, {name: FIELDS[name] for name in names}))
     note(f"{names}\n{picture(world, without)}")
@@ -67,7 +67,7 @@ def test_every_decision_is_the_one_without_them(world: World, names: set[str]) -
     assert (decided.actions, decided.notes) == (without.actions, without.notes)
     assert (decided.more, decided.again, decided.withheld) == (without.more, without.again, without.withheld)
     assert status_in(decided).counts == status_in(without).counts
-    if not rolling(world).paused:  # a pause also holds the walk
+    if not rolling(world).paused:  # a pause also holds the steps
         assert status_in(decided).rollout.phase == status_in(without).rollout.phase
 
 

@@ -135,7 +135,7 @@ class _Cluster:
             revisions=self._revisions,
             placements=placements_of(self._revisions, {}),
             verdicts={OLD: Accepted(), NEW: Accepted()},
-            answers={"errors": CheckAnswer(asked=self._now)},
+            answers={"errors": CheckAnswer(sent_at=self._now)},
             now=self._now,
         )
 

@@ -25,11 +25,11 @@ def record_of(state: str, ago: float, message: str = "as recorded") -> Rollout:
 
 
 def passing(ago: float = 0.0) -> CheckAnswer:
-    return CheckAnswer(asked=NOW - ago)
+    return CheckAnswer(sent_at=NOW - ago)
 
 
 def failing(ago: float = 0.0, since: float = 0.0, series: str = "{} 1") -> CheckAnswer:
-    return CheckAnswer(asked=NOW - ago, series=series, since=NOW - since)
+    return CheckAnswer(sent_at=NOW - ago, series=series, since=NOW - since)
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_how_a_check_stands(answer: CheckAnswer, record: Rollout, state: CheckSt
     (found,) = checks_now(CHECKS, {"errors": answer}, record, NOW)
     assert (found.state, found.message) == (state, message)
     assert recorded([found]) == () if state is None else recorded([found])[0].state == state
-    assert found.is_answered == (state is not UNANSWERED and answer.asked > -inf)
+    assert found.is_answered == (state is not UNANSWERED and answer.sent_at > -inf)
 
 
 def test_a_first_answer_is_waited_for_without_a_word() -> None:
@@ -88,7 +88,9 @@ def test_the_record_changes_only_with_the_state() -> None:
     ("asked", "since", "due"), [(NOW - 1, NOW - 61, -inf), (NOW - 1, NOW - 30, 30.0), (-inf, NOW - 999, inf)]
 )
 def test_only_an_answer_of_late_fails_for_long(asked: float, since: float, due: float) -> None:
-    check = CheckNow(name="errors", state=FAILING, since=since, message="{} 1", asked=asked, is_answered=asked > -inf)
+    check = CheckNow(
+        name="errors", state=FAILING, since=since, message="{} 1", sent_at=asked, is_answered=asked > -inf
+    )
     found = failure_of_checks(OnFailure(after="1m"), [check], began=0.0, now=NOW)
     assert found.why == ("check errors fails for longer than 1m: {} 1" if due == -inf else "")
     assert due == -inf or found.due == (NOW + due)
@@ -127,7 +129,7 @@ STEPS = (RolloutStep(nodes=1, soak="1m"), RolloutStep())
 def answers(cluster: ToyCluster, **answer: float | str) -> None:
     """As of now, unless it says otherwise."""
     now = cluster.world.now
-    cluster.world = replace(cluster.world, answers={"errors": CheckAnswer(**{"asked": now, **answer})})  # type: ignore[arg-type]
+    cluster.world = replace(cluster.world, answers={"errors": CheckAnswer(**{"sent_at": now, **answer})})  # type: ignore[arg-type]
 
 
 def soaking() -> ToyCluster:
@@ -154,10 +156,10 @@ def test_a_step_ends_by_an_answer_from_after_its_soak() -> None:
     assert cluster.plan.wake_at is None, "it is the answer that wakes it"
     due = asked_from(cluster)
     assert due is not None
-    answers(cluster, asked=due - 1)
+    answers(cluster, sent_at=due - 1)
     cluster.expect("")
     assert at(cluster) == ("Soaking", 1, 2)
-    answers(cluster, asked=due)
+    answers(cluster, sent_at=due)
     cluster.expect("")
     assert at(cluster) == ("Progressing", 2, 2)
     cluster.expect("-node-2 v1, -node-1 v1, -node-0 v1")

@@ -166,8 +166,8 @@ def test_while_creates_fail_neighbours_do_not_follow_each_other() -> None:
 
 def test_after_a_refusal_the_dry_run_is_about_another_node() -> None:
     case = at("v1 v1 v1 v1", verdicts={})
-    asked = [getattr(plan(replace(case, asked=refusals)).actions[0], "node", "") for refusals in range(6)]
+    asked = [getattr(plan(replace(case, failed_dry_runs=refusals)).actions[0], "node", "") for refusals in range(6)]
     assert [name == "node-3" for name in asked] == [True, False, False, False, False, False]
     assert len(set(asked)) > 2
-    (probe,) = plan(at("v1", verdicts={}, asked=1)).actions
+    (probe,) = plan(at("v1", verdicts={}, failed_dry_runs=1)).actions
     assert not isinstance(probe, CreatePod | DeletePod), "the only node is asked about again"

@@ -11,7 +11,7 @@ from controller.api.containers import PodProblem
 from controller.api.daemonset import DaemonSetStatus, Phase, Rollout
 from controller.api.names import PROGRESS_DEADLINE_ANNOTATION, TAINT_NOT_READY, TAINT_UNREACHABLE
 from controller.api.objects import rfc3339
-from controller.planner.limits import Walk
+from controller.planner.limits import StepProgress
 from controller.planner.plan import plan
 from controller.planner.progress import Standing, advance, halted
 from controller.planner.world import BackoffKey, World
@@ -192,8 +192,8 @@ def test_a_rollout_to_no_node_does_not_complete_that_to_the_nodes_after_it() -> 
 
 
 def test_with_steps_a_rollout_is_complete_once_its_limits_keep_the_rest() -> None:
-    walk = Walk(step=1, count=2, allowed=2, needed=2, soak=0.0, unapproved=False, now=NOW)
-    story = Story(replace(GOING, walk=walk, target=2, done=2, available=5, outdated=0))
+    progress = StepProgress(step=1, count=2, allowed=2, needed=2, soak=0.0, unapproved=False, now=NOW)
+    story = Story(replace(GOING, step_progress=progress, target=2, done=2, available=5, outdated=0))
     assert story.after().completion_time is None, "the step is not over"
     assert story.after(10, target=1, done=0).completion_time is None, "its one node is not done"
     assert story.after(10, done=1).completion_time == rfc3339(NOW + 20), "the partition keeps the other one"

@@ -164,15 +164,15 @@ def test_without_its_status_the_walk_begins_again_and_moves_no_node_back() -> No
     ids=["a first deployment", "back to the stable revision", "they are skipped", "OnDelete", "without steps"],
 )
 def test_steps_do_not_apply(cluster: ToyCluster) -> None:
-    assert rollout_state(cluster.world).walk is None
+    assert rollout_state(cluster.world).step_progress is None
     cluster.step()
     assert at(cluster)[1:] == (None, None)
 
 
 def test_a_later_step_never_allows_less() -> None:
-    walk = rollout_state(begun(stepped(steps=(RolloutStep(nodes=3), RolloutStep(nodes=1)))).world).walk
-    assert walk is not None
-    assert walk.allowed == 3
+    progress = rollout_state(begun(stepped(steps=(RolloutStep(nodes=3), RolloutStep(nodes=1)))).world).step_progress
+    assert progress is not None
+    assert progress.allowed == 3
 
 
 def test_a_percentage_is_of_the_nodes_that_the_selector_allows() -> None:

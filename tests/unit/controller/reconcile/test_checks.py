@@ -107,7 +107,7 @@ async def test_a_soak_ends_with_an_evaluation_that_wakes_its_rollout() -> None:
         await asyncio.sleep(2)
         assert one.times == [0.0, 30.0, 40.0]
         assert one.woken() == ["ds-0"]
-        assert answers.dated(Instant(NOW + now(), now()))["errors"].asked >= NOW + 40
+        assert answers.dated(Instant(NOW + now(), now()))["errors"].sent_at >= NOW + 40
         await asyncio.sleep(31)
         assert one.times == [0.0, 30.0, 40.0, 70.0]
         assert one.woken() == []
@@ -156,10 +156,10 @@ async def test_an_answer_of_before_an_edit_does_not_count(edit: Asking) -> None:
     answers.prepare(asking(), 0.0)
     answers.known["errors"].answered("", 1.0, 70.0)
     answers.prepare(asking(), 0.0)
-    assert answers.dated(Instant(NOW, 2.0))["errors"].asked == NOW - 1
+    assert answers.dated(Instant(NOW, 2.0))["errors"].sent_at == NOW - 1
     answers.tried = 1.0
     answers.prepare(edit, 2.0)
-    assert [one.asked for one in answers.dated(Instant(NOW, 2.0)).values()] == [-inf]
+    assert [one.sent_at for one in answers.dated(Instant(NOW, 2.0)).values()] == [-inf]
     assert answers.tried == -inf
 
 
@@ -173,7 +173,7 @@ async def test_an_answer_that_comes_after_an_edit_is_dropped() -> None:
         await asyncio.sleep(1)
         one.decided(daemonset, answers, asking(revision="v3"))
         await asyncio.sleep(5)
-        assert answers.dated(Instant(NOW, now()))["errors"].asked == -inf
+        assert answers.dated(Instant(NOW, now()))["errors"].sent_at == -inf
         await asyncio.sleep(25)
         assert [query for _, query in one.played.asked[:2]] == ["errors v2", "errors v3"]
         assert answers.dated(Instant(NOW, now()))["errors"].series == ""
@@ -213,7 +213,7 @@ async def test_slow_queries_of_some_hold_up_others_for_a_moment_only() -> None:
         answers = CheckAnswers()
         one.decided(quick, answers, asking())
         await asyncio.sleep(40)
-        assert answers.known["errors"].asked > 0
+        assert answers.known["errors"].sent_at > 0
         assert one.played.most_at_once == MOST_QUERIES
 
 

@@ -68,7 +68,7 @@ def test_done_rests_and_come_back_comes_back() -> None:
     diary = Diary(RequeueAfter(2.0, "minReadySeconds"), Done())
     run_for(60, diary, "a")
     assert diary.begun == [("a", 0.0), ("a", 2.0)]
-    assert diary.passes[1].taken.reasons == ("minReadySeconds",)
+    assert diary.passes[1].item.reasons == ("minReadySeconds",)
 
 
 def test_retry_waits_longer_each_time_and_success_forgets_it() -> None:
