@@ -45,7 +45,7 @@ _SHOWN: Final = 40
 
 
 class _Words:
-    """The texts of one status, of which each phase has some. None changes merely because time passes."""
+    """The texts of a status, of which each phase shows some. A text does not change with time alone."""
 
     def __init__(self, explainer: Explainer, counts: Counts, standing: Standing, wait: Wait | None) -> None:
         self.explainer, self.counts, self.standing, self.wait = explainer, counts, standing, wait
@@ -70,7 +70,7 @@ class _Words:
 
     @property
     def aside(self) -> str:
-        """Which nodes and pods the rollout passes by, and why."""
+        """The nodes and pods that the rollout skips, and why."""
         return joined(self.left_out, _unadopted(self.rollout), unplaceable_message(self.rollout), self.hook)
 
     @property
@@ -119,7 +119,7 @@ class _Words:
 
     @property
     def held(self) -> tuple[str, str]:
-        """What keeps the others old, as a reason and as a text."""
+        """What keeps the other nodes old, as a reason and a text."""
         rollout, counts = self.rollout, self.counts
         if keeper_of(rollout) is Blocker.SELECTOR:
             kept = f"{self.standing.kept} old ones"
@@ -135,17 +135,17 @@ class _Words:
 
 
 class PhaseWords(NamedTuple):
-    """How conditions say a phase."""
+    """The conditions of a phase."""
 
     true: str
-    """Of Ready, Reconciling and Stalled, the one that is True; empty: none."""
+    """The one of Ready, Reconciling and Stalled that is True; empty if none is."""
     sentence: Callable[[_Words], str]
     """The message of Ready and of that one."""
     progressing: str
     """The status of the condition Progressing."""
     reason: Callable[[_Words], str]
     why: Callable[[_Words], str]
-    """What its message adds to the counts."""
+    """The text that its message adds to the counts."""
 
 
 _GOING = PhaseWords(
@@ -228,8 +228,8 @@ PHASES: Final[Mapping[Phase, PhaseWords]] = {
         why=lambda it: "",
     ),
 }
-"""AwaitingApproval, Held, Paused and Manual are Ready, because waiting changes nothing. In Degraded nothing is left
-to roll out, but pods are missing."""
+"""AwaitingApproval, Held, Paused and Manual are Ready, because time alone ends none of them. In Degraded the rollout
+is complete, but pods are missing."""
 
 
 def conditions_of(explainer: Explainer, counts: Counts, standing: Standing, phase: Phase) -> tuple[Condition, ...]:
@@ -278,7 +278,7 @@ def _readiness(phase: Phase, message: str, *, why: str, deadline: str = "") -> t
 
 
 def step_message(rollout: RolloutState, standing: Standing) -> str:
-    """Where the rollout stands in its steps; empty without steps. Changes only with the step, never with the time."""
+    """The progress through the steps as a text; empty without steps. It does not change with time alone."""
     progress = standing.step_progress
     if progress is None or progress.finished:
         return ""
@@ -298,7 +298,7 @@ def checks_message(standing: Standing) -> str:
 
 
 def _left_out(rollout: RolloutState) -> str:
-    """How many unreachable nodes are not waited for, or that they are too many for that."""
+    """How many unreachable nodes are left out, or that there are too many of them."""
     if rollout.too_many_unreachable:
         many = counted(sum(node.unreachable for node in rollout.eligible), "node", "is")
         return f"{many} unreachable, and unreachableNodes.leaveOut is {rollout.budget.leave_out}"
@@ -306,7 +306,7 @@ def _left_out(rollout: RolloutState) -> str:
 
 
 def unplaceable_message(rollout: RolloutState) -> str:
-    """How many nodes are `unplaceable`, and why; empty: none."""
+    """How many nodes are `unplaceable`, and why; empty if none are."""
     if not rollout.unplaceable:
         return ""
     hashes = sorted({older.hash for older in rollout.unplaceable.values()})
@@ -315,7 +315,7 @@ def unplaceable_message(rollout: RolloutState) -> str:
 
 
 def _unadopted(rollout: RolloutState) -> str:
-    """The nodes where a pod must be adopted before they get one of the current revision; empty: none."""
+    """The nodes where a pod must be adopted before they get one of the current revision; empty if there are none."""
     orphans = {node for node, why in rollout.blocked_nodes.items() if why is Blocker.ADOPTABLE}
     if not orphans:
         return ""
@@ -328,7 +328,8 @@ def _unadopted(rollout: RolloutState) -> str:
 
 
 def unreadable_deadline(daemonset: DaemonSet) -> str:
-    """The mistake in the annotation of the progress deadline, and the default used instead; empty: none."""
+    """The mistake in the annotation of the progress deadline, and the default used instead; empty if there is
+    none."""
     found = daemonset.invalid(names.PROGRESS_DEADLINE_ANNOTATION)
     if found is None:
         return ""
@@ -387,7 +388,7 @@ def _degraded(rollout: RolloutState) -> Condition:
 
 
 def wait_of(explainer: Explainer, standing: Standing) -> Wait | None:
-    """Why nodes that are due wait, if not for a pod or the budget; None: the rollout goes on."""
+    """Why the nodes to update wait, if not for a pod or the budget; None if the rollout goes on."""
     rollout = explainer.rollout
     if standing.awaited:
         many = rollout.too_many_unreachable
@@ -414,7 +415,7 @@ _ALL_WAIT: Final = (Blocker.UNPULLED, Blocker.UNANSWERED, Blocker.PULLING, Block
 
 
 def _all_wait(explainer: Explainer) -> Wait | None:
-    """The wait if every node that is left has one of `_ALL_WAIT`, and not all of them are unreachable."""
+    """The wait if every node left to update has one of `_ALL_WAIT`, and not all of them are unreachable."""
     rollout, waiting = explainer.rollout, explainer.waiting
     found = [(blocker, waiting[blocker]) for blocker in _ALL_WAIT if blocker in waiting]
     if {blocker for blocker, _ in found} <= {Blocker.UNREACHABLE}:
@@ -431,7 +432,7 @@ def _all_wait(explainer: Explainer) -> Wait | None:
 
 
 def _stuck_in_place(rollout: RolloutState) -> Wait | None:
-    """The wait for pods that were updated in place and do not become as the revision asks."""
+    """The wait for updates in place that cannot finish."""
     updated = [node.current for node in rollout.nodes if node.current is not None and not node.current_available]
     pods = [pod for pod in updated if pod.in_progress is not None]
     for reason, text, problem in (
@@ -450,7 +451,7 @@ def _stuck_in_place(rollout: RolloutState) -> Wait | None:
 
 
 def hook_message(explainer: Explainer) -> str:
-    """Which pods the preDelete hook holds, by what and since when; empty: none."""
+    """The pods that the preDelete hook holds, by what and since when; empty if none."""
     pods, hook = explainer.held_by_hook, explainer.rollout.world.daemonset.pre_delete
     if not pods:
         return ""

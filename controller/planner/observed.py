@@ -53,7 +53,7 @@ class ObservedRollout(Value, dict=True, gc=True):
 
     @cached_property
     def _own_record(self) -> Rollout:
-        """The same; an empty one if it is of another revision or of an earlier try."""
+        """`recorded` if it is of the current revision and try; otherwise an empty record."""
         status = self.world.daemonset.status
         other = status is None or status.update_revision != self.revision.hash or self.retries
         return Rollout() if other else self.record
@@ -134,9 +134,10 @@ class ObservedRollout(Value, dict=True, gc=True):
 
     @cached_property
     def unavailable_before(self) -> frozenset[str]:
-        """The nodes of `Rollout.unavailable_before`: they are short for another reason than the update. One is added
-        while its old pod, of the stable revision, is not Ready and nothing is done to it, or if it joined the cluster
-        during the rollout and no pod was seen there."""
+        """The nodes of `Rollout.unavailable_before`, whose lack of an available pod is not due to the update.
+
+        A node is added while its old pod, of the stable revision, is not Ready although nothing is done to it; and if
+        it joined the cluster during the rollout and never had a pod."""
         rolling, record = self.rolling_update, self.record
         if rolling is None or (rolling.topology is None and rolling.on_failure is None):
             return frozenset()
@@ -152,8 +153,8 @@ class ObservedRollout(Value, dict=True, gc=True):
 
     @cached_property
     def stable_hash(self) -> str | None:
-        """The hash of the stable revision; where none is recorded, of the oldest one, as an earlier update may have
-        brought any other."""
+        """The hash of the stable revision; if none is recorded, of the oldest one, because any other may come from an
+        update that was not completed."""
         stable = self.record.stable_revision
         return self.older[-1].hash if stable is None and self.older else stable
 
@@ -163,8 +164,8 @@ class ObservedRollout(Value, dict=True, gc=True):
 
     @cached_property
     def began_before(self) -> float | None:
-        """When a rollout began whose status is lost: when the first pod of the current revision was made, while nodes
-        are left that have an older one (seconds since 1970). None: it begins now."""
+        """When a rollout without a status began (seconds since 1970): with the first pod of the current revision, if
+        some node still has an older one. None if it begins now."""
         status = self.world.daemonset.status
         if (status is not None and status.update_revision) or not any(node.old is not None for node in self.eligible):
             return None
@@ -172,7 +173,7 @@ class ObservedRollout(Value, dict=True, gc=True):
 
     @cached_property
     def step_progress(self) -> StepProgress | None:
-        """The walk through the steps as recorded; None if the rollout does not go by steps."""
+        """The progress through the steps as recorded; None if no steps apply."""
         daemonset, current = self.world.daemonset, self.revision.hash
         status = daemonset.status
         if not applies(daemonset, self.record, current, first=not self.older):
@@ -190,7 +191,7 @@ class ObservedRollout(Value, dict=True, gc=True):
 
     @cached_property
     def checks(self) -> tuple[CheckNow, ...]:
-        """How the checks of the open step stand; empty while none is open."""
+        """The states of the checks of the open step; empty while no step is open."""
         rolling, progress = self.rolling_update, self.step_progress
         if rolling is None or not rolling.checks or progress is None or progress.finished:
             return ()
@@ -198,13 +199,13 @@ class ObservedRollout(Value, dict=True, gc=True):
 
     @cached_property
     def held_by_check(self) -> CheckNow | None:
-        """The first check that fails, else the first without an answer; None: nothing waits for a check."""
+        """The first check that fails, else the first without an answer; None if the rollout waits for no check."""
         held = [check for check in self.checks if check.state is not None]
         return next((check for check in held if check.state is CheckState.FAILING), held[0] if held else None)
 
     @cached_property
     def failure(self) -> Failure:
-        """What aborts the rollout now, if it is not aborted already."""
+        """The failure that aborts the rollout, if it is not aborted already."""
         daemonset, current, rolling = self.world.daemonset, self.revision.hash, self.rolling_update
         status, record = daemonset.status, self.record
         began = epoch(record.start_time) or 0.0
@@ -232,7 +233,7 @@ class ObservedRollout(Value, dict=True, gc=True):
 
     @cached_property
     def abort(self) -> str:
-        """Why the rollout is aborted; empty: it is not."""
+        """Why the rollout is aborted; empty if it is not."""
         current, record = self.revision.hash, self.record
         if is_overridden(self.world.daemonset, current):
             return ""
@@ -240,7 +241,7 @@ class ObservedRollout(Value, dict=True, gc=True):
 
     @property
     def retries(self) -> bool:
-        """Whether a person tries the aborted revision again, which holds from the next pass on."""
+        """Whether `kruise-ds/retry` has a new value for the aborted revision; the next pass then tries it again."""
         aborted = self.record.aborted_revision == self.revision.hash
         return aborted and asks_for_retry(self.world.daemonset, self.record)
 

@@ -36,7 +36,7 @@ class Standing(Value):
     on_delete: bool = False
     paused: bool = False
     refused: str = ""
-    """Why the spec or its template is refused; empty: it is not."""
+    """Why the spec or its template is refused; empty if neither is."""
     desired: int = 0
     target: int = 0
     """Nodes that may hold the current revision, or could if the rollout were not paused."""
@@ -47,25 +47,25 @@ class Standing(Value):
     left_out: int = 0
     """Unreachable nodes of the target that are not done and not waited for."""
     aborted: str = ""
-    """Why the rollout is aborted; empty: it is not."""
+    """Why the rollout is aborted; empty if it is not."""
     aborted_revision: str = ""
     """The hash of the aborted revision."""
     rolled_back: bool = False
     """Whether nodes that have the aborted revision get the stable one, which is the current one meanwhile."""
     retries: bool = False
-    """Whether a person tries the aborted revision again."""
+    """Whether `kruise-ds/retry` has a new value for the aborted revision."""
     retry_asked: str | None = None
-    """The annotation for that, obeyed or not; None: there is none for this revision."""
+    """The value of the annotation `kruise-ds/retry` for this revision; None if it has none."""
     began: float | None = None
-    """When a rollout began whose status is lost (seconds since 1970); None: now."""
+    """When the rollout began if its status is lost (seconds since 1970); None for now."""
     step_progress: StepProgress | None = None
-    """The walk through the steps, with the step judged; None without steps."""
+    """The progress through the steps, as of this pass; None without steps."""
     checks: tuple[CheckRecord, ...] = ()
     """The checks of the step that do not pass."""
     awaits_answers: bool = False
-    """Whether nothing is waited for but an answer to a check."""
+    """Whether the rollout waits only for an answer to a check."""
     available: int = 0
-    """Nodes with an available pod, or not waited for."""
+    """Nodes with an available pod, and those that are left out."""
     outdated: int = 0
     """Nodes of the target that are left to update: with only an old pod, or kept empty by a pause."""
     leaving: int = 0
@@ -73,11 +73,11 @@ class Standing(Value):
     kept: int = 0
     """Nodes outside the target without a pod of the current revision."""
     completed: bool = False
-    """Whether all nodes of the target were done at some time, and none became outdated since."""
+    """Whether all target nodes have been done, and none has become outdated since."""
     awaited: tuple[str, ...] = ()
-    """Unreachable nodes, in update order, if everything that is left waits for them; else empty."""
+    """The unreachable nodes in update order, if the rollout waits only for them; else empty."""
     overdue: bool = False
-    """Whether it would be Progressing, but made no progress for longer than the deadline."""
+    """Whether it would be Progressing, but has made no progress for longer than the deadline."""
 
 
 def phase_of(standing: Standing) -> Phase:
@@ -113,7 +113,7 @@ CLOCK_RUNS = (Phase.PROGRESSING, Phase.STALLED)
 
 
 def standing_of(rollout: RolloutState, *, observed: bool) -> Standing:
-    """The standing as the pods show it; `advance` computes `completed` and `overdue`."""
+    """The standing as far as the pods show it; `advance` adds `completed` and `overdue`."""
     without = available = outdated = done = waiting = kept = left = 0
     run, unplaceable, left_out = Fit.RUN, rollout.unplaceable, rollout.left_out
     for node in rollout.nodes:
@@ -178,8 +178,8 @@ def _awaits_answers(rollout: RolloutState) -> bool:
 
 
 def _judged(rollout: RolloutState, progress: StepProgress) -> StepProgress:
-    """Of an unreachable node nothing is known. One that is left out counts as done, but not alone. While a check
-    fails, no step is reached."""
+    """The progress through the steps after this pass. An unreachable node is not done; one that is left out is,
+    unless no other node is done. While a check fails, no step is reached."""
     done, aside, reachable, unavailable, latest = 0, 0, 0, False, 0.0
     seen, left_out, behind = rollout.world.ready_seen, rollout.left_out, rollout.world.server_offset.behind
     for node in rollout.eligible:
@@ -201,9 +201,11 @@ def _judged(rollout: RolloutState, progress: StepProgress) -> StepProgress:
 
 
 def _awaited_nodes(rollout: RolloutState, progress: StepProgress | None) -> list[str]:
-    """`Standing.awaited`. A reachable node waits for unreachable ones that use up the budget. A pod of the current
-    revision that fails, or could get ready and does not, is waited for itself. Where only nodes beyond the target, or
-    that are left out, keep the step from being reached, they are waited for."""
+    """The nodes of `Standing.awaited`.
+
+    A reachable node without a pod of the current revision counts as waiting for the unreachable nodes that use up the
+    budget. One whose new pod fails, or is not ready on a ready node, does not: then the result is empty. If only
+    nodes beyond the target or nodes that are left out keep the step from being reached, the result is these."""
     left = [node for node in rollout.target if node.old is not None or not node.current_available]
     left = [node for node in left if node.name not in rollout.left_out]
     if not left and progress is not None and not (progress.is_reached or progress.finished):
@@ -261,7 +263,7 @@ def advance(
     completed = last.completion_time or (stamp if done else None)
     begun = (
         standing.left_out >= standing.target or last.most_done or standing.done
-    )  # else it was over only for want of nodes
+    )  # otherwise the step ended only because there were too few nodes
     record = replace(
         last,
         completion_time=completed if begun and not standing.outdated else None,
@@ -286,7 +288,7 @@ def advance(
 
 
 def _last_record(before: DaemonSetStatus | None, standing: Standing, revision_hash: str, stamp: str) -> Rollout:
-    """The record of this rollout so far; a new one for another revision or another try."""
+    """The record of this rollout; a new one for another revision or another try."""
     last = rollout_of(before)
     if before is None or before.update_revision != revision_hash or not last.start_time or standing.retries:
         return Rollout(
@@ -298,12 +300,12 @@ def _last_record(before: DaemonSetStatus | None, standing: Standing, revision_ha
             retried=last.retried if standing.rolled_back else standing.retry_asked,
         )
     if last.aborted_revision is None and standing.retry_asked is not None:
-        return replace(last, retried=standing.retry_asked)  # there was nothing to try again
+        return replace(last, retried=standing.retry_asked)  # the annotation was there before the abort
     return last
 
 
 def _with_step(last: Rollout, standing: Standing) -> tuple[Rollout, bool]:
-    """The record with its step, and whether the rollout is done."""
+    """The record with its step, and whether the rollout is complete."""
     progress = standing.step_progress
     done = standing.done + standing.left_out >= standing.target and not standing.leaving
     if progress is None:
@@ -312,14 +314,14 @@ def _with_step(last: Rollout, standing: Standing) -> tuple[Rollout, bool]:
     last = _at_step(last, progress, paused=standing.paused)
     kept = not progress.is_reached and (
         standing.target < progress.needed or not progress.needed
-    )  # by partition or selector
+    )  # fewer by partition or selector
     if progress.is_complete or kept:
         return last, done
     return replace(last, completion_time=None), False
 
 
 def _resumed(record: Rollout, last: Rollout, now: float) -> Rollout:
-    """The record once other than unreachable nodes are awaited: the deadline goes on from where it paused."""
+    """The record after a wait for unreachable nodes only: the deadline goes on from where it paused."""
     paused = max(now - (epoch(last.nodes_unreachable_since) or now), 0.0)
     ran_since = [last.last_progress_time, last.last_transition_time if last.phase == Phase.DEGRADED else None]
     progress = min(max(epoch(time) or 0.0 for time in ran_since) + paused, now)

@@ -82,13 +82,13 @@ class RolloutState(ObservedRollout, dict=True, gc=True):
         if self.is_limited_by_step and len(having) + len(had) + len(rest) > self.quota:
             behind = {node.name for node in self.lacking if self._is_left_behind(node)}
             rest.sort(key=lambda node: node.name not in behind)
-        if self.left_out:  # they take the place of no node that can be updated
+        if self.left_out:  # they do not take the place of a node that can be updated
             rest.sort(key=lambda node: node.name in self.left_out)
         return tuple((having + had + rest)[: self.quota])
 
     def _is_left_behind(self, node: NodeInfo) -> bool:
-        """Whether the node has, or had last, a pod of an earlier update that does not serve. Where other nodes came
-        first, it would use up limits for good."""
+        """Whether the node has, or had last, an unavailable pod of an earlier update. If other nodes came first, it
+        would use up a limit forever."""
         old = node.old
         if old is None:
             return node.last not in (None, self.stable_hash)
@@ -181,7 +181,8 @@ class RolloutState(ObservedRollout, dict=True, gc=True):
         return max(self.budget.most - self.in_use, 0)
 
     def room_for(self, young: int) -> int:
-        """The same for nodes whose old pod is Ready but not yet available: `young` of them use the limit already."""
+        """As `room`, for nodes whose old pod is Ready but not yet available; `young` of them use the limit
+        already."""
         return max(self.budget.most - self.in_use + young, 0)
 
     @cached_property

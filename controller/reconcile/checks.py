@@ -1,5 +1,5 @@
 """Evaluates the checks of open steps (`planner.checks`) every 30 s, beside the passes: none of them waits for
-Prometheus. A pass says what is to be asked; a changed result, and one that a step waits for, adds the key."""
+Prometheus. A pass sets what to evaluate; a changed result, and one that a step waits for, enqueues its key."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from controller.runtime.clock import Instant, elapsed
 from controller.runtime.pacing import PacedQueue
 
 MOST_QUERIES: Final = 10
-"""Queries under way at once; those of one DaemonSet follow each other, so that it does not take all."""
+"""The most queries under way. Those of one DaemonSet follow each other, so that it does not use them all."""
 NO_SERVER: Final = "the controller has no --prometheus-url"
 
 
@@ -32,12 +32,12 @@ class _Known(msgspec.Struct):
     query: str
     sent_at: float = -inf
     latest: float = -inf
-    """The same, or when another process's record of it was read."""
+    """`sent_at`, or when the record of another process was read if that is later (`elapsed`)."""
     series: str = ""
     since: float = inf
     problem: str = ""
     reported: tuple[object, ...] = ()
-    """What a pass was last woken for."""
+    """The result for which a pass was last enqueued."""
 
     def answered(self, series: str, sent_at: float, fresh: float) -> None:
         """`fresh`: seconds for which an answer counts."""
@@ -49,14 +49,14 @@ class _Known(msgspec.Struct):
         self.series, self.problem = series, ""
 
     def is_news(self, moment: float, fresh: float) -> bool:
-        """Whether a pass may decide otherwise than before the last call."""
+        """Whether the result that a pass sees has changed since the last call."""
         is_fresh = moment - self.sent_at <= fresh
         before, self.reported = self.reported, (True, bool(self.series)) if is_fresh else (False, self.problem)
         return before != self.reported
 
 
 class CheckAnswers(msgspec.Struct):
-    """What Prometheus has answered to the checks of one DaemonSet, of one revision."""
+    """The answers of Prometheus to the checks of one revision of a DaemonSet."""
 
     revision: str | None = None
     known: dict[str, _Known] = msgspec.field(default_factory=dict)
@@ -84,7 +84,7 @@ class CheckAnswers(msgspec.Struct):
         self.known, self.failing, self.tried = {}, {}, -inf
 
     def prepare(self, asking: Asking, moment: float) -> None:
-        """Forgets what is about another revision or another query."""
+        """Drops answers to another revision or another query."""
         if asking.revision != self.revision:
             self.revision, self.known, self.failing = asking.revision, {}, {}
         known, begun, self.failing = self.known, self.failing or {}, {}
@@ -140,7 +140,7 @@ class Checks:
         self._slots = asyncio.Semaphore(MOST_QUERIES)
 
     def decided(self, daemonset: DaemonSet, answers: CheckAnswers, asking: Asking | None, now: Instant) -> None:
-        """Takes over what a pass wants to be asked; None: no step is open."""
+        """Sets what to evaluate, as a pass decided; None if no step is open."""
         if asking is None:
             self._open.pop(daemonset.key, None)
             answers.forget()
@@ -152,7 +152,7 @@ class Checks:
 
     @asynccontextmanager
     async def evaluating(self) -> AsyncIterator[None]:
-        """Asks inside the block; leaving it drops the queries under way."""
+        """Evaluates inside the block; leaving it drops the queries under way."""
         async with asyncio.TaskGroup() as group:
             task = group.create_task(self._evaluate(), name="checks")
             yield

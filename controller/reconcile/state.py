@@ -96,8 +96,8 @@ class ReadyTimes(msgspec.Struct):
 
 
 class SoakClock(msgspec.Struct):
-    """Since when a step is reached, by a clock that does not jump. A time that this process has not recorded itself
-    is taken from the status once, in its first pass."""
+    """Since when a step is reached, by the monotonic clock. The time of a step that was reached before this process
+    started is taken from the status in the first pass."""
 
     reached: tuple[object, ...] | None = None
     """Revision, step and time as recorded; None before the first pass."""
@@ -113,8 +113,8 @@ class SoakClock(msgspec.Struct):
             self.at = now.elapsed - max(passed, 0.0)
 
     def decided(self, revision: str | None, record: Rollout, now: Instant, server: ClockOffset) -> None:
-        """Reads the status that the pass is about to write, by the later one of the two clocks. A time there is
-        rounded up, and counts like that."""
+        """Reads the status that the pass is about to write, by the later of the two clocks. The time in it is rounded
+        up, and is used rounded."""
         if self._is_new(revision, record):
             later = server.later(now.wall)
             self.at = now.elapsed + max((epoch(record.step_reached_time) or later) - later, 0.0)
@@ -129,13 +129,13 @@ class SoakClock(msgspec.Struct):
 
 
 class SeenTimes(msgspec.Struct):
-    """When restarts of containers were first seen, which by the clock of a node that is behind would seem to have run
-    for long."""
+    """When restarts of containers were first seen. By the clock of a node that is behind, a restarted container would
+    seem to have run for long."""
 
     known: dict[str, NodeTimestamp] | None = None
 
     def observe(self, pods: Iterable[Pod], moment: float) -> None:
-        """Records all pods of a pass, or an old time would look new later."""
+        """Records the pods of a pass. It must see all pods, or an old restart would look new later."""
         seen = None if self.known is None else moment
         known, self.known = self.known or {}, {}
         for pod in pods:
@@ -145,7 +145,7 @@ class SeenTimes(msgspec.Struct):
                 self.known[pod.uid] = before if before and same else NodeTimestamp(reported=reported, seen=seen)
 
     def since(self, now: Instant) -> dict[str, float]:
-        """When they were seen of each pod (seconds since 1970), by uid."""
+        """When the last restart was first seen (seconds since 1970), by uid of the pod."""
         return _since(self.known, now)
 
 
@@ -166,7 +166,7 @@ class DaemonSetState(msgspec.Struct):
     generation: int = -1
     compiled: Compiled | None = None
     rolled_back: Compiled | None = None
-    """The same of the effective DaemonSet while an aborted revision goes back."""
+    """As `compiled`, of the effective DaemonSet while an aborted revision is rolled back."""
     pending_writes: dict[BackoffKey, PendingWrite] = msgspec.field(default_factory=dict)
     """Writes under way, and those to pods whose answer was lost."""
     status_writer: StatusWriter = msgspec.field(default_factory=StatusWriter)
@@ -292,8 +292,8 @@ class DaemonSetState(msgspec.Struct):
         }
 
     def learn(self, answer: Answer, daemonset: DaemonSet, moment: float, *, known_full: bool = False) -> None:
-        """Learns the answer to an action. After an edit of the spec failures are dropped, because it may have cured
-        them; what was done, or may have been, counts. `known_full`: the same pass has found the quota full."""
+        """Records the answer to an action. If the spec was edited since, a failure is dropped, because the edit may
+        have cured it. `known_full`: whether the same pass has already found the quota full."""
         action = answer.action
         if self.generation > daemonset.generation and answer.error is not None and not answer.outcome.pending:
             return
@@ -324,7 +324,8 @@ class DaemonSetState(msgspec.Struct):
         self.write_backoff.record_success(POD_QUOTA)
 
     def forget_gone(self, cached: Cached, moment: float, *, fresh: bool = True) -> None:
-        """Forgets what is about nodes, pods and revisions that are gone. `fresh`: the caches show all writes."""
+        """Drops the state of nodes, pods and revisions that are gone. `fresh`: whether the caches show all own
+        writes."""
         self.node_backoff.forget_lasting(moment)
         if self.unanswered_names or self.strays:
             self._find_strays(cached, fresh=fresh)
