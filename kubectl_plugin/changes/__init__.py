@@ -1,0 +1,1 @@
+"""The edits of a DaemonSet that the verbs make, and their effects. Pure."""

@@ -1,0 +1,1 @@
+"""The verbs: what each reads, what it writes, what it prints."""

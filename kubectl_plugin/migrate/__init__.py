@@ -1,0 +1,1 @@
+"""The steps between a native DaemonSet and an Advanced one. Pure."""

@@ -1,0 +1,1 @@
+"""What is known of a rollout: nodes, reasons, status, history, differences. Pure."""
