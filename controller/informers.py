@@ -8,7 +8,7 @@ from contextlib import aclosing, asynccontextmanager
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
-from controller.imagepull.wiring import ImagePullParts
+from controller.imagepull.parts import ImagePullParts
 from controller.kube.client import Client
 from controller.kube.decode import Malformed
 from controller.kube.requests import (

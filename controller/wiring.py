@@ -9,7 +9,7 @@ from importlib.metadata import version
 
 from controller.api.names import LEASE_NAME
 from controller.api.objects import Key
-from controller.imagepull.wiring import ImagePullParts
+from controller.imagepull.parts import ImagePullParts
 from controller.informers import Informers
 from controller.kube.client import Client
 from controller.kube.prometheus import Prometheus
@@ -20,7 +20,7 @@ from controller.observe.daemonset_gauges import sample_daemonsets
 from controller.observe.http import DelegatedAuth
 from controller.observe.instrumentation import Instrumentation
 from controller.observe.metrics import CONTROLLER, IMAGE_QUEUE, JOB_QUEUE, RESOURCES, Metrics
-from controller.reconcile.checks import Checks
+from controller.reconcile.check_evaluation import Checks
 from controller.reconcile.dependencies import Dependencies
 from controller.reconcile.events import Recorder
 from controller.reconcile.reconcile import ImagePulls, Reconciler

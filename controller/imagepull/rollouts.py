@@ -12,7 +12,7 @@ from controller.api.names import CREATED_IMAGE_PULL_JOB, FAILED_CREATE_IMAGE_PUL
 from controller.api.objects import Key
 from controller.api.pod import Pod
 from controller.api.revision import Revision
-from controller.imagepull.reconcile import JobReconciler, nodes_with_other_revision
+from controller.imagepull.job_reconcile import JobReconciler, nodes_with_other_revision
 from controller.imagepull.wanted import (
     WantedImages,
     WantedJob,

@@ -35,7 +35,7 @@ from controller.planner.pod_template import owner_reference, unknown_field_words
 from controller.reconcile.caches import Compiled
 from controller.reconcile.dependencies import Dependencies
 from controller.reconcile.events import event_of
-from controller.reconcile.in_place import InPlaceWrites, labels_mutated
+from controller.reconcile.in_place_writes import InPlaceWrites, labels_mutated
 from controller.reconcile.state import DaemonSetState
 from controller.reconcile.write_outcomes import WRITE_OUTCOMES, Answer, RetryDecision, may_be_done, retry_decision
 from controller.runtime.clock import elapsed

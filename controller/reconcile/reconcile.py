@@ -19,7 +19,7 @@ from controller.planner.plan import Plan, plan
 from controller.planner.revisions import of_template
 from controller.planner.world import ClockOffset, FormerPod, Predecessor, Unpulled, World
 from controller.reconcile.caches import Cached, Caches
-from controller.reconcile.checks import Checks
+from controller.reconcile.check_evaluation import Checks
 from controller.reconcile.dependencies import Dependencies
 from controller.reconcile.execute import PlanExecution
 from controller.reconcile.state import DaemonSetState, DaemonSetStates

@@ -20,9 +20,9 @@ from controller.planner.summary import Summary
 from controller.planner.world import POD_QUOTA, BackoffKey, ClockOffset, Predecessor, predecessor
 from controller.reconcile.backoff import WriteBackoff, forget_keys
 from controller.reconcile.caches import Cached, Compiled
-from controller.reconcile.checks import CheckAnswers
+from controller.reconcile.check_evaluation import CheckAnswers
 from controller.reconcile.events import ServerWarnings
-from controller.reconcile.in_place import UndoesAdmission
+from controller.reconcile.in_place_writes import UndoesAdmission
 from controller.reconcile.node_backoff import NodeBackoff
 from controller.reconcile.status_writer import FIRST_YIELD, OtherController, StatusWriter
 from controller.reconcile.write_outcomes import (

@@ -24,7 +24,7 @@ from controller.planner import actions
 from controller.planner.revisions import current_revision
 from controller.planner.rollout_state import rollout_state
 from controller.planner.world import ClockOffset, World
-from controller.reconcile.checks import CheckAnswers
+from controller.reconcile.check_evaluation import CheckAnswers
 from controller.reconcile.state import SoakClock
 from controller.runtime.clock import Instant
 from tests.beds.random_worlds import UNREACHABLE

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from controller.api.image_pull_job import PULLER_LABEL
-from controller.imagepull.plan import FAILED_NODES_KEPT
+from controller.imagepull.job_plan import FAILED_NODES_KEPT
 from controller.settings import FeatureGates
 from tests.beds.api import DAEMONSETS, EVENTS, IMAGE_PULL_JOBS, PODS, Object
 from tests.beds.controller.bed import Bed, Check, uids

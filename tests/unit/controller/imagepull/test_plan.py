@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from controller.api.image_pull_job import ImagePullJobStatus, PullState, Targets
 from controller.api.objects import rfc3339
-from controller.imagepull.plan import (
+from controller.imagepull.job_plan import (
     FAILED_NODES_KEPT,
     LOST,
     PULLED,
@@ -20,7 +20,7 @@ from controller.imagepull.plan import (
     StartPuller,
     plan,
 )
-from controller.imagepull.state import JobState, new_state, nodes_without_image
+from controller.imagepull.job_state import JobState, new_state, nodes_without_image
 from controller.planner.world import Unpullable, Unpulled
 from tests.unit.controller.imagepull.worlds import BEGUN, MOMENT, NOW, having, job, puller, started, world
 

@@ -11,10 +11,10 @@ from msgspec.structs import replace
 
 from controller.api.image_pull_job import ImagePullJob
 from controller.api.objects import Key
-from controller.imagepull.reconcile import JobReconciler
+from controller.imagepull.job_reconcile import JobReconciler
+from controller.imagepull.parts import STARTUP_SECONDS
 from controller.imagepull.rollouts import RolloutJobs
 from controller.imagepull.wanted import wanted_images
-from controller.imagepull.wiring import STARTUP_SECONDS
 from controller.kube.decode import Seen
 from controller.observe.metrics import Metrics
 from controller.planner.validation import compiled

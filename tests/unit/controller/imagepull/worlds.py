@@ -10,7 +10,7 @@ import msgspec
 
 from controller.api.image_pull_job import ImagePullJob, ImagePullJobStatus, Puller, PullState
 from controller.api.objects import rfc3339
-from controller.imagepull.plan import PULLED, JobPlan, JobWorld, StartPuller
+from controller.imagepull.job_plan import PULLED, JobPlan, JobWorld, StartPuller
 from controller.kube.decode import Decoder
 from controller.kube.requests import IMAGE_PULL_JOBS
 

@@ -13,7 +13,7 @@ from controller.api.objects import Key
 from controller.api.pod import Pod
 from controller.api.revision import Revision
 from controller.kube.decode import Bookmark, Seen
-from controller.reconcile.checks import Checks
+from controller.reconcile.check_evaluation import Checks
 from controller.reconcile.dependencies import Observer
 from controller.reconcile.reconcile import ImagePulls, Reconciler
 from controller.reconcile.state import DaemonSetStates

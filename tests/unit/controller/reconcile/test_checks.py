@@ -15,7 +15,7 @@ from controller.api.objects import Key, rfc3339
 from controller.kube.decode import Seen
 from controller.kube.prometheus import QUERY_SECONDS
 from controller.planner.checks import ANSWER_SECONDS, Asking, CheckAnswer, checks_now
-from controller.reconcile.checks import MOST_QUERIES, CheckAnswers, Checks
+from controller.reconcile.check_evaluation import MOST_QUERIES, CheckAnswers, Checks
 from controller.reconcile.dependencies import Observer
 from controller.runtime.clock import Instant
 from controller.runtime.pacing import PacedQueue

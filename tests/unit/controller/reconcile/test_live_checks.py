@@ -17,7 +17,7 @@ from controller.kube.errors import AlreadyExists, Conflict, NotFound
 from controller.kube.requests import NotConnected, Request, Response
 from controller.planner import actions
 from controller.planner.world import FormerPod, Predecessor
-from controller.reconcile.in_place import PodChanged
+from controller.reconcile.in_place_writes import PodChanged
 from controller.runtime.expectations import OF_PODS, CacheProgress
 from tests.beds.dependencies import Acting, refusal, stored
 from tests.beds.scripted import Answer, ok

@@ -15,7 +15,7 @@ from controller.api.names import FAILED_CREATE
 from controller.api.objects import JSONObject, Key, Value, as_json
 from controller.api.pod import Pod, PodView
 from controller.api.selector import LabelSelector, as_text
-from controller.imagepull.plan import (
+from controller.imagepull.job_plan import (
     PULLED,
     STATUS,
     DeleteJob,
@@ -27,7 +27,7 @@ from controller.imagepull.plan import (
     WriteStatus,
     plan,
 )
-from controller.imagepull.state import JobState, new_state, nodes_without_image
+from controller.imagepull.job_state import JobState, new_state, nodes_without_image
 from controller.imagepull.wanted import puller_manifest, puller_name
 from controller.kube.client import Client
 from controller.kube.decode import Seen

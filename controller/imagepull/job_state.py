@@ -10,7 +10,7 @@ import msgspec
 from controller.api.containers import same_image
 from controller.api.image_pull_job import ImagePullJob, ImagePullJobStatus, Puller, Targets
 from controller.api.selector import LabelSelector
-from controller.imagepull.plan import PULLED, STATUS, Attempt, JobPlan
+from controller.imagepull.job_plan import PULLED, STATUS, Attempt, JobPlan
 from controller.kube.sender import CEILING
 from controller.planner.world import BeingPulled, Unpulled, unpulled
 from controller.reconcile.backoff import WriteBackoff

@@ -12,7 +12,7 @@ from controller.api.image_pull_job import ImagePullJob, Puller
 from controller.api.node import Node
 from controller.api.objects import Key
 from controller.api.revision import Revision
-from controller.imagepull.reconcile import JobReconciler
+from controller.imagepull.job_reconcile import JobReconciler
 from controller.imagepull.rollouts import RolloutJobs
 from controller.kube.client import Client
 from controller.observe.instrumentation import Instrumentation, PassLog
