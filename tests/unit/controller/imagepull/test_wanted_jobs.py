@@ -14,7 +14,7 @@ from controller.api.selector import LabelSelector
 from controller.imagepull.wanted import WantedImages, annotation_notes, images_of, manifest, wanted_images
 from controller.planner.plan import plan
 from controller.planner.validation import compiled
-from tests.beds.worlds import ds, pod, revision, world
+from tests.beds.worlds import ds, in_place, pod, revision, world
 
 NODES = tuple(f"node-{number}" for number in range(4))
 
@@ -170,6 +170,23 @@ def test_the_job_names_nodes_of_old_pods_and_takes_from_the_template() -> None:
     assert made["sandboxConfig"] == {"annotations": {"x": "y"}}, "no labels: budgets and services would select them"
     hash_ = {"key": "controller-revision-hash", "operator": "NotIn", "values": ["v2"]}
     assert made["podSelector"] == {"matchLabels": {"app": "demo"}, "matchExpressions": [hash_]}
+
+
+@pytest.mark.parametrize(
+    ("daemonset", "lasts"),
+    [
+        (ds(rev="v2"), "Always"),
+        (ds(rev="v2", annotations={"kruise-ds/image-predownload-wait": "true"}), "Never"),
+        (in_place(), "Never"),
+        (in_place(annotations={"kruise-ds/image-predownload-wait": "false"}), "Always"),
+    ],
+    ids=["no node waits", "nodes wait", "in place they do", "unless they are not to"],
+)
+def test_the_job_lasts_as_long_as_nodes_wait_for_it(daemonset: DaemonSet, lasts: str) -> None:
+    found = asked(ds(rev="v2"), "node-0")
+    assert found is not None
+    made: Any = manifest(daemonset, found, found.jobs[0])["spec"]
+    assert made["completionPolicy"]["type"] == lasts
 
 
 @pytest.mark.parametrize(

@@ -72,9 +72,13 @@ CASES: dict[str, tuple[World, str]] = {
         at("v2", revisions=[revision("v2", 1, name="demo-copy", uid="uid-copy"), revision("v2")]),
         "forget demo-copy",
     ),
-    "pods of a twin that is being deleted are relabelled too": (
-        at("v9", revisions=[revision("v9", 1, of=template("v2"), terminating=True), revision("v2")]),
-        "relabel node-0-v9 v2",
+    "pods of a twin that is being deleted are relabelled too, ready or not": (
+        at("v9 v9!", revisions=[revision("v9", 1, of=template("v2"), terminating=True), revision("v2")]),
+        "relabel node-0-v9 v2, relabel node-1-v9 v2",
+    ),
+    "of each that a pod has at last that is recorded, also of an older one": (
+        at("v1 v2", partition=1, revisions=[revision(name, never_ran=True) for name in ("v1", "v2")]),
+        "ran demo-v2, ran demo-v1",
     ),
     "an unlabelled revision is known by its name": (
         at("-", "v1", pods=[pod("node-0", "demo-v1")], revisions=[revision("v1", labels={})]),
