@@ -12,7 +12,7 @@ import pytest
 from tests.beds.api import DAEMONSETS
 from tests.beds.api import NODES as NODE_KIND
 from tests.plugin.kept import story
-from tests.plugin.scene import PACE, Scene, canary, in_place, preparing, rolling, settled, start_canary, template
+from tests.plugin.scene import PACE, Scene, canary, in_place, preparing, rolling, settled, start_canary
 from tests.plugin.verbs.few_nodes import stop_serving
 
 HOME = ("-n", "observability")
@@ -36,13 +36,6 @@ def test_how_the_nodes_look(scene: Scene) -> None:
 def test_what_each_node_waits_for_while_pods_are_updated_in_place() -> None:
     with in_place() as scene:
         scene.check("nodes/in_place", *WAITING, columns=200)
-
-
-def test_why_a_node_gets_a_new_pod_although_updates_in_place_are_asked_for() -> None:
-    with in_place() as scene:
-        scene.do(scene.controller.kill())
-        scene.do(scene.edit({"spec": {"template": template("1.9.0", certs=False)}}))
-        scene.check("nodes/not_in_place", "nodes", "node-agent", *HOME, "--only", "next", columns=200)
 
 
 def test_one_zone_sorted_by_name(scene: Scene) -> None:
