@@ -146,7 +146,7 @@ class Triggers:
     def on_server_restored(self, listed: Resource[Any, Any]) -> None:
         """Holds all plans until all pods and revisions are listed again, because the caches may show objects that the
         restored server does not have. `listed`: the resource whose new list is complete."""
-        resources = [one.name for one in (PODS, REVISIONS) if one is not listed]
+        resources = [kind.name for kind in (PODS, REVISIONS) if kind is not listed]
         for daemonset in self._caches.daemonsets.values():
             self._expectations.expect_lists(daemonset.uid, resources, self._moment())
 
@@ -180,7 +180,7 @@ class Triggers:
     ) -> None:
         for daemonset in self._caches.daemonsets_in(namespace):
             owns = self._states.of(daemonset.uid).compiled_for(daemonset).rules.owns
-            if daemonset is not but and any(owns(one) for one in labels):
+            if daemonset is not but and any(owns(candidate) for candidate in labels):
                 self._queue.enqueue(daemonset.key, "urgent", reason)
 
 
