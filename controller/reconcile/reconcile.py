@@ -158,7 +158,8 @@ class Reconciler:
             self._states.forget(daemonset.uid)  # drops what was learnt from the answers
             self._expectations.forget(daemonset.uid)
             return Done()
-        wakes_in = None if decided.wake_at is None else this.now.to_elapsed(decided.wake_at) - elapsed()
+        # by the wall clock, as the next pass compares: rounded otherwise, that pass might come too early
+        wakes_in = None if decided.wake_at is None else decided.wake_at - this.now.to_wall(elapsed())
         wrote = bool(decided.actions) and in_time and not errors
         again = not in_time or (decided.again and not errors)
         return outcome(errors, seconds_until_due(wakes_in, status_due, again=again, fresh=this.fresh, wrote=wrote))
