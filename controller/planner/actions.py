@@ -1,5 +1,6 @@
-"""The planner's output: an action is one write to one object, a note is a message to users, a step is what a stage
-wants. A failed action backs off under its `backoff_key`. Metrics count it as its `operation`; empty: not at all."""
+"""The planner's output: an action is one write to one object, a note is a message to users, and a `StageResult` has
+those of a stage. A failed action backs off under its `backoff_key`. Metrics count it as its `operation`; empty: not
+at all."""
 
 from __future__ import annotations
 
