@@ -244,7 +244,8 @@ def test_a_pods_change_says_how_soon_its_owner_looks(
         assert woken.told() == [("demo", expected)]
 
 
-def test_a_pod_that_is_gone_is_remembered_as_long_as_its_node_is_there() -> None:
+@pytest.mark.parametrize("then", [None, replace(node("node-0"), uid="uid-another")], ids=["gone", "another"])
+def test_a_pod_that_is_gone_is_remembered_as_long_as_its_node_is_there(then: Node | None) -> None:
     elsewhere = pod("node-9")
     woken = Woken(nodes=[node("node-0")], pods=[RUNNING, elsewhere])
     woken.pod(None, RUNNING.key)
@@ -253,7 +254,7 @@ def test_a_pod_that_is_gone_is_remembered_as_long_as_its_node_is_there() -> None
     woken.pod(None, elsewhere.key)
     before = Predecessor(uid=RUNNING.uid, pod=FormerPod(hash="v1", created=RUNNING.created))
     assert woken.states.of(OURS).predecessors == {"node-0": before}, "the other would never be forgotten"
-    woken.node(None)
+    woken.node(then)
     assert woken.states.of(OURS).predecessors == {}
 
 
