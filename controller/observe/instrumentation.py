@@ -162,7 +162,7 @@ def _reasons(status: DaemonSetStatus | None) -> dict[str, object]:
     keys = {READY: "phase", PROGRESSING: "progressing"}
     conditions = (status.conditions if status is not None else None) or ()
     return {
-        keys[kind]: condition.get("reason")
+        keys[kind]: str(condition.get("reason"))
         for condition in conditions
         if (kind := str(condition.get("type"))) in keys
     }
