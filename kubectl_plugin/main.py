@@ -131,10 +131,12 @@ class Verb(TyperCommand):
         return super().parse_args(ctx, _in_clicks_spelling(ctx, self, args))
 
     def format_help(self, ctx: ClickContext, formatter: ClickFormatter) -> None:
-        for parameter in self.params:
-            if isinstance(parameter, TyperOption) and parameter.name in GLOBAL_NAMES:
-                parameter.hidden = True
+        shared = [one for one in self.params if isinstance(one, TyperOption) and one.name in GLOBAL_NAMES]
+        for option in shared:
+            option.hidden = True
         super().format_help(ctx, formatter)
+        for option in shared:
+            option.hidden = False  # <TAB> offers them
 
     def collect_usage_pieces(self, ctx: ClickContext) -> list[str]:
         """A metavar that has brackets already gets no second pair, and a required argument gets none."""
