@@ -8,7 +8,7 @@ does not listen although nothing hinders it breaks that one.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -38,6 +38,10 @@ too. It plans anew from what it has been told; only two pods of one image on a n
 AGAIN = ("kruise-ds/skip-steps", "kruise-ds/retry")
 """Annotations that name an aborted revision which is tried in spite of that."""
 
+AT_ONCE = 0.01
+"""Seconds within which what has been received is handled."""
+TOLD_ONCE = 30.0
+"""Seconds in which a process looks at everything again no more than once."""
 PROMPT, LATE = 1.0, 30.0
 """Seconds within which news arrive while nothing delays them, and while something does."""
 
@@ -116,12 +120,17 @@ class Chronicle:
     clock_set: bool = False
     restores: int = 0
     """How often the server was restored from a backup."""
+    restored_at: float = float("-inf")
+    """When it last found out, by a list that is older than what it had."""
+    is_told_of_restore: bool = False
     deaf: list[str] = field(default_factory=list)
     answered: set[int] = field(default_factory=set)
     """Versions that the controller has written, and knows that it has."""
     beside_the_sick: set[str] = field(default_factory=set)
     """uids of pods that were created beside an old one that did not serve."""
     creates: list[Create] = field(default_factory=list)
+    _had: dict[str, int] = field(default_factory=dict)
+    """Resource -> version of what it has of it, which may never have been."""
     _seen: set[str] = field(default_factory=set)
     """uids of the pods that it knew when it decided."""
     _entries: list[Entry] = field(default_factory=list)
@@ -134,17 +143,23 @@ class Chronicle:
     @property
     def predates_restore(self) -> bool:
         """Whether the write comes from a plan that was made by what the server was before it was restored."""
-        return self.decision.restores != self.restores or len(self.decision.known) < len(KINDS)
+        return (
+            self.decision.restores != self.restores
+            or not {kind.resource for kind in KINDS} <= self.decision.known.keys()
+        )
 
     def restarted(self) -> None:
         """A new process knows nothing."""
         self.life_began = self.cluster.clock()
         self.heard.clear()
+        self._had.clear()
+        self.restored_at, self.is_told_of_restore = float("-inf"), False
         self._seen.clear()
         self.answered.clear()
 
     def server_restored(self) -> None:
         """It has the objects of a backup, and versions of before; what the controller knows may never have been."""
+        self._had, self.is_told_of_restore = self._had | self.heard, False
         store, gone = self.cluster.store, [*(one.pod for one in self._departures), *self.pods.values()]
         for table in (self.nodes, self.pods, self.revisions, self.heard):
             table.clear()
@@ -156,6 +171,19 @@ class Chronicle:
             for found in store.objects[kind].values():
                 if kind is not PODS or is_ours(found.object):
                     self._apply(kind, found.object, self.cluster.clock(), gone=False)
+
+    def has_listed(self, resource: str, version: int) -> None:
+        """The process has a whole list."""
+        before, now = self._had.pop(resource, 0), self.cluster.clock()
+        self.heard[resource] = version
+        if version < before and not self.is_told_of_restore and now > self.restored_at + TOLD_ONCE:
+            self.restored_at, self.is_told_of_restore = now, True
+
+    def believes_what_never_was(self, *, fresh: bool) -> Iterator[str]:
+        """`fresh`: it plans now as if its caches showed what is there."""
+        listed = {PODS.resource, REVISIONS.resource} <= self.heard.keys()
+        if fresh and self.is_told_of_restore and not listed and self.cluster.clock() > self.restored_at + AT_ONCE:
+            yield f"plans by what was before the server was restored, and has listed {sorted(self.heard)} only"
 
     def decided(self) -> None:
         """The controller has just made a plan, in the task that carries it out or begins what does."""
@@ -241,6 +269,12 @@ class Chronicle:
             perhaps,
             self.clock_set,
         )
+
+    def misnumbered(self) -> list[str]:
+        """In the end: `kubectl rollout undo` goes by the numbers of revisions."""
+        _, newest, _ = max(self.revisions.values(), default=(0, "", False))
+        image = self.in_force(self.spec).image if self.spec is not None else newest
+        return [] if newest == image else [f"the newest revision has {newest}, and {image} is rolled out"]
 
     def in_force(self, spec: Spec) -> Spec:
         """Perhaps with the template of the stable revision, because its own was aborted and goes back."""
@@ -390,7 +424,7 @@ class Ear:
             if 200 <= response.status < 300:
                 self._chronicle.answered.update(written[:1])  # a deletion is known once the pod is seen to end
                 if where.verb == "list":
-                    self._note_page(where.resource, response.body)
+                    self._note_page(read(request), response.body)
             return response
         finally:
             WRITING.reset(token)
@@ -399,7 +433,7 @@ class Ear:
         """A list is complete when its last page has come."""
         metadata = msgspec.json.decode(body, type=_Named).metadata
         if not metadata.continue_:
-            self._chronicle.heard[resource] = int(metadata.resource_version)
+            self._chronicle.has_listed(resource, int(metadata.resource_version))
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[Stream]:
@@ -408,7 +442,13 @@ class Ear:
                 yield stream
             else:
                 filling = ("sendInitialEvents", "true") in request.query
-                yield _Listened(stream, route(request).resource, self._chronicle, filling=filling)
+                yield _Listened(stream, read(request), self._chronicle, filling=filling)
+
+
+def read(request: Request) -> str:
+    """The resource; of pods, those of jobs are another list than all."""
+    part = any(name == "labelSelector" for name, _ in request.query)
+    return f"some {route(request).resource}" if part else route(request).resource
 
 
 class _Listened:
@@ -439,5 +479,7 @@ class _Listened:
         metadata = event.object.metadata
         if event.type == "BOOKMARK" and metadata.annotations.get("k8s.io/initial-events-end"):
             self._filling = False
+            if self._restores == self._chronicle.restores:
+                self._chronicle.has_listed(self._resource, int(metadata.resource_version))
         if not self._filling and event.type != "ERROR" and self._restores == self._chronicle.restores:
             self._chronicle.heard[self._resource] = int(metadata.resource_version)

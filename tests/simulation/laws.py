@@ -30,7 +30,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from controller.api.names import IN_PLACE_UPDATE_READY
 from tests.beds.api import Object
+from tests.beds.objects import condition
 from tests.beds.simulator.kinds import DAEMONSETS, PODS
 from tests.beds.simulator.store import HistoryEntry
 from tests.simulation.chronicle import Chronicle, Create
@@ -49,9 +51,11 @@ def broken(change: HistoryEntry, server: Chronicle) -> Iterator[str]:
     elif change.after.kind is PODS and is_ours(change.after.object):
         before = server.pods.get(change.after.uid)
         after = pod_of(change.after.object, before, told.at)
+        if change.before is not None and before is not None and before.image != after.image:
+            yield from _undrained(change.before.object)
         if before is None:
             server.decision.written_since.append("create")
-            yield from _crowd(after, server)
+            yield from crowd(after, server)
             yield from _burst("create", told, server)
             yield from _creation(after, told, basis, server)
             yield from _back_off(after, told, server)
@@ -76,6 +80,13 @@ def broken(change: HistoryEntry, server: Chronicle) -> Iterator[str]:
             yield from _burst("delete", told, server)
             yield from _unhooked(told.pods.get(before.uid, before), told)
             yield from _back_off(before, told, server)
+
+
+def _undrained(pod: Object) -> Iterator[str]:
+    """Its image changes in place, so that a container restarts."""
+    gates = {gate["conditionType"] for gate in pod["spec"].get("readinessGates") or []}
+    if IN_PLACE_UPDATE_READY in gates and condition(pod, IN_PLACE_UPDATE_READY).get("status") == "True":
+        yield f"{pod['metadata']['name']} restarts in place, and its readiness gate is open"
 
 
 def _unhooked(pod: Pod, told: State) -> Iterator[str]:
@@ -109,7 +120,7 @@ def _status(daemonset: Object) -> Iterator[str]:
         yield f"observed {status['observedGeneration']} of generation {generation}"
 
 
-def _crowd(new: Pod, server: Chronicle) -> Iterator[str]:
+def crowd(new: Pod, server: Chronicle) -> Iterator[str]:
     """By the server itself, at any time."""
     there = [pod for pod in server.pods.values() if pod.node == new.node and pod.live]
     if len(there) > 1:

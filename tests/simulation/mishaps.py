@@ -9,13 +9,14 @@ from dataclasses import replace
 from controller.api.names import LEASE_NAME
 from tests.beds.api import LEASES, PODS, Refusal
 from tests.beds.simulator import kinds
-from tests.beds.simulator.faults import Effect, Hang, Rule
+from tests.beds.simulator.faults import Answer, Effect, Hang, Rule
 from tests.beds.virtual_time import clock
 from tests.simulation.chronicle import KINDS
 from tests.simulation.process import BACK, Process
 from tests.simulation.stage import Stage
 from tests.simulation.troubles import IDLE_CUTS, TROUBLES, Admission, name_of
 
+_LEASES = "leases.coordination.k8s.io"
 HINDRANCE = 130.0
 """Seconds after which news flow again for sure, once the trouble is over."""
 CUT_ONCE = 10.0
@@ -100,7 +101,8 @@ class Mishaps:
     # processes
 
     async def set_clock(self, ahead: float) -> None:
-        """Of the machines on which the controller runs."""
+        """Of the machines on which the controller runs. The times of a job are by that clock."""
+        ahead = ahead if self.stage.pulls is None else min(ahead, 0.0)
         for process in self.stage.processes:
             self.fired["clock: jumps"] += ahead != process.ahead
             process.chronicle.clock_set |= ahead < process.ahead
@@ -160,12 +162,34 @@ class Mishaps:
     async def delete_lease(self, blind: float) -> None:
         """By a user, perhaps while its holder can neither renew nor read it for `blind` seconds."""
         if blind:
-            link, rule = self.leader.link, Rule(Hang(None), "create,patch,get", "leases.coordination.k8s.io")
+            link, rule = self.leader.link, Rule(Hang(None), "create,patch,get", _LEASES)
             link.faults.add_first(rule)
             asyncio.get_running_loop().call_later(blind, link.faults.remove, rule)
         with suppress(Refusal):
             await self.bed.api.delete(LEASES, LEASE_NAME)
             self.fired["lease: deleted"] += 1
+
+    async def starve(self, slow: float) -> None:
+        """The holder's renewals are slow and then get nowhere, while its other requests do, and there is work."""
+        await self.help("writes")  # a request that comes after its retry makes a pod anew that is gone again
+        link = self.leader.link
+        late, never = Rule(Hang(slow), "patch", _LEASES), Rule(Hang(None), "patch,get", _LEASES)
+        link.faults.add_first(late)
+        await asyncio.sleep(5.0)
+        link.faults.remove(late)
+        link.faults.add_first(never)
+        self.fired["lease: not renewed in time, while there is work"] += 1
+        for turn in range(26):
+            await self.delete_some(turn)
+            await asyncio.sleep(0.5)
+        link.faults.remove(never)
+
+    async def delete_some(self, turn: int) -> None:
+        names = self.bed.nodes.names
+        for pod in [*self.stage.chronicle.pods.values()]:
+            if pod.live and pod.node == names[turn % len(names)]:
+                with suppress(Refusal):
+                    await self.bed.api.delete(PODS, pod.name)
 
     async def steal_lease(self) -> None:
         """A client that is no controller writes itself into it."""
@@ -180,8 +204,8 @@ class Mishaps:
         self._backup = self._cluster.store.backup()
         self._cluster.store.version += RESTORES * APART
 
-    async def restore(self) -> None:
-        """The etcd of the beginning of the story."""
+    async def restore(self, late: str = "") -> None:
+        """The etcd of the beginning of the story. What is `late` (a resource) can be read after some seconds."""
         if self._restores == RESTORES or self.stage.chronicle.spec is None or self._backup.version <= self.begun:
             return
         self._restores += 1
@@ -190,12 +214,18 @@ class Mishaps:
         self.drop_watches()
         for process in self.stage.processes:
             process.link.drop_watches()
+        for process in self.stage.processes if late else ():
+            rule = Rule(Answer(503, "ServiceUnavailable"), "watch,list", late)
+            process.link.faults.add_first(rule)
+            asyncio.get_running_loop().call_later(20.0, process.link.faults.remove, rule)
         self.bed.nodes.begin_anew()
         self._cluster.store.restore(self._backup)
         self._cluster.store.version += (RESTORES - self._restores) * APART
         for process in self.stage.processes:
             process.chronicle.server_restored()
         self.stage.course.server_restored()
+        if self.stage.pulls is not None:
+            self.stage.pulls.server_restored()
         self.hindered(clock() + HINDRANCE)
         for name in {**dict.fromkeys(self.bed.nodes.names), **self.stage.chronicle.nodes}:
             is_new = name not in self.bed.nodes.names

@@ -8,28 +8,32 @@ from dataclasses import replace
 from typing import Any
 
 from controller.api.objects import rfc3339
-from tests.beds.api import DAEMONSETS, PODS, Refusal
-from tests.beds.nodes import DEAD, INSTANT, Behaviour
+from tests.beds.api import DAEMONSETS, IMAGE_PULL_JOBS, PODS, Refusal
+from tests.beds.nodes import DEAD, Behaviour
 from tests.beds.objects import V1, V2, V3, daemonset
 from tests.beds.virtual_time import clock
 from tests.simulation.mishaps import Mishaps
 from tests.simulation.person import Person
 from tests.simulation.process import BACK
+from tests.simulation.pulls import ENDLESS, NOWHERE, RETRIES, TIMEOUT
 from tests.simulation.scene import CANARY, CHOOSY, GUARD, UNREACHABLE, ZONE, Pod
 from tests.simulation.stage import Stage
 from tests.simulation.wish import LIMITS, Wish, without_none
 
 NAMES = tuple(f"node-{number}" for number in range(6))
 IMAGES = (V1, V2, V3)
+IMAGES_OF_JOBS = (V2, V3, ENDLESS, NOWHERE)
+REGISTRY: dict[str, Any] = {"missing_images": (NOWHERE,), "pulls": {ENDLESS: 1e6}}
+WELL = Behaviour(**REGISTRY)
 KUBELETS = {
     "well": None,
-    "slow": Behaviour(start=0.5, ready=2.0, terminate=1.0),
-    "pulling slowly": Behaviour(notice=1.0, pull=5.0, terminate=0.5, gate=0.5),
-    "never ready": Behaviour(ready=None),
-    "failing": Behaviour(fail=3.0),
-    "failing at once": Behaviour(fail=0.1),
-    "slow to let go": Behaviour(terminate=4.0),
-    "holding on": Behaviour(terminate=None),
+    "slow": Behaviour(start=0.5, ready=2.0, terminate=1.0, **REGISTRY),
+    "pulling slowly": Behaviour(notice=1.0, pull=5.0, terminate=0.5, gate=0.5, **REGISTRY),
+    "never ready": Behaviour(ready=None, **REGISTRY),
+    "failing": Behaviour(fail=3.0, **REGISTRY),
+    "failing at once": Behaviour(fail=0.1, **REGISTRY),
+    "slow to let go": Behaviour(terminate=4.0, **REGISTRY),
+    "holding on": Behaviour(terminate=None, **REGISTRY),
 }
 
 
@@ -45,15 +49,18 @@ class Moves(Mishaps):
         super().__init__(stage)
         self.wish = Wish()
         self.person = Person(stage)
+        self.pulled = 0
+        """ImagePullJobs that were made."""
         self.former = ""
         """The image before the last edit of the template."""
 
-    async def begin(self, count: int, how: str, wish: Wish) -> None:
-        self.bed.nodes.behave("*", KUBELETS[how])
+    async def begin(self, count: int, how: str, wish: Wish, notes: dict[str, str]) -> None:
+        self.bed.nodes.behave("*", KUBELETS[how] or WELL)
         for number, name in enumerate(NAMES[:count]):
             await self.bed.nodes.add(name, labels=labels_of(name, canary=bool(number % 2)))
         self.wish = wish
         new = daemonset(image=wish.image)
+        new["metadata"]["annotations"] = {**new["metadata"].get("annotations", {}), **notes}
         new["spec"] |= {**wish.spec(), "updateStrategy": without_none(wish.strategy())}
         if wish.partitioned_scaling is None:
             del new["spec"]["scaleStrategy"]
@@ -71,6 +78,21 @@ class Moves(Mishaps):
             )
             self.former = before.image
         await self.bed.edit(self.wish.spec())
+
+    async def restore_and_edit(self, field: str, value: Any) -> None:
+        """The server has a backup again, and users edit at once, until generations count as far as before."""
+        server = self.stage.chronicle
+        before = server.spec.generation if server.spec is not None else 0
+        await self.restore()
+        for number in range(6):
+            left = before - (server.spec.generation if server.spec is not None else before)
+            if left <= 0:
+                return
+            await self.edit(burst=240 - number, **({field: value} if left == 1 else {}))
+        self.fired["etcd: a generation comes again, with another spec"] += 1
+
+    async def ask_prometheus(self, how: str) -> None:
+        self.stage.oracle.says(how)
 
     async def revert(self) -> None:
         """The template goes back, and everything else stays: partition, pause, selector."""
@@ -119,6 +141,44 @@ class Moves(Mishaps):
                     await self.bed.api.patch(PODS, pod["metadata"]["name"], gone)
                     self.fired["hook: lets a pod go"] += 1
 
+    def race(self, words: tuple[str, ...], image: str) -> None:
+        """A person's verb has read, and a user edits before it writes."""
+
+        async def edit() -> None:
+            self.fired["user and plugin edit at once"] += 1
+            await self.edit(image=image)
+
+        self.person.door.before_write = edit
+        self.verb(words)
+        self.person.door.before_write = None
+
+    # images
+
+    async def pull(self, image: str, parallelism: int, deadline: int | None, ttl: int | None) -> None:
+        if self.stage.pulls is not None:
+            self.pulled += 1
+            policy = {"type": "Always", "activeDeadlineSeconds": deadline, "ttlSecondsAfterFinished": ttl}
+            policy = {key: value for key, value in policy.items() if value is not None}
+            spec = {"image": image, "parallelism": parallelism, "completionPolicy": policy}
+            spec["pullPolicy"] = {"timeoutSeconds": TIMEOUT, "backoffLimit": RETRIES}
+            await self.bed.api.create(IMAGE_PULL_JOBS, {"metadata": {"name": f"pull-{self.pulled}"}, "spec": spec})
+            self.fired[f"user: pulls {image}"] += 1
+
+    async def edit_pull(self, parallelism: int | None) -> None:
+        """Of the job made last; None: it is deleted."""
+        with suppress(Refusal):
+            if parallelism is None:
+                await self.bed.api.delete(IMAGE_PULL_JOBS, f"pull-{self.pulled}")
+            else:
+                edit = {"spec": {"parallelism": parallelism}}
+                await self.bed.api.patch(IMAGE_PULL_JOBS, f"pull-{self.pulled}", edit)
+
+    async def delete_puller(self) -> None:
+        for puller in self.stage.pulls.pullers()[:1] if self.stage.pulls is not None else []:
+            with suppress(Refusal):
+                await self.bed.api.delete(PODS, puller["metadata"]["name"])
+                self.fired["pod: a puller is deleted by others"] += 1
+
     # nodes
 
     async def add(self, name: str, canary: bool) -> None:
@@ -140,6 +200,8 @@ class Moves(Mishaps):
         if name in self.bed.nodes.names and len(self.bed.nodes.names) > 1:
             self.lost.discard(name)
             await self.bed.nodes.remove(name)
+            if self.stage.pulls is not None:
+                self.stage.pulls.node_gone(name)
             if collect:
                 await self.collect()
 
@@ -251,6 +313,7 @@ class Moves(Mishaps):
 
     async def heal(self) -> None:
         """All faults are over, all machines well. Spec, labels and taints stay as they are."""
+        self.stage.oracle.says("passes")
         for place in [*self.troubles]:
             await self.help(place)
         await self.limit_pods(None)
@@ -265,7 +328,7 @@ class Moves(Mishaps):
         self.stage.clock_ahead = 0.0
         for name in sorted(self.lost):
             await self.regain(name)
-        self.bed.nodes.behave("*", INSTANT)
+        self.bed.nodes.behave("*", WELL)
         for name in self.bed.nodes.names:
             self.bed.nodes.behave(name, None)
         await self.collect()

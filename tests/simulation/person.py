@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar, cast
 
+from controller.kube.requests import Request, Response
 from kubectl_plugin.host import own_version
+from tests.beds.simulator.route import route
+from tests.beds.simulator.transport import WRITES
 from tests.plugin.in_process import Ran, call, surroundings
 from tests.plugin.users_machine import UsersMachine, UserTransport
 from tests.simulation.record import As
 from tests.simulation.stage import NAMESPACE, Stage
 
 T = TypeVar("T")
+
+
+class Door(As):
+    before_write: Callable[[], Awaitable[None]] | None = None
+    """What happens between what the plugin has read and its next write."""
+
+    async def exchange(self, request: Request) -> Response:
+        if self.before_write is not None and route(request).verb in WRITES:
+            happens, self.before_write = self.before_write, None
+            await happens()
+        return await super().exchange(request)
 
 
 class Person:
@@ -21,7 +35,7 @@ class Person:
 
     def __init__(self, stage: Stage) -> None:
         self._stage, self.version = stage, own_version()
-        self.door = As("plugin", UserTransport(stage.bed.simulator.cluster))
+        self.door = Door("plugin", UserTransport(stage.bed.simulator.cluster))
 
     def do(self, work: Coroutine[Any, Any, T]) -> T:
         return self._stage.inside(work)

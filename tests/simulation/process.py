@@ -6,10 +6,11 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from contextvars import Context, ContextVar
+from functools import partial
 
 from controller.kube.requests import Request, Response, Stream
 from controller.runtime.clock import Clock
-from controller.runtime.leader_election import LeadershipLost
+from controller.runtime.leader_election import RENEW_DEADLINE, LeadershipLost
 from controller.settings import FeatureGates, Settings
 from tests.beds.controller.journal import Journal, Recording
 from tests.beds.controller.running import Controller
@@ -19,7 +20,7 @@ from tests.beds.simulator.store import HistoryEntry
 from tests.beds.simulator.transport import WRITES, InProcess
 from tests.simulation.chronicle import DECISION, Chronicle, Ear
 from tests.simulation.loop import OWNER, SimulatedLoop
-from tests.simulation.record import WHO, Record
+from tests.simulation.record import ON_TIME, WHO, Record
 
 ACTING: ContextVar[Process] = ContextVar("acting")
 """The process that decides."""
@@ -68,6 +69,10 @@ class Process(Controller):
         """After so many more writes, and whether the last of these still reaches the server."""
         self.freezes_at: tuple[int, float] | None = None
         """After so many more writes, for so many seconds, with the last of these on its way."""
+        self.writes_under_way = 0
+        self._counts_from = self._right_ends = float("-inf")
+        """By the answers that it got: from when on its renewals count, because it created the Lease, and until when
+        it may write; `-inf`: it has not led."""
 
     @property
     def identity(self) -> str:
@@ -83,11 +88,17 @@ class Process(Controller):
             return
         self.life += 1
         self.is_wanted, self.is_dying, self.dies_at = True, False, None
+        self._counts_from = self._right_ends = float("-inf")
+        self._record.identities.add(self.identity)
         if self.settings.leader_elect:
             self._record.processes.add(self.identity)
+            self._record.at_work[self.identity] = partial(self._has_writes, self.life)
         self._record.tell(f"{self.identity} starts")
         self.chronicle.restarted()
         self.start()
+
+    def _has_writes(self, life: int) -> bool:
+        return self.life == life and self.writes_under_way > 0
 
     async def kill(self) -> None:
         """From one moment to the next: nothing that its scopes do as they are left reaches the server."""
@@ -137,11 +148,19 @@ class Process(Controller):
             self._die("before")
             raise ConnectionResetError("the process is gone")
         self._freeze_at_write(request)
-        token = WHO.set(self.identity)
+        token, waits = WHO.set(self.identity), [True]
+        on_time = ON_TIME.set(waits)
         try:
-            way = self.link if route(request).plural == "leases" else self.ear  # a renewal does not wait
-            return await way.exchange(request)
+            if (where := route(request)).plural == "leases":  # a renewal does not wait
+                return await self._renew(request, where.verb)
+            self.writes_under_way += is_work(request)
+            try:
+                return await self.ear.exchange(request)
+            finally:
+                self.writes_under_way -= is_work(request)
         finally:
+            waits.clear()
+            ON_TIME.reset(on_time)
             WHO.reset(token)
             if last:
                 self._die("after")
@@ -153,6 +172,23 @@ class Process(Controller):
         async with self.ear.stream(request) as stream:
             yield stream
 
+    async def _renew(self, request: Request, verb: str) -> Response:
+        """An answer counts from when it was asked for; and one whose right has ended does not take it up again."""
+        sent, record = asyncio.get_running_loop().time(), self._record
+        if verb in WRITES:
+            record.judged["who has not renewed the Lease in time leaves it alone"] += 1
+            if float("-inf") < self._right_ends < sent:
+                record.charge(
+                    "lease", f"{self.identity} writes it {sent - self._right_ends:.2f} s after its right ended"
+                )
+        response = await self.link.exchange(request)
+        if verb in WRITES and 200 <= response.status < 300:
+            if verb == "create" and self._right_ends < sent:
+                self._counts_from = sent + RENEW_DEADLINE
+            if sent >= self._counts_from:
+                self._right_ends = sent + RENEW_DEADLINE
+        return response
+
     def _arrives(self, request: Request) -> None:
         """A request that the server may refuse is judged, too."""
         if not is_work(request) or ("dryRun", "All") in request.query:
@@ -161,6 +197,10 @@ class Process(Controller):
         words = f"asks to {where.verb} {where.resource} {where.name}"
         if self.settings.leader_elect:
             self._record.may_write(self.identity, words)
+            if (late := asyncio.get_running_loop().time() - self._right_ends) > 0:
+                self._record.charge(
+                    "lease", f"{self.identity} {words} {late:.2f} s after its right to write has ended"
+                )
         decision = DECISION.get(None)
         if decision is None or self.chronicle.predates_restore:
             return

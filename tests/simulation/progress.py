@@ -5,6 +5,7 @@
 - A step follows the one before, which was approved where it must be, and had been reached for its soak without an
   interruption that the process was told of.
 - No failure domain, and no number of domains, is shorter because of the update than allowed.
+- What `oracle` says of checks.
 - No node newly gets an aborted revision, and in the end none keeps one that goes back.
 """
 
@@ -17,7 +18,8 @@ from datetime import timedelta
 from tests.beds.simulator.kinds import DAEMONSETS, PODS
 from tests.beds.simulator.store import HistoryEntry
 from tests.simulation.chronicle import AGAIN, Chronicle
-from tests.simulation.record import Listener
+from tests.simulation.oracle import FRESH, Oracle
+from tests.simulation.record import WHO, Listener
 from tests.simulation.scene import Pod, Spec, State, is_ours, pod_of, share, spec_of
 
 GRAIN = 1.5
@@ -29,11 +31,13 @@ class Course:
     """Follows the rollout at the server, which `server` (any chronicle) shows."""
 
     server: Chronicle
+    oracle: Oracle
     held: set[str] = field(default_factory=set)
     """Nodes that held the current revision when the spec was edited, or the status was lost."""
     step_since: float = 0.0
     taken: set[str] = field(default_factory=set)
     """Nodes whose old pod went for the update, and that are not served again."""
+    edited_at: float = 0.0
     interruptions: list[tuple[int, float]] = field(default_factory=list)
     """Version and time: a pod of the current revision was not available any more."""
 
@@ -47,6 +51,7 @@ class Course:
             old = spec_of(change.before.object) if change.before else None
             if old is None or old.edited != new.edited or (old.record and not new.record):
                 self._note_holders()
+                self.edited_at = self.server.cluster.clock()
             if old is None or (old.revision, old.record.get("step")) != (new.revision, new.record.get("step")):
                 self.step_since = self.server.cluster.clock()
         elif self.server.spec is not None and is_ours(change.after.object):
@@ -82,7 +87,9 @@ def broken(change: HistoryEntry, server: Chronicle, course: Course) -> Iterator[
     if server.predates_restore or server.spec is None:
         return
     if change.after.kind is DAEMONSETS:
-        yield from _step(spec_of(change.after.object), server, course)
+        new = spec_of(change.after.object)
+        yield from _step(new, server, course)
+        yield from _abort(new, server, course)
         return
     if change.after.kind is not PODS or not is_ours(change.after.object):
         return
@@ -95,7 +102,7 @@ def broken(change: HistoryEntry, server: Chronicle, course: Course) -> Iterator[
         yield from _gain(after, told, server, course)
     goes = before is not None and before.live and (ends or (before.ready and not after.ready))
     if before is not None and goes and not told.is_current(before):
-        yield from _take(told.pods.get(before.uid, before), told, course)
+        yield from _take(told.pods.get(before.uid, before), told, server, course)
 
 
 def _gain(new: Pod, told: State, server: Chronicle, course: Course) -> Iterator[str]:
@@ -113,6 +120,10 @@ def _gain(new: Pod, told: State, server: Chronicle, course: Course) -> Iterator[
     ):
         yield f"{node} gets {spec.image}, which was aborted"
     most, holders = _allowed(told, server.spec, hash_), told.holders() | {node}
+    if most is not None and _is_checked(server):
+        at, since = server.decision.at, max(course.edited_at, server.life_began)
+        if course.oracle.fails_surely(WHO.get(), hash_, since, at):
+            yield f"{node} gets {spec.image} while a check fails"
     if most is not None and not holders <= course.held and len(holders) > max(most, len(course.held)):
         yield f"{sorted(holders)} hold {spec.image}, the step allows {most}, {sorted(course.held)} had it"
 
@@ -127,13 +138,40 @@ def _allowed(told: State, now: Spec, hash_: str) -> int | None:
     return max(share(one["nodes"], len(chosen), up=True) for one in now.steps[:step])
 
 
-def _take(old: Pod, told: State, course: Course) -> Iterator[str]:
+def _is_checked(server: Chronicle) -> bool:
+    """Whether steps wait for Prometheus. Those that are over do not."""
+    spec = server.told().spec
+    return spec.checks and not (server.spec and server.spec.record.get("completionTime"))
+
+
+def _unanswered(node: str, told: State, server: Chronicle, course: Course) -> Iterator[str]:
+    hash_ = next((one for one, image in server.hashes.items() if image == told.spec.image), "")
+    if server.spec is None or not _is_checked(server) or node in told.holders():
+        return
+    at = server.decision.at
+    fresh = course.oracle.has_passed(WHO.get(), hash_, at - FRESH - GRAIN, at)
+    if _allowed(told, server.spec, hash_) is not None and not fresh:
+        yield f"{node} is taken without a recent answer by which the check passes"
+
+
+def _abort(new: Spec, server: Chronicle, course: Course) -> Iterator[str]:
+    """A status that is written may call a revision aborted."""
+    before, after = server.spec.record if server.spec is not None else {}, new.record
+    aborted = after.get("abortedRevision")
+    if not aborted or before.get("abortedRevision") == aborted:
+        return
+    if str(after.get("abortedMessage", "")).startswith("check "):
+        yield from course.oracle.abort(WHO.get(), aborted, server.decision.at)
+
+
+def _take(old: Pod, told: State, server: Chronicle, course: Course) -> Iterator[str]:
     """The old pod of a node goes, or begins to change."""
     node, limits = old.node, told.spec.topology
     if node not in told.nodes or node not in told.eligible or told.leaves(node) or not told.served(node):
         return
     if told.max_surge or len(told.live(node)) > 1:
         return
+    yield from _unanswered(node, told, server, course)
     zone = told.nodes[node].zone
     there = {one for one in told.eligible if told.nodes[one].zone == zone}
     if limits is not None and (most := limits.get("maxUnavailable")) is not None:
@@ -163,10 +201,13 @@ def _step(new: Spec, server: Chronicle, course: Course) -> Iterator[str]:
     done = told.steps[before - 1]
     if done.get("approval") == "Required" and told.notes.get("kruise-ds/approve") != f"{new.revision}/{before}":
         yield f"step {before} is over without approval"
-    known = server.decision.known.get(PODS.resource, 0)
-    since = max([course.step_since, *(at for version, at in course.interruptions if version <= known)])
-    if server.decision.at - since < seconds(done.get("soak") or "0s") - GRAIN:
-        yield f"step {before} is over {server.decision.at - since:.1f} s after it could be reached, {done}"
+    at, known = server.decision.at, server.decision.known.get(PODS.resource, 0)
+    since = max([course.step_since, *(moment for version, moment in course.interruptions if version <= known)])
+    soaked = since + seconds(done.get("soak") or "0s") - GRAIN
+    if at < soaked:
+        yield f"step {before} is over {at - since:.1f} s after it could be reached, {done}"
+    if _is_checked(server) and not course.oracle.has_passed(WHO.get(), new.revision, soaked, at):
+        yield f"step {before} is over, and no answer to a query after its soak says that the check passes"
 
 
 def seconds(text: str) -> float:

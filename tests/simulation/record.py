@@ -11,18 +11,24 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from controller.api.names import LEASE_NAME
+from controller.api.names import HASH_LABEL, LEASE_NAME
 from controller.kube.requests import Request, Response, Stream, Transport
-from controller.runtime.leader_election import RENEW_DEADLINE
+from controller.runtime.leader_election import LEASE_DURATION, RENEW_DEADLINE
 from tests.beds.api import Object
-from tests.beds.objects import condition, image_of, node_of
+from tests.beds.objects import condition, controller_of, image_of, node_of
 from tests.beds.simulator.cluster import Cluster
-from tests.beds.simulator.kinds import DAEMONSETS, EVENTS, KINDS, LEASES, PODS
+from tests.beds.simulator.kinds import DAEMONSETS, EVENTS, KINDS, LEASES, PODS, REVISIONS
 from tests.beds.simulator.objects import Kind
 from tests.beds.simulator.store import HistoryEntry, Watch
+from tests.simulation.scene import moment
 
 WHO: ContextVar[str] = ContextVar("who", default="server")
 """Who has sent the request that is carried out."""
+MID_BATCH = "lease: lost in mid-batch"
+ON_TIME: ContextVar[list[bool] | None] = ContextVar("on_time", default=None)
+"""Empty where the client does not wait for the answer any more: its request was late."""
+LONG_KNOWN = 60.0
+"""Seconds after which each process knows of a pod."""
 UNDER_WAY = 4.0
 """Seconds that a request may be under way after it was sent: less than the difference between the end of the right to
 write and the earliest take-over."""
@@ -86,8 +92,13 @@ class Record:
     judged: Counter[str] = field(default_factory=Counter)
     """How often each law was asked."""
     processes: set[str] = field(default_factory=set)
+    identities: set[str] = field(default_factory=set)
+    """The same, and of those that need no Lease."""
+    at_work: dict[str, Callable[[], bool]] = field(default_factory=dict)
+    """Whether a process has writes under way."""
     _leader: str = ""
     """Who has last written itself into the Lease."""
+    _lease_written: float = float("-inf")
     _reigns: dict[str, Reign] = field(default_factory=dict)
     _digest: hashlib._Hash = field(default_factory=hashlib.sha256)
 
@@ -121,12 +132,28 @@ class Record:
         verb = {"ADDED": "creates", "MODIFIED": "changes", "DELETED": "removes"}[change.type]
         if kind is not EVENTS:
             self.tell(f"{who:10} {verb} {kind.plural} {change.after.name[1]}{_summary(change)}")
+        if kind is REVISIONS and change.type == "DELETED" and who in self.identities:
+            self._trims(change.after.object)
         if who in self.processes:
             self.may_write(who, f"{verb} {kind.plural} {change.after.name[1]}")
 
+    def _trims(self, revision: Object) -> None:
+        """A process deletes what no pod has, unless that came a moment ago."""
+        of = revision["metadata"].get("labels", {}).get(HASH_LABEL)
+        rest = (one.object for one in self.cluster.store.objects[REVISIONS].values())
+        if any(one["metadata"].get("labels", {}).get(HASH_LABEL) == of for one in rest):
+            return
+        for pod in (one.object for one in self.cluster.store.objects[PODS].values()):
+            old = self.cluster.clock() > moment(pod["metadata"]["creationTimestamp"]) + LONG_KNOWN
+            if old and pod["metadata"].get("labels", {}).get(HASH_LABEL) == of and controller_of(pod):
+                self.charge(
+                    "revision", f"{revision['metadata']['name']} is deleted, {pod['metadata']['name']} has it"
+                )
+
     def _lease(self, who: str, change: HistoryEntry) -> None:
         holder = (change.after.object.get("spec") or {}).get("holderIdentity") or ""
-        now = self.cluster.clock()
+        now, last = self.cluster.clock(), self._lease_written
+        self._lease_written = now
         if who not in self.processes:
             self.tell(f"{who:10} {change.type.lower()} the Lease, held by {holder or 'none'}")
             return
@@ -135,10 +162,14 @@ class Record:
             self._reigns.setdefault(who, Reign()).ends = now
             return
         mine = self._reigns.setdefault(who, Reign())
+        before = (change.before.object.get("spec") or {}).get("holderIdentity") if change.before else ""
+        if before and before != holder and now - last < LEASE_DURATION:
+            self.charge("lease", f"{who} takes it {now - last:.2f} s after {before} was written into it")
         if change.before is None or self._leader != who:
             self._leader = who
             self.tell(f"{who:10} {'creates' if change.before is None else 'takes'} the Lease")
             self.fired["the Lease changes hands"] += any(one is not mine for one in self._reigns.values())
+            self.fired[MID_BATCH] += any(other != who and at_work() for other, at_work in self.at_work.items())
             until = now + RENEW_DEADLINE if change.before is None else now
             for other, reign in self._reigns.items():
                 if other != who:

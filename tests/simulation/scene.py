@@ -150,6 +150,7 @@ class Spec:
     leave_out: Number = None
     action: str = ""
     """Of onFailure; empty: nothing is a failure."""
+    checks: bool = False
     record: Object = field(default_factory=dict)
     """`status.rollout`."""
     revision: str = ""
@@ -206,6 +207,7 @@ def spec_of(found: Object) -> Spec:
         ordered=on and bool(rolling.get("order")),
         leave_out=(rolling.get("unreachableNodes") or {}).get("leaveOut") if on else None,
         action=(rolling.get("onFailure") or {}).get("action", "") if on else "",
+        checks=on and bool(rolling.get("checks")),
         record=status.get("rollout") or {},
         revision=status.get("updateRevision") or "",
         notes=found["metadata"].get("annotations") or {},

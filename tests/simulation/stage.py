@@ -37,18 +37,22 @@ from tests.beds.worlds import picture
 from tests.properties.explanation_law import blockers, misled, misnamed
 from tests.simulation import progress
 from tests.simulation.chronicle import Chronicle
-from tests.simulation.laws import broken
+from tests.simulation.laws import broken, crowd
 from tests.simulation.loop import SimulatedLoop
+from tests.simulation.oracle import Oracle
 from tests.simulation.process import ACTING, Process
 from tests.simulation.progress import Course
-from tests.simulation.record import As, Record
-from tests.simulation.scene import State
+from tests.simulation.pulls import Pulls
+from tests.simulation.record import ON_TIME, As, Record
+from tests.simulation.scene import State, pod_of
 
 T = TypeVar("T")
 
 NAMESPACE = "agents"
 LEADERLESS = 120.0
 """Seconds within which a process leads."""
+PAGE = 2
+"""Objects on a page of a list, so that lists have several."""
 REST = 1.0
 """Seconds: what a process has put off for less is waited for."""
 
@@ -64,6 +68,7 @@ class Stage:
     record: Record
     processes: tuple[Process, ...]
     course: Course
+    pulls: Pulls | None = None
 
     def __init__(
         self,
@@ -181,6 +186,7 @@ class Stage:
         await self.api.create(NAMESPACES, {"metadata": {"name": NAMESPACE}})
         async with AsyncExitStack() as stack:
             stack.enter_context(patch.object(reconcile, "plan", self._planned))
+            stack.enter_context(patch("controller.runtime.watch.PAGE_SIZE", PAGE))
             stack.enter_context(patch("controller.wiring.socket.gethostname", lambda: ACTING.get().name))
             stack.enter_context(patch("controller.wiring.secrets.token_hex", lambda _: f"{ACTING.get().life:08x}"))
             stack.enter_context(patch.dict("os.environ", {"POD_NAME": ""}))
@@ -205,7 +211,13 @@ class Stage:
                 for name in "ab"[: self._count]
             )
             first = self.processes[0]
-            self.course = Course(first.chronicle)
+            self.oracle = Oracle(clock, lambda: ACTING.get().identity, self.record.fired)
+            for process in self.processes:
+                process.prometheus = self.oracle.prometheus
+            if self._pulls:
+                chronicles = [one.chronicle for one in self.processes]
+                self.pulls = Pulls(cluster, self.record, lambda: chronicles, nodes.images_of)
+            self.course = Course(first.chronicle, self.oracle)
             simulation = Simulation(cluster, first.link)
             self.bed = Bed(self.api, nodes, first, journal, clock, simulation, patience=100_000.0)
             for process in self.processes:
@@ -232,6 +244,8 @@ class Stage:
         for entry in acting.chronicle.unknown_of_predecessors(self.record.leads_since(acting.identity)):
             self.record.charge("leader", f"{acting.identity} does not know of {entry.after or entry.before}")
         decided = plan(world)
+        for charge in acting.chronicle.believes_what_never_was(fresh=world.fresh):
+            self.record.charge("restore", f"{acting.identity} {charge}")
         for charge in self._wrongly_explained(world):
             self.record.charge("explanation", f"{charge}\n{picture(world, decided)}")
         return decided
@@ -239,11 +253,13 @@ class Stage:
     def _wrongly_explained(self, world: World) -> Iterator[str]:
         """Which blocker ends with what is asked only where others hold than in the pass before."""
         rolling = world.daemonset.rolling_update
-        if world.rules.problems or rollout_of(world.daemonset.status).aborted_revision:
+        if world.rules.problems:
             return
-        if rolling is not None and (rolling.steps or rolling.topology or rolling.on_failure):
-            return  # random worlds ask that in test_explanation.py, where what is undone is known
         yield from misled(world)
+        if rolling is not None and (rolling.steps or rolling.topology or rolling.on_failure):
+            return  # random worlds ask the rest in test_explanation.py, where what is undone is known
+        if rollout_of(world.daemonset.status).aborted_revision:
+            return
         if (told := blockers(world)) != self._told:
             self._told = told
             yield from misnamed(world)
@@ -251,8 +267,14 @@ class Stage:
     def _written(self, change: HistoryEntry, server: Chronicle) -> None:
         """Within a write of the controller: nothing may be raised here."""
         self.record.judged["a write by what its process was told"] += change.after.kind is PODS
+        if ON_TIME.get() == []:  # what the process knows now it did not know when it sent that
+            after = pod_of(change.after.object, None, clock()) if change.after.kind is PODS else None
+            for charge in crowd(after, server) if after is not None and change.before is None else ():
+                self.record.charge("write", charge)
+            return
         self.record.judged["a write by the fields of progressive rollouts"] += change.after.kind is DAEMONSETS
-        for charge in (*broken(change, server), *progress.broken(change, server, self.course)):
+        images = () if self.pulls is None else self.pulls.broken(change, server)
+        for charge in (*broken(change, server), *progress.broken(change, server, self.course), *images):
             scenes = (("told", server.told()), ("at the server", server.now()))
             tables = "".join(f"\n   {title}:\n{scene.table()}" for title, scene in scenes)
             self.record.charge("write", f"{charge}{tables}")

@@ -12,18 +12,22 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from controller.api.names import PARALLELISM_ANNOTATION, PREDOWNLOAD_WAIT_ANNOTATION, TIMEOUT_ANNOTATION
 from tests.beds.api import Object
-from tests.simulation import progress
+from tests.simulation import coda, progress
 from tests.simulation.chronicle import PROMPT
 from tests.simulation.laws import missing
-from tests.simulation.moves import IMAGES, KUBELETS, NAMES, Moves
+from tests.simulation.moves import IMAGES, IMAGES_OF_JOBS, KUBELETS, NAMES, Moves
+from tests.simulation.oracle import HOWS
+from tests.simulation.pulls import TIMEOUT
+from tests.simulation.scene import Spec
 from tests.simulation.stage import Broken, Stage
 from tests.simulation.troubles import ON_WATCHES, ON_WRITES, REFUSALS
 from tests.simulation.wish import LIMITS, STEPS, TOPOLOGIES, Wish
 
 BOUND = 3600.0
 """Seconds within which everything has come to rest; failed pods and refused templates wait for up to 15 minutes."""
-STEP, SILENCE = 150.0, 1200.0
+STEP, SILENCE = 150.0, 930.0
 """Seconds: between two looks, and for which nothing is written in the end."""
 Chance = random.Random
 
@@ -52,6 +56,9 @@ class Story:
     elects: bool
     latency: float
     pulls: bool
+    """Whether the process carries out ImagePullJobs."""
+    notes: dict[str, str]
+    """Annotations of the DaemonSet."""
     lists: bool
     """Whether the server does not know watches with initial events."""
     moves: tuple[Move, ...]
@@ -92,6 +99,7 @@ def _progressive(chance: Chance) -> dict[str, Any]:
         "topology": _one(chance, 0, 0, *range(len(TOPOLOGIES))),
         "leave_out": _one(chance, None, None, 1, "50%"),
         "action": _one(chance, "", "Pause", "RollBack"),
+        "checks": _one(chance, True, False),
     }
 
 
@@ -103,6 +111,7 @@ def _wish(chance: Chance) -> Wish:
         limits=chance.randrange(len(LIMITS)),
         partition=chance.choice(PARTITIONS),
         min_ready=_one(chance, 0, 0, 3, 30),
+        history=_one(chance, 10, 10, 10, 1),
         partitioned_scaling=_one(chance, None, None, True),
         hook=_one(chance, "", "", "plain", "marks"),
     )
@@ -130,6 +139,7 @@ VERBS = (
     ("status", "agent"),
 )
 
+WRITING = VERBS[3:4] + VERBS[5:9]
 DRAWN: tuple[tuple[int, str, Callable[[Chance], dict[str, Any]]], ...] = (
     (8, "edit", _edit("image", *IMAGES)),
     (2, "revert", lambda _: {}),
@@ -174,15 +184,36 @@ DRAWN: tuple[tuple[int, str, Callable[[Chance], dict[str, Any]]], ...] = (
     (2, "cut_off", lambda chance: {"seconds": _one(chance, 1.0, 9.0, 30.0)}),
     (1, "delete_lease", lambda chance: {"blind": _one(chance, 0.0, 9.0, 30.0)}),
     (1, "steal_lease", lambda _: {}),
-    (2, "restore", lambda _: {}),
+    (2, "starve", lambda chance: {"slow": _one(chance, 0.5, 1.9)}),
+    (2, "restore", lambda chance: {"late": _one(chance, "", "pods", "controllerrevisions.apps")}),
+    (1, "restore_and_edit", lambda chance: {"field": "canaries_only", "value": _one(chance, True, False)}),
+    (1, "restore_and_edit", lambda chance: {"field": "image", "value": chance.choice(IMAGES)}),
+    (2, "ask_prometheus", _edit("how", *HOWS)),
     (1, "limit_pods", lambda chance: {"fewer": _one(chance, 0, 1, None)}),
     (1, "set_clock", lambda chance: {"ahead": _one(chance, -3600.0, -20.0, 0.0)}),
     (1, "restart", lambda chance: {"seconds": _one(chance, 0.0, 5.0)}),
     (2, "edit", _progressive),
     (1, "lose_status", lambda _: {}),
     (6, "verb", lambda chance: {"words": chance.choice(VERBS)}),
+    (2, "race", lambda chance: {"words": chance.choice(WRITING), "image": chance.choice(IMAGES)}),
     (3, "pass_time", lambda chance: {"seconds": _one(chance, 1.0, 10.0, 200.0)}),
 )
+PULLS: tuple[tuple[int, str, Callable[[Chance], dict[str, Any]]], ...] = (
+    (
+        6,
+        "pull",
+        lambda chance: {
+            "image": chance.choice(IMAGES_OF_JOBS),
+            "parallelism": _one(chance, 1, 1, 2, 3),
+            "deadline": _one(chance, None, 40),
+            "ttl": _one(chance, None, 60),
+        },
+    ),
+    (2, "edit_pull", _edit("parallelism", 1, 2, 3, None)),
+    (2, "delete_puller", lambda _: {}),
+    (3, "kubelet", lambda chance: {"name": _node(chance), "how": "pulling slowly"}),
+)
+PREDOWNLOAD = {PARALLELISM_ANNOTATION: "2", TIMEOUT_ANNOTATION: str(TIMEOUT)}
 LONG = 40.0
 """Seconds, and a process leads."""
 WALK: tuple[tuple[int, str, Callable[[Chance], dict[str, Any]]], ...] = (
@@ -190,6 +221,7 @@ WALK: tuple[tuple[int, str, Callable[[Chance], dict[str, Any]]], ...] = (
     (1, "edit", _progressive),
     (5, "verb", lambda chance: {"words": chance.choice(VERBS[:5])}),
     (6, "pass_time", lambda chance: {"seconds": _one(chance, 1.0, 10.0, 40.0)}),
+    (3, "ask_prometheus", _edit("how", *HOWS)),
     (2, "kubelet", lambda chance: {"name": _node(chance), "how": _one(chance, "well", "slow", "never ready")}),
     (2, "sicken", lambda chance: {"node": _node(chance)}),
     (2, "crash", lambda chance: {"node": _node(chance), "times": _one(chance, 1, 3)}),
@@ -217,6 +249,8 @@ def drawn(seed: int) -> Story:
     chance = random.Random(seed)
     walks = chance.random() < 0.4
     table = WALK if walks else DRAWN
+    pulls = chance.random() < 0.3
+    table = (*table, *PULLS) if pulls else table
     weights = [weight for weight, _, _ in table]
     moves = []
     for _ in range(chance.randrange(4, 24)):
@@ -227,11 +261,14 @@ def drawn(seed: int) -> Story:
         seed=seed,
         count=chance.randrange(4, 7) if walks else chance.randrange(2, 6),
         kubelets=_one(chance, "well", "slow", "pulling slowly"),
-        wish=Wish(limits=_one(chance, 0, 1, 5), **_progressive(chance)) if walks else _wish(chance),
+        wish=Wish(limits=_one(chance, 0, 1, 5), min_ready=_one(chance, 0, 0, 30), **_progressive(chance))
+        if walks
+        else _wish(chance),
         processes=processes,
         elects=processes > 1 or _one(chance, True, False),
         latency=_one(chance, 0.0, 0.02),
-        pulls=False,
+        pulls=pulls,
+        notes={**PREDOWNLOAD, **_one(chance, {}, {PREDOWNLOAD_WAIT_ANNOTATION: "true"})} if pulls else {},
         lists=_one(chance, True, False, False),
         moves=tuple(moves),
     )
@@ -273,7 +310,7 @@ def _tell(stage: Stage, story: Story) -> None:
     stage.record.tell(
         f"== {story.count} nodes, kubelets are {story.kubelets}, {story.processes} processes: {story.wish}"
     )
-    stage.run(moves.begin(story.count, story.kubelets, story.wish))
+    stage.run(moves.begin(story.count, story.kubelets, story.wish, story.notes))
     stage.run(stage.led())
     stage.run(moves.wait(LONG))
     stage.run(moves.back_up())
@@ -288,12 +325,15 @@ def _tell(stage: Stage, story: Story) -> None:
             stage.run(moves.wait(move.wait))
     settle(stage, moves)
     fall_silent(stage)
+    stage.record.tell("== one thing more")
+    stage.run(coda.play(stage, moves, story.seed))
 
 
 def settle(stage: Stage, moves: Moves) -> None:
     """All faults are over and all machines well, until the oracle misses nothing."""
     stage.record.tell("== all is well")
     stage.run(moves.heal())
+    healed, pulls = stage.clock(), stage.pulls
     stage.run(stage.led())
     if stage.look().slack > PROMPT:
         stage.run(stage.idle(30.0))  # the last edits may still be news
@@ -303,7 +343,11 @@ def settle(stage: Stage, moves: Moves) -> None:
     for _ in range(int(BOUND / STEP)):
         stage.run(moves.release())
         stage.run(stage.idle(30.0))
-        if not (wrong := missing(begun, stage.look(), stage.run(status(stage)))):
+        wrong = missing(begun, stage.look(), stage.run(status(stage))) + stage.processes[0].chronicle.misnumbered()
+        if pulls is not None:
+            wrong += pulls.missing(stage.look())
+            stage.judge(*(f"in the end: {one}" for one in pulls.late(healed)))
+        if not wrong:
             return
         stage.run(asyncio.sleep(STEP - 30.0))
     stage.judge(*(f"in the end: {one}" for one in wrong), stage.look().table())
@@ -314,16 +358,49 @@ def finish(stage: Stage, moves: Moves) -> None:
     for _ in range(4):
         stage.run(stage.idle(30.0))
         stage.run(moves.release())
-        stage.run(asyncio.sleep(120.0))
+        stage.run(asyncio.sleep(50.0))
 
     async def kept() -> list[str]:
         return [*progress.kept(stage.chronicle)]
 
     stage.judge(*(f"in the end: {one}" for one in stage.run(kept())))
     stage.record.judged["the end of a progressive rollout"] += 1
+    ask(stage, moves)
     moves.verb(("promote", "agent", "--full", "-y"))
-    stage.run(moves.edit(steps=0, order=0, topology=0, leave_out=None, action=""))
+    stage.run(moves.edit(steps=0, checks=False, order=0, topology=0, leave_out=None, action=""))
     stage.run(stage.idle(30.0))
+
+
+def ask(stage: Stage, moves: Moves) -> None:
+    """Where a step still waits: an answer that fails for long aborts the rollout, and none at all never does."""
+    before = stage.look().spec
+    if not before.checks or not before.steps or not is_open(before):
+        return
+    how = HOWS[1 + stage.record.fired.total() % 3]
+    stage.run(moves.ask_prometheus(how))
+    stage.run(asyncio.sleep(35.0))
+    now = stage.look()
+    for node in [one for one in now.eligible if now.old(one)]:
+        stage.run(moves.delete(node))  # what comes back is not what the check keeps away
+    stage.run(asyncio.sleep(65.0))
+    stage.record.judged["the end of a check that fails, or has no answer"] += 1
+    record = stage.look().spec.record
+    aborted, is_judged = record.get("abortedRevision") == before.revision, record.get("step") == before.record["step"]
+    if is_judged and how == "fails" and before.action and not aborted:
+        stage.judge(f"in the end: a check fails for 100 s, and nothing is aborted: {record}")
+    if is_judged and how != "fails" and aborted and str(record.get("abortedMessage", "")).startswith("check"):
+        stage.judge(f"in the end: Prometheus {how}, and the rollout is aborted: {record}")
+    stage.run(moves.ask_prometheus("passes"))
+
+
+def is_open(spec: Spec) -> bool:
+    """Whether a step of this very revision is under way."""
+    record, skipped = spec.record, spec.notes.get("kruise-ds/skip-steps") == spec.revision
+    over = record.get("completionTime") or spec.revision in (
+        record.get("abortedRevision"),
+        record.get("stableRevision"),
+    )
+    return bool(record.get("step") and record.get("stableRevision")) and not over and not skipped
 
 
 def fall_silent(stage: Stage) -> None:

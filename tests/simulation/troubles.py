@@ -52,7 +52,7 @@ ON_WATCHES = {
     "watch: 503": Rule(Answer(503, "ServiceUnavailable"), "watch", times=6),
     IDLE_CUTS: Rule(CutIdle(seconds=3), "watch"),
     "list: stale": Rule(StaleList(8), "list", times=6),
-    "list: half": Rule(LoseAnswer(), "list", times=3),
+    "list: half": Rule(LoseAnswer(), "list", nth=(2, 4, 5, 8)),
     "list: 410": Rule(Answer(410), "list", times=3),
 }
 ON_WRITES = {
@@ -87,9 +87,8 @@ REWRITES, REVERTS = "webhook: rewrites new pods", "webhook: reverts an image"
 
 
 def name_of(effect: Effect) -> str:
-    return next(
-        (what for what, rule in TROUBLES.items() if rule.effect is effect), "lease: not reached by its holder"
-    )
+    other = "lease: not reached by its holder" if isinstance(effect, Hang) else "list: late after a restore"
+    return next((what for what, rule in TROUBLES.items() if rule.effect is effect), other)
 
 
 class Admission:

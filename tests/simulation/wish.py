@@ -25,6 +25,7 @@ STEPS: tuple[list[Object] | None, ...] = (
     [{"nodes": 1, "soak": "30s", "approval": "Required"}, {"nodes": "100%"}],
     [{"nodes": 2}, {"nodes": "100%", "soak": "10s"}],
 )
+CHECKS: list[Object] = [{"name": "errors", "query": 'errors{revision="$revision"}'}]
 ORDERS: tuple[list[Object] | None, ...] = (None, [{"matchLabels": CANARY}], [{"groupBy": ZONE}])
 TOPOLOGIES: tuple[Object | None, ...] = (
     None,
@@ -47,6 +48,7 @@ class Wish:
     paused: bool = False
     min_ready: int = 0
     burst: Number = 250
+    history: int = 10
     partitioned_scaling: bool | None = None
     hook: str = ""
     """`plain`, or `marks` where it makes pods not ready too; empty is none."""
@@ -56,6 +58,8 @@ class Wish:
     leave_out: Number = None
     action: str = ""
     """Of onFailure; empty: nothing is a failure."""
+    checks: bool = False
+    """Whether steps wait for Prometheus."""
 
     def strategy(self) -> Object:
         limits = dict(LIMITS[self.limits])
@@ -70,6 +74,7 @@ class Wish:
         rolling["unreachableNodes"] = None if self.leave_out is None else {"leaveOut": self.leave_out}
         failure = {"unavailableNodes": 1, "after": "20s", "restarts": 3, "action": self.action}
         rolling["onFailure"] = failure if self.action else None
+        rolling["checks"] = CHECKS if self.checks and STEPS[self.steps] else None
         return {"type": "RollingUpdate" if self.rolling else "OnDelete", "rollingUpdate": rolling}
 
     def spec(self) -> Object:
@@ -77,7 +82,12 @@ class Wish:
         new: Object = daemonset(image=self.image)["spec"]
         new["template"]["spec"]["nodeSelector"] = CANARY if self.image == CHOOSY else None
         scale = {"partitionedScaling": self.partitioned_scaling}
-        more: Object = {"minReadySeconds": self.min_ready, "burstReplicas": self.burst, "scaleStrategy": scale}
+        more: Object = {
+            "revisionHistoryLimit": self.history,
+            "minReadySeconds": self.min_ready,
+            "burstReplicas": self.burst,
+            "scaleStrategy": scale,
+        }
         new["template"]["metadata"] = {"labels": {**new["selector"]["matchLabels"], **GUARD}}
         asked = {"labelsHandler": GUARD, "markPodNotReady": self.hook == "marks"}
         more["lifecycle"] = {"preDelete": asked} if self.hook else None
