@@ -14,7 +14,7 @@ import yaml
 
 from tests.beds.api import ACCOUNTS, DAEMONSETS, NAMESPACES, PODS, Api, Refusal
 from tests.beds.control_plane import ControlPlane, service_account
-from tests.beds.control_plane.sources import SourceError
+from tests.beds.control_plane.sources import SourceError, filled_whole, locked
 from tests.beds.fixtures import not_to_be_had
 from tests.beds.installed.process import Controller, running
 from tests.beds.installed.workspace import built
@@ -81,7 +81,8 @@ async def puller(cluster: Cluster) -> AsyncIterator[Controller]:
 
 @pytest.fixture(scope="session")
 def controller_image(tmp_path_factory: pytest.TempPathFactory) -> Path | None:
-    """Our own image as an archive, under the name that the manifests ask for: $IMAGE, or made now.
+    """Our own image as an archive, under the name that the manifests ask for: $IMAGE, or made now, once for all
+    processes of a run.
 
     None where the cluster has it already, as one that is not ours must.
     """
@@ -89,10 +90,16 @@ def controller_image(tmp_path_factory: pytest.TempPathFactory) -> Path | None:
         return None
     if named := os.environ.get("IMAGE"):
         return Path(named)
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "image"
     try:
-        return write(tmp_path_factory.mktemp("image") / "image.tar", lambda _: None)
+        with locked(folder):
+            if not folder.exists():
+                with filled_whole(folder) as partial:
+                    write(partial / "image.tar", lambda _: None)
     except (NoImage, SourceError) as reason:
         not_to_be_had(reason)
+    return folder / "image.tar"
 
 
 @pytest_asyncio.fixture(loop_scope="session")
