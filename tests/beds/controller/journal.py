@@ -10,9 +10,10 @@ from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanage
 from dataclasses import dataclass, field
 
 import msgspec
+from msgspec.structs import replace
 
 from controller.kube.decode import Lines
-from controller.kube.requests import Request, Response, Stream, Transport
+from controller.kube.requests import JSON, ONLY_METADATA, Request, Response, Stream, Transport
 from tests.beds.api import Object, Resource, closing
 from tests.beds.objects import node_of
 from tests.beds.simulator.route import Route, route
@@ -246,7 +247,7 @@ class Journal:
 
 
 class Recording:
-    """A `Transport` that keeps a journal of the writes that go through it."""
+    """A `Transport` that keeps a journal of the writes that go through it, with whole objects as answers."""
 
     def __init__(self, inner: Transport, journal: Journal) -> None:
         self._inner, self._journal = inner, journal
@@ -262,8 +263,8 @@ class Recording:
         number = self._journal.begin()
         began = asyncio.get_running_loop().time()
         try:
-            answered = await self._inner.exchange(request)
-            return answered
+            answered = await self._inner.exchange(replace(request, accept=JSON))
+            return _as_asked(request, answered)
         finally:
             at, answer = asyncio.get_running_loop().time(), _decoded(answered.body)
             told = answer if isinstance(answer, dict) else {}
@@ -304,6 +305,16 @@ class Counted:
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[Stream]:
         return self._inner.stream(request)
+
+
+def _as_asked(request: Request, answered: Response) -> Response:
+    """The metadata alone, where the request accepts that of an object."""
+    if request.accept != ONLY_METADATA or answered.status >= 300:
+        return answered
+    found = _decoded(answered.body)
+    if not isinstance(found, dict) or "metadata" not in found:
+        return answered
+    return replace(answered, body=msgspec.json.encode({"metadata": found["metadata"]}))
 
 
 def _decoded(body: bytes) -> Object | list[Object]:
