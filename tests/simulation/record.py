@@ -153,7 +153,7 @@ class Record:
     def _lease(self, who: str, change: HistoryEntry) -> None:
         holder = (change.after.object.get("spec") or {}).get("holderIdentity") or ""
         now, last = self.cluster.clock(), self._lease_written
-        self._lease_written = now
+        self._lease_written = now if change.type != "DELETED" else float("-inf")  # a restore may bring it back
         if who not in self.processes:
             self.tell(f"{who:10} {change.type.lower()} the Lease, held by {holder or 'none'}")
             return
@@ -162,9 +162,10 @@ class Record:
             self._reigns.setdefault(who, Reign()).ends = now
             return
         mine = self._reigns.setdefault(who, Reign())
-        before = (change.before.object.get("spec") or {}).get("holderIdentity") if change.before else ""
-        if before and before != holder and now - last < LEASE_DURATION:
-            self.charge("lease", f"{who} takes it {now - last:.2f} s after {before} was written into it")
+        before = (change.before.object.get("spec") or {}) if change.before else {}
+        held = before.get("holderIdentity") not in (None, "", holder)
+        if held and now - last < min(before.get("leaseDurationSeconds", LEASE_DURATION), LEASE_DURATION):
+            self.charge("lease", f"{who} takes it {now - last:.2f} s after another one was written into it")
         if change.before is None or self._leader != who:
             self._leader = who
             self.tell(f"{who:10} {'creates' if change.before is None else 'takes'} the Lease")
