@@ -142,7 +142,8 @@ class ObservedRollout(Value, dict=True, gc=True):
         if rolling is None or (rolling.topology is None and rolling.on_failure is None):
             return frozenset()
         known = self.world.unavailable_before.union(record.unavailable_before or ())
-        stable, began = self.stable_hash, self.world.server_offset.earliest_date(epoch(record.start_time) or inf)
+        start = epoch(record.start_time) or self.began_before or inf
+        stable, began = self.stable_hash, self.world.server_offset.earliest_date(start)
         return frozenset(
             node.name
             for node in self.lacking

@@ -94,6 +94,13 @@ def test_a_node_that_joins_blocks_no_other_domain(restarted: bool) -> None:
     cluster.expect("-b2 v1, -b1 v1")
 
 
+def test_without_a_status_a_node_that_joined_is_recorded_at_once() -> None:
+    start = zoned(new="a1")
+    joined = replace(node("b3", labels={"zone": "b"}), created=start.now)
+    lost = replace(start, nodes=(*start.nodes, joined), daemonset=replace(start.daemonset, status=None))
+    assert status_in(plan(lost)).rollout.unavailable_before == ("b3",)
+
+
 def test_a_node_that_the_update_has_emptied_does_not_count_as_joined() -> None:
     start = zoned(domains=1)
     cluster = ToyCluster(replace(start, pods=start.pods[:-1]))
