@@ -8,6 +8,7 @@ Ready, Reconciling and Stalled follow kstatus, for `kubectl wait`, Flux, Helm an
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import cached_property
 from typing import Final, NamedTuple
 
 from controller.api import names
@@ -48,7 +49,7 @@ class _Words:
     """The texts of a status, of which each phase shows some. A text does not change with time alone."""
 
     def __init__(self, explainer: Explainer, counts: Counts, standing: Standing, wait: Wait | None) -> None:
-        self.explainer, self.counts, self.standing, self.wait = explainer, counts, standing, wait
+        self.counts, self.standing, self.wait = counts, standing, wait
         self.rollout = explainer.rollout
         self.revision = f"an available pod of revision {self.rollout.revision.hash}"
         self.step, self.checks = step_message(self.rollout, standing), checks_message(standing)
@@ -68,12 +69,12 @@ class _Words:
             f"{counted(unavailable, 'node', 'has', of=self.standing.desired)} no available pod" if unavailable else ""
         )
 
-    @property
+    @cached_property
     def aside(self) -> str:
         """The nodes and pods that the rollout skips, and why."""
         return joined(self.left_out, _unadopted(self.rollout), unplaceable_message(self.rollout), self.hook)
 
-    @property
+    @cached_property
     def aborted(self) -> str:
         standing = self.standing
         back = f"nodes get revision {self.rollout.revision.hash} back" if standing.rolled_back else ""
@@ -104,7 +105,7 @@ class _Words:
         lost = f"{counted(waiting, 'node', 'no longer has', of=standing.target)} {self.revision}"
         return lost if waiting else self.lacking
 
-    @property
+    @cached_property
     def stalled(self) -> str:
         if self.standing.refused:
             return f"the server refuses pods of the new template: {self.standing.refused}"
@@ -117,7 +118,7 @@ class _Words:
             parts.append(f"no new pod is available on {some(missing or beside)}")
         return joined(*parts, self.waits or _used_up(rollout))
 
-    @property
+    @cached_property
     def held(self) -> tuple[str, str]:
         """What keeps the other nodes old, as a reason and a text."""
         rollout, counts = self.rollout, self.counts
@@ -344,7 +345,7 @@ def limit_in_use(rollout: RolloutState) -> WaitReason | None:
     """The limit that is used up while nodes are left to update; None: there is room, or nothing is left."""
     if rollout.room or not rollout.outdated:
         return None
-    return WaitReason.MAX_SURGE if rollout.surging else WaitReason.MAX_UNAVAILABLE
+    return rollout.budget.limit_reason
 
 
 def _used_up(rollout: RolloutState) -> str:

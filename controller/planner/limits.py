@@ -19,8 +19,10 @@ from msgspec.structs import replace
 
 from controller.api import formats
 from controller.api.daemonset import DaemonSet, RollingUpdate, Rollout, RolloutStep, Topology
-from controller.api.names import APPROVE_ANNOTATION, SKIP_STEPS_ANNOTATION
+from controller.api.names import APPROVE_ANNOTATION
 from controller.api.objects import Value, epoch, rfc3339
+from controller.planner.blocker_texts import WaitReason
+from controller.planner.failure import is_overridden
 from controller.planner.nodes import NodeInfo
 from controller.planner.world import ClockOffset
 
@@ -46,6 +48,10 @@ class Budget(Value):
     @property
     def limit(self) -> str:
         return "maxSurge" if self.surging else "maxUnavailable"
+
+    @property
+    def limit_reason(self) -> WaitReason:
+        return WaitReason.MAX_SURGE if self.surging else WaitReason.MAX_UNAVAILABLE
 
     @property
     def most(self) -> int:
@@ -252,7 +258,7 @@ def step_progress_of(
 def applies(daemonset: DaemonSet, record: Rollout, revision: str, *, first: bool) -> bool:
     """Whether steps apply to a rollout of this revision: not to the `first` deployment, not to a return to the stable
     revision, and not with the annotation that skips them."""
-    skipped = daemonset.annotations.get(SKIP_STEPS_ANNOTATION) == revision
+    skipped = is_overridden(daemonset, revision)
     return bool(_steps(daemonset)) and not (first or skipped or record.stable_revision == revision)
 
 

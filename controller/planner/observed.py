@@ -53,7 +53,7 @@ class ObservedRollout(Value, dict=True, gc=True):
 
     @cached_property
     def _own_record(self) -> Rollout:
-        """`recorded` if it is of the current revision and try; otherwise an empty record."""
+        """`record` if it is of the current revision and try; otherwise an empty one."""
         status = self.world.daemonset.status
         other = status is None or status.update_revision != self.revision.hash or self.retries
         return Rollout() if other else self.record

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from controller.api.daemonset import CheckRecord, CheckState, DaemonSetStatus, Phase, Rollout, rollout_of
 from controller.api.formats import truncated
 from controller.api.objects import Value, epoch, rfc3339
+from controller.api.pod import Pod
 from controller.api.template_identity import without_restart
 from controller.planner.blockers import update_blocker
 from controller.planner.checks import is_unanswered, recorded
@@ -21,7 +22,7 @@ from controller.planner.node_fit import Fit
 from controller.planner.nodes import NodeInfo
 from controller.planner.revisions import of_template
 from controller.planner.rollout_state import RolloutState
-from controller.planner.world import TemplateRefused
+from controller.planner.world import TemplateRefused, World
 
 STABLE_AFTER_SECONDS = 30.0
 """For so long, or for minReadySeconds if that is longer, a pod must be ready to prove its revision."""
@@ -181,7 +182,7 @@ def _judged(rollout: RolloutState, progress: StepProgress) -> StepProgress:
     """The progress through the steps after this pass. An unreachable node is not done; one that is left out is,
     unless no other node is done. While a check fails, no step is reached."""
     done, aside, reachable, unavailable, latest = 0, 0, 0, False, 0.0
-    seen, left_out, behind = rollout.world.ready_seen, rollout.left_out, rollout.world.server_offset.behind
+    left_out = rollout.left_out
     for node in rollout.eligible:
         pod, alone = node.current, node.current_available and node.old is None and not node.unreachable
         done += alone
@@ -191,7 +192,7 @@ def _judged(rollout: RolloutState, progress: StepProgress) -> StepProgress:
         reachable += alone or node.selected
         unavailable = unavailable or not (alone or (pod is None and not node.had_current))
         if alone and pod is not None and pod.ready_since is not None:
-            latest = max(latest, min(pod.ready_since + behind, seen.get(pod.uid, inf)))
+            latest = max(latest, _ready_at(rollout.world, pod, pod.ready_since))
     done = done + aside if done else 0
     failing = any(check.state is CheckState.FAILING for check in rollout.checks)
     progress = progress.judged(
@@ -399,13 +400,18 @@ def with_stable(rollout: RolloutState, record: Rollout, *, observed: bool) -> tu
     return replace(record, stable_revision=current.hash, previous_stable_revision=former), None
 
 
+def _ready_at(world: World, pod: Pod, since: float) -> float:
+    """When a pod became Ready (seconds since 1970): `since`, converted to the clock of this process, or when it saw
+    the pod Ready, if that is earlier."""
+    return min(since + world.server_offset.behind, world.ready_seen.get(pod.uid, inf))
+
+
 def _proof(rollout: RolloutState) -> tuple[float, Sequence[str]]:
     """Since when all reachable nodes have an available pod of the current revision (seconds since 1970); inf: they do
     not, or at least half of the nodes are unreachable. And the hashes of older revisions that are on more than three
     quarters of the nodes and were never complete, because some nodes are kept old or a pod never got ready: only a
     user can decide whether such a revision was good. Of two pods on a node the old one counts."""
-    world = rollout.world
-    seen, behind, latest = world.ready_seen, world.server_offset.behind, world.now - STABLE_AFTER_SECONDS
+    world, latest = rollout.world, rollout.world.now - STABLE_AFTER_SECONDS
     reached, moments, older = 0, list[float](), list[str]()
     for node in rollout.eligible:
         if node.unreachable:
@@ -414,7 +420,7 @@ def _proof(rollout: RolloutState) -> tuple[float, Sequence[str]]:
         old, pod = node.old is not None, node.current if node.old is None else node.old
         if pod is None or not (node.old_available if old else node.current_available) or pod.ready_since is None:
             continue
-        since = min(pod.ready_since + behind, seen.get(pod.uid, inf))
+        since = _ready_at(world, pod, pod.ready_since)
         if not old:
             moments.append(since)
         elif since <= latest:

@@ -46,7 +46,7 @@ def possible_reasons(rollout: RolloutState) -> Iterator[WaitReason]:
     """The reasons of the metric `rollout_blocked` that the spec makes possible. OnDelete is in `info`."""
     yield from (WaitReason.PAUSED, WaitReason.PARTITION, WaitReason.SELECTOR)
     yield from (WaitReason.SERVER_SILENT, WaitReason.TEMPLATE_REFUSED)
-    yield WaitReason.MAX_SURGE if rollout.surging else WaitReason.MAX_UNAVAILABLE
+    yield rollout.budget.limit_reason
     rolling = rollout.rolling_update
     if rollout.world.daemonset.pre_delete is not None:
         yield WaitReason.HOOK
@@ -186,8 +186,8 @@ class _NodeCounts:
         if named - {explainer.stop}:
             blockers.add(keeper_of(rollout))
         self.reasons |= {blocker.text.reason for blocker in named | blockers if blocker is not None}
-        if rollout.surging and WaitReason.MAX_UNAVAILABLE in self.reasons:
-            self.reasons.add(WaitReason.MAX_SURGE)
+        if WaitReason.MAX_UNAVAILABLE in self.reasons:
+            self.reasons.add(rollout.budget.limit_reason)
 
     def unplanned(self, *, settled: bool) -> int:
         """The number of nodes in `NodeState.UNPLANNED`, derived from the other numbers."""

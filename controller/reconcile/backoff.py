@@ -55,12 +55,15 @@ class WriteBackoff(msgspec.Struct, Generic[K]):
 
     def record_error(self, key: K, moment: float, *, counts: bool) -> bool:
         """Records an error; returns whether it counts as a failure of the key. `counts`: as in `WriteOutcome`."""
-        is_failure = counts or self.is_suspect(key)
+        is_failure = self.is_failure(key, counts=counts)
         if not counts:
             self.record_inconclusive(key)
         if is_failure:
             self.record_failure(key, moment)
         return is_failure
+
+    def is_failure(self, key: K, *, counts: bool) -> bool:
+        return counts or self.is_suspect(key)
 
     def record_inconclusive(self, key: K) -> None:
         self.inconclusive[key] = self.inconclusive.get(key, 0) + 1

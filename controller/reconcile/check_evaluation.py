@@ -71,12 +71,11 @@ class CheckAnswers(msgspec.Struct):
         """Reads the status once; what this process has seen itself counts afterwards."""
         if self.failing is None:
             records = rollout_of(status).checks or ()
-            stamps = {
-                record.name: epoch(record.since) or now.wall
+            self.failing = {
+                record.name: now.to_elapsed(min(epoch(record.since) or now.wall, now.wall))
                 for record in records
                 if record.state == CheckState.FAILING
             }
-            self.failing = {name: now.to_elapsed(min(stamp, now.wall)) for name, stamp in stamps.items()}
             self.revision = status.update_revision if status is not None else None
 
     def forget(self) -> None:

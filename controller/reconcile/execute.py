@@ -230,7 +230,7 @@ class PlanExecution(Execution[actions.Action, Answer]):
     async def _counts_as_failure(self, action: actions.Action, error: ApiError, verdict: WriteVerdict) -> bool:
         if isinstance(error, UnknownFields):
             return False  # no node is at fault
-        if not (WRITE_OUTCOMES[verdict].counts or self._state.write_backoff.is_suspect(action.backoff_key)):
+        if not self._state.write_backoff.is_failure(action.backoff_key, counts=WRITE_OUTCOMES[verdict].counts):
             return False
         return not (may_be_done(action, verdict) and await self._requests.may_be_done(action))
 

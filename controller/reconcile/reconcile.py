@@ -223,7 +223,6 @@ def _with_memory(world: World, state: DaemonSetState, now: Instant) -> World:
     since, failing = state.unavailable_since, state.node_backoff
     return replace(
         world,
-        predecessors=state.predecessors.copy(),
         strays=frozenset(state.strays),
         ready_seen=state.ready_seen.since(now),
         restarts_seen=state.restarts_seen.since(now),
@@ -244,7 +243,7 @@ def _with_outcomes(world: World, state: DaemonSetState, now: Instant) -> World:
     return replace(
         world,
         pods=_as_if_done(world.pods, done),
-        predecessors={**world.predecessors, **_coming(world.predecessors, creates, now.wall)},
+        predecessors={**state.predecessors, **_coming(state.predecessors, creates, now.wall)},
         coming={action.node: action.revision.hash for action in creates},
         leaving=frozenset([action.node for action in done if isinstance(action, DeletePod)]),
         awaited=frozenset(state.awaited),
