@@ -116,7 +116,7 @@ class Informers:
     def _restored(self, triggers: Triggers, noticed_by: AnyReflector) -> None:
         if elapsed() - self._restored_at >= RESTORED_SECONDS:
             self._restored_at = elapsed()
-            triggers.on_server_restored(noticed_by.resource)
+            triggers.on_server_restored(noticed_by.resource, noticed_by.namespace)
             _relist([other for other in (*self._needed, *self._of_image_pulls) if other is not noticed_by])
 
 

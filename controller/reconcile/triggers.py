@@ -143,11 +143,12 @@ class Triggers:
         for daemonset in self._caches.daemonsets.values():
             self._queue.enqueue(daemonset.key, "urgent", "server back")
 
-    def on_server_restored(self, listed: Resource[Any, Any]) -> None:
+    def on_server_restored(self, listed: Resource[Any, Any], namespace: str = "") -> None:
         """Holds all plans until all pods and revisions are listed again, because the caches may show objects that the
-        restored server does not have. `listed`: the resource whose new list is complete."""
-        resources = [kind.name for kind in (PODS, REVISIONS) if kind is not listed]
+        restored server does not have. `listed`: the resource whose new list is complete, in `namespace` or in all."""
         for daemonset in self._caches.daemonsets.values():
+            has_list = namespace in ("", daemonset.namespace)
+            resources = [kind.name for kind in (PODS, REVISIONS) if kind is not listed or not has_list]
             self._expectations.expect_lists(daemonset.uid, resources, self._moment())
 
     def _suspects(self, plural: str, key: Key) -> list[DaemonSet]:

@@ -455,14 +455,22 @@ def test_the_sorted_nodes_are_the_same_until_one_comes_or_goes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("noticed_by", "waits_for_pods"), [(PODS, False), (PULLERS, True), (REVISIONS, True), (NODES, True)]
+    ("noticed_by", "namespace", "waits_for_pods"),
+    [
+        (PODS, "", False),
+        (PODS, ds().namespace, False),
+        (PODS, "another", True),
+        (PULLERS, "", True),
+        (REVISIONS, "", True),
+        (NODES, "", True),
+    ],
 )
 def test_no_plan_is_made_before_all_pods_are_listed_again(
-    noticed_by: Resource[Any, Any], waits_for_pods: bool
+    noticed_by: Resource[Any, Any], namespace: str, waits_for_pods: bool
 ) -> None:
-    """A list of the pullers alone, which are pods too, is not enough."""
+    """A list of the pullers alone, which are pods too, or of the pods of another namespace is not enough."""
     woken = Woken()
-    woken.triggers.on_server_restored(noticed_by)
+    woken.triggers.on_server_restored(noticed_by, namespace)
     listed = {REVISIONS.name: CacheProgress(listed=1.0)}
     stale = woken.expectations.check(ds().uid, listed, lambda _: False, 2.0)
     assert (stale is not None) is waits_for_pods
