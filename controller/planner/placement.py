@@ -153,7 +153,8 @@ def refills(rollout: RolloutState, empty: Sequence[NodeInfo]) -> list[tuple[Node
     waiting: Container[str] = ()
     if rollout.progressive:
         waiting, started = _in_turn(rollout, empty, may_hold)
-        may_hold |= started
+        new = {node.name for node in empty if not (node.had_current or node.had_old)}
+        may_hold = may_hold - new | started
     current, fallback, replaced = rollout.revision, rollout.fallback, rollout.fallback.replaces_current
     found: list[tuple[NodeInfo, Revision | Blocker]] = []
     for node in empty:

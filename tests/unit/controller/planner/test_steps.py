@@ -252,6 +252,8 @@ def test_with_partitioned_scaling_a_step_leaves_no_new_node_empty_and_the_partit
     cluster.expect("+node-4 v1, +node-5 v1, +node-6 v1", "")
     cluster = begun(stepped(steps=steps, partition=6, partitioned_scaling=True), nodes=8)
     cluster.expect("+node-4 v2, +node-5 v1")
+    cluster = begun(stepped(steps=steps, partition=3, partitioned_scaling=True), nodes=6)
+    cluster.expect("+node-4 v2, +node-5 v1")
 
 
 def test_a_cluster_that_grows_begins_no_soak_anew() -> None:
