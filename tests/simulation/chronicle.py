@@ -234,9 +234,11 @@ class Chronicle:
 
     def _scene(self, at: float, known: dict[str, int], own: int) -> State:
         spec, nodes = self.spec, dict(self.nodes)
-        for entry in self._entries_after(known, DAEMONSETS, NODES):
+        unheard = self._entries_after(known, DAEMONSETS, NODES)
+        edited = [one for one in unheard if one.kind is DAEMONSETS and not self._is_own(one)]
+        for entry in unheard:
             if entry.kind is DAEMONSETS:
-                spec = entry.before or spec
+                spec = entry.before or spec if edited else spec
             elif entry.before is None:
                 nodes.pop(entry.after.name, None)
             else:
@@ -275,6 +277,10 @@ class Chronicle:
         _, newest, _ = max(self.revisions.values(), default=(0, "", False))
         image = self.in_force(self.spec).image if self.spec is not None else newest
         return [] if newest == image else [f"the newest revision has {newest}, and {image} is rolled out"]
+
+    def _is_own(self, entry: Entry) -> bool:
+        """A status that it has written, and knows that it has."""
+        return entry.ours and entry.version in self.answered
 
     def in_force(self, spec: Spec) -> Spec:
         """Perhaps with the template of the stable revision, because its own was aborted and goes back."""

@@ -257,6 +257,8 @@ def _of_a_pair(pod: Pod, other: Pod, told: State) -> Iterator[str]:
 def _for_the_update(pod: Pod, told: State, basis: State) -> Iterator[str]:
     """The only live pod of a node that may keep it."""
     node, spec = pod.node, told.spec
+    if node in told.nodes and told.leaves(node):
+        return
     if told.is_current(pod):
         yield f"{pod.name} on {node} is current, and nothing is wrong with it"
         return

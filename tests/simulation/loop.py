@@ -10,6 +10,7 @@ from contextvars import ContextVar
 from itertools import count
 from typing import Any
 
+from tests.beds.simulator import api
 from tests.beds.virtual_time import VirtualLoop
 
 OWNER: ContextVar[str] = ContextVar("owner", default="")
@@ -75,7 +76,7 @@ class SimulatedLoop(VirtualLoop):
             kept = []
             for handle in queue:
                 owner = handle._context.get(OWNER, "")
-                if owner in self._held:
+                if owner in self._held and handle._callback is not api.handle:  # else it is on its way
                     self._held[owner].append(handle)
                     if isinstance(handle, asyncio.TimerHandle):
                         handle._scheduled = False  # type: ignore[attr-defined]

@@ -14,7 +14,7 @@ from tests.beds.virtual_time import clock
 from tests.simulation.chronicle import KINDS
 from tests.simulation.process import BACK, Process
 from tests.simulation.stage import Stage
-from tests.simulation.troubles import IDLE_CUTS, TROUBLES, Admission, name_of
+from tests.simulation.troubles import IDLE_CUTS, STALE, TROUBLES, Admission, name_of
 
 _LEASES = "leases.coordination.k8s.io"
 HINDRANCE = 130.0
@@ -57,6 +57,7 @@ class Mishaps:
         for process in self.stage.processes:
             process.link.faults.add(rule)
         if place == "reads":
+            self.stage.stale_until = float("inf") if what == STALE else self.stage.stale_until
             self.hindered(clock() + CUT_ONCE if what == IDLE_CUTS else float("inf"))
             self.drop_watches()
 
@@ -75,6 +76,7 @@ class Mishaps:
             if place == "reads":
                 process.chronicle.hindered_until = clock() + HINDRANCE
         if place == "reads":
+            self.stage.stale_until = min(self.stage.stale_until, clock() + HINDRANCE)
             self.drop_watches()
 
     def drop_watches(self) -> None:
@@ -102,7 +104,8 @@ class Mishaps:
 
     async def set_clock(self, ahead: float) -> None:
         """Of the machines on which the controller runs. The times of a job are by that clock."""
-        ahead = ahead if self.stage.pulls is None else min(ahead, 0.0)
+        if self.stage.pulls is not None:
+            return
         for process in self.stage.processes:
             self.fired["clock: jumps"] += ahead != process.ahead
             process.chronicle.clock_set |= ahead < process.ahead
@@ -224,6 +227,7 @@ class Mishaps:
         for process in self.stage.processes:
             process.chronicle.server_restored()
         self.stage.course.server_restored()
+        self.stage.record.server_restored()
         if self.stage.pulls is not None:
             self.stage.pulls.server_restored()
         self.hindered(clock() + HINDRANCE)

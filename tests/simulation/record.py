@@ -118,6 +118,10 @@ class Record:
         self.charges.append(f"{law}: {words}")
         self.tell(f"BROKEN {law}: {words}")
 
+    def server_restored(self) -> None:
+        """The Lease of the backup is what a process may have read long ago."""
+        self._lease_written = float("-inf")
+
     def leads_since(self, who: str) -> float:
         """When it has made itself the holder of the Lease."""
         return self._reigns[who].began if who in self._reigns else float("-inf")
@@ -153,7 +157,7 @@ class Record:
     def _lease(self, who: str, change: HistoryEntry) -> None:
         holder = (change.after.object.get("spec") or {}).get("holderIdentity") or ""
         now, last = self.cluster.clock(), self._lease_written
-        self._lease_written = now if change.type != "DELETED" else float("-inf")  # a restore may bring it back
+        self._lease_written = now if change.type != "DELETED" else float("-inf")
         if who not in self.processes:
             self.tell(f"{who:10} {change.type.lower()} the Lease, held by {holder or 'none'}")
             return
@@ -177,8 +181,8 @@ class Record:
                     reign.ends = min(reign.ends, until)
             mine.began, mine.ends = now, float("inf")
             if change.before is None:  # who held the deleted one may not know
-                others = (reign.renewed for name, reign in self._reigns.items() if name != who)
-                mine.begins = max(others, default=now - RENEW_DEADLINE) + RENEW_DEADLINE
+                others = (one for name, one in self._reigns.items() if name != who)
+                mine.begins = max((min(one.renewed + RENEW_DEADLINE, one.ends) for one in others), default=now)
         mine.renewed = now
 
     def may_write(self, who: str, words: str) -> None:

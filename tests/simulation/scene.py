@@ -315,8 +315,8 @@ class State:
         wait = self.spec.min_ready
         if pod.since <= pod.told and not self.clock_set:
             return pod.since + wait < self.at
-        if min(pod.since, pod.told) + wait >= self.at:
-            return None if pod.told < self.life_began else False
+        if (least := min(pod.since, pod.told) + wait) >= self.at:  # a pod's creation is told by the second
+            return None if pod.told < self.life_began or least < self.at + 1.0 else False
         return True if max(pod.told, self.life_began) + self.slack + wait < self.at else None
 
     def served(self, node: str) -> bool | None:

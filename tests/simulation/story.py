@@ -245,6 +245,13 @@ WALK: tuple[tuple[int, str, Callable[[Chance], dict[str, Any]]], ...] = (
 WAITS = (0.6, 0.0, 0.1, 3.0, LONG)
 
 
+def _walker(chance: Chance, moves: list[Move]) -> Wish:
+    """By a clock that is set forward pods are ready for long."""
+    min_ready = _one(chance, 0, 0, 30)
+    is_set = any(move.name == "set_clock" for move in moves)
+    return Wish(limits=_one(chance, 0, 1, 5), min_ready=0 if is_set else min_ready, **_progressive(chance))
+
+
 def drawn(seed: int) -> Story:
     chance = random.Random(seed)
     walks = chance.random() < 0.4
@@ -261,9 +268,7 @@ def drawn(seed: int) -> Story:
         seed=seed,
         count=chance.randrange(4, 7) if walks else chance.randrange(2, 6),
         kubelets=_one(chance, "well", "slow", "pulling slowly"),
-        wish=Wish(limits=_one(chance, 0, 1, 5), min_ready=_one(chance, 0, 0, 30), **_progressive(chance))
-        if walks
-        else _wish(chance),
+        wish=_walker(chance, moves) if walks else _wish(chance),
         processes=processes,
         elects=processes > 1 or _one(chance, True, False),
         latency=_one(chance, 0.0, 0.02),

@@ -26,6 +26,7 @@ from tests.beds.simulator.kinds import PODS
 from tests.beds.simulator.refusal import forbidden
 
 IDLE_CUTS = "watch: cut when idle"
+STALE = "list: stale"
 DOWN = Answer(500, reason="InternalError", message='failed calling webhook "policy.example.com": no endpoints')
 WORDS = 'controllerrevisions.apps "x" is forbidden: exceeded quota: objects, used: count/controllerrevisions.apps=1'
 COUNTED = Answer(403, reason="Forbidden", message=WORDS)
@@ -51,7 +52,7 @@ ON_WATCHES = {
     "watch: late bookmarks": Rule(LateBookmark(5), "watch"),
     "watch: 503": Rule(Answer(503, "ServiceUnavailable"), "watch", times=6),
     IDLE_CUTS: Rule(CutIdle(seconds=3), "watch"),
-    "list: stale": Rule(StaleList(8), "list", times=6),
+    STALE: Rule(StaleList(8), "list", times=6),
     "list: half": Rule(LoseAnswer(), "list", nth=(2, 4, 5, 8)),
     "list: 410": Rule(Answer(410), "list", times=3),
 }
