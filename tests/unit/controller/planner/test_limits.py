@@ -24,6 +24,7 @@ from tests.beds.worlds import ds
         (3, "0%", "0%", (1, 0)),
         (0, "50%", None, (0, 0)),
         (0, 0, 0, (0, 0)),
+        (0, 0, "50%", (0, 1)),
     ],
 )
 def test_limits(
@@ -39,4 +40,5 @@ def test_limits(
 def test_surging_means_a_surge_of_one_and_on_delete_no_surge_at_all() -> None:
     surging = budget_of(ds(rolling_update_type="Surging", max_unavailable=None), 5)
     assert (surging.max_surge, surging.max_unavailable) == (1, 0)
+    assert budget_of(ds(rolling_update_type="Surging", max_surge=0), 5).max_surge == 0
     assert budget_of(ds(on_delete=True), 5).max_surge == 0

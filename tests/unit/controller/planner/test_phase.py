@@ -54,6 +54,7 @@ HALFWAY = replace(HEALTHY, updated=3, done=3, outdated=2, completed=False)
         (HELD, {"kept": 0, "available": 3}, Phase.DEGRADED),
         (HEALTHY, {"paused": True}, Phase.HEALTHY),
         (HEALTHY, {"on_delete": True}, Phase.HEALTHY),
+        (HEALTHY, {"on_delete": True, "aborted": "as it failed"}, Phase.HEALTHY),
         (HELD, {"paused": True}, Phase.HELD),
         (HELD, {"on_delete": True}, Phase.HELD),
         (HEALTHY, {"done": 4, "available": 4, "paused": True}, Phase.DEGRADED),

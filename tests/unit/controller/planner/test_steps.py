@@ -155,7 +155,7 @@ def test_without_its_status_the_walk_begins_again_and_moves_no_node_back() -> No
 @pytest.mark.parametrize(
     "cluster",
     [
-        ToyCluster(world(stepped("v1"), nodes=4)),
+        ToyCluster(world(replace(stepped("v1"), status=None), nodes=4)),
         begun(stepped("v1"), pods=served(*(f"node-{n}" for n in range(4)), rev="v2")),
         begun(stepped(said={"kruise-ds/skip-steps": "v2"})),
         begun(replace(stepped(), spec=stepped(on_delete=True).spec)),
@@ -170,9 +170,11 @@ def test_steps_do_not_apply(cluster: ToyCluster) -> None:
 
 
 def test_a_later_step_never_allows_less() -> None:
-    progress = rollout_state(begun(stepped(steps=(RolloutStep(nodes=3), RolloutStep(nodes=1)))).world).step_progress
+    status = DaemonSetStatus(update_revision="v2", rollout=Rollout(step=2, start_time=rfc3339(ago(9))))
+    daemonset = replace(stepped(steps=(RolloutStep(nodes=3), RolloutStep(nodes=1))), status=status)
+    progress = rollout_state(begun(daemonset).world).step_progress
     assert progress is not None
-    assert progress.allowed == 3
+    assert (progress.step, progress.allowed) == (2, 3)
 
 
 def test_a_percentage_is_of_the_nodes_that_the_selector_allows() -> None:
@@ -265,6 +267,17 @@ def test_a_cluster_that_grows_begins_no_soak_anew() -> None:
     assert at(cluster) == ("Soaking", 1, 2)
 
 
+def test_at_a_last_step_that_allows_all_a_cluster_that_grows_begins_the_soak_anew() -> None:
+    cluster = begun(stepped(steps=(RolloutStep(nodes=9, soak="1m"),)))
+    one_step_on(
+        cluster, "-node-3 v1, -node-2 v1, -node-1 v1, -node-0 v1", "+node-0 v2, +node-1 v2, +node-2 v2, +node-3 v2"
+    )
+    assert at(cluster) == ("Soaking", 1, 1)
+    cluster.set_nodes(node("node-4"))
+    cluster.expect("+node-4 v2", "")
+    assert at(cluster) == ("Progressing", 1, 1)
+
+
 @pytest.mark.parametrize(
     "before", [{"nodes": 2}, {"nodes": 3, "partition": 2}, {"nodes": 3, "selector": {"pool": "a"}}]
 )
@@ -288,7 +301,8 @@ def test_nodes_that_have_the_revision_take_no_place_of_those_that_another_select
     cluster = begun(stepped(steps=(RolloutStep(),), selector={"pool": "b"}), nodes=nodes)
     one_step_on(cluster, "-node-3 v1, -node-1 v1", "+node-1 v2, +node-3 v2")
     cluster.edit(stepped(steps=(RolloutStep(),), selector={"pool": "a"}))
-    cluster.expect("-node-2 v1, -node-0 v1")
+    cluster.expect("-node-2 v1, -node-0 v1", "+node-0 v2, +node-2 v2")
+    assert cluster.status.rollout.step_reached_time is None
 
 
 def test_a_step_without_a_soak_is_over_at_once() -> None:
@@ -369,9 +383,11 @@ def test_an_edit_that_leaves_fewer_steps_goes_on_with_the_last_one() -> None:
     one_step_on(cluster, "-node-3 v1", "+node-3 v2")
     cluster.pass_time(61)
     cluster.expect("")
-    cluster.edit(stepped(steps=(RolloutStep(nodes=2),)))
-    cluster.expect("-node-2 v1", "+node-2 v2", "")
-    assert at(cluster)[1:] == (1, 1)
+    one_step_on(cluster, "-node-2 v1", "+node-2 v2")
+    cluster.pass_time(31)
+    cluster.edit(stepped(steps=(RolloutStep(nodes=2, soak="30s"),)))
+    cluster.expect("")
+    assert at(cluster) == ("Soaking", 1, 1)
 
 
 def test_another_template_begins_at_the_first_step() -> None:
