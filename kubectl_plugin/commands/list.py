@@ -32,10 +32,10 @@ from kubectl_plugin.wording import printed_name
 UNSETTLED: Final = (Phase.PROGRESSING, Phase.STALLED, Phase.DEGRADED)
 """Phases in which the pods may say more than the status."""
 EVERY: Final = 2.0
-"""Seconds with -w between redraws, and between reads while a DaemonSet changes or is in a UNSETTLED phase: its pods
-may be too many to watch."""
+"""Seconds with -w between redraws, and between reads while a DaemonSet changes or is in an unsettled phase: its
+pods may be too many to watch."""
 QUIET: Final = 30.0
-"""Seconds with -w between reads while no DaemonSet changes and none is in a UNSETTLED phase."""
+"""Seconds with -w between reads while no DaemonSet changes and none is in an unsettled phase."""
 
 _WORD: Final = re.compile(r"\B(?=[A-Z])")
 

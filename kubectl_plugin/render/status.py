@@ -321,8 +321,8 @@ class _Block:
         shown, words = held[:MOST_PROBLEMS], list[str]()
         for handlers in dict.fromkeys(one.held_by for one in shown):
             alike = [one for one in shown if one.held_by == handlers]
-            words += [f"{one.node}  {one.pod} {one.age(self.survey.snapshot.now)}" for one in alike]
-            words.append(f"held until {alike[0].handlers} is removed")
+            words += [f"{one.node}  {one.pod}{one.age(self.survey.snapshot.now)}" for one in alike]
+            words.append(f"held {alike[0].until}")
         if len(held) > MOST_PROBLEMS:
             words.append(f"and {len(held) - MOST_PROBLEMS} more: {self._command('nodes', '--only', 'preparing')}")
         yield from labelled("Preparing", words)

@@ -36,13 +36,13 @@ class Preparing(Value, rename="camel"):
         return f" for {short_duration(now - begun)}" if begun is not None else ""
 
     @property
-    def handlers(self) -> str:
-        return " and ".join(self.held_by)
+    def until(self) -> str:
+        return f"until {' and '.join(self.held_by)} {'is' if len(self.held_by) == 1 else 'are'} removed"
 
     def words(self, now: float, *, beside: str) -> str:
         """Omits the pod's name if it is `beside`."""
         who = "" if self.pod == beside else f"{self.pod} "
-        return f"{who}held{self.age(now)} until {self.handlers} {'is' if len(self.held_by) == 1 else 'are'} removed"
+        return f"{who}held{self.age(now)} {self.until}"
 
 
 LABELS: Final = {
