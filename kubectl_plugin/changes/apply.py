@@ -25,8 +25,8 @@ from kubectl_plugin.changes.edit import (
 )
 from kubectl_plugin.changes.settings import desired_of, keeps_fewer, partition_of
 from kubectl_plugin.rollout.diff import object_change_lines
-from kubectl_plugin.rollout.gitops import LAST_ACTION
 from kubectl_plugin.rollout.in_place import planned_moves
+from kubectl_plugin.rollout.last_action import LAST_ACTION
 from kubectl_plugin.rollout.snapshot import CHANGE_CAUSE, LAST_APPLIED, Snapshot
 
 NOTES: Final = (LAST_ACTION, CHANGE_CAUSE)

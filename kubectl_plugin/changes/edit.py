@@ -21,8 +21,8 @@ from controller.planner.progress import standing_of
 from controller.planner.rollout_state import RolloutState, rollout_state
 from controller.planner.validation import problems
 from kubectl_plugin.errors import CommandError, ExitCode
-from kubectl_plugin.rollout.gitops import LAST_ACTION, PAUSE, LastAction, last_action, noted_pause
 from kubectl_plugin.rollout.in_place import Moves, planned_moves, unasked_words, ways_of
+from kubectl_plugin.rollout.last_action import LAST_ACTION, PAUSE, LastAction, last_action, noted_pause
 from kubectl_plugin.rollout.snapshot import CHANGE_CAUSE, Snapshot
 from kubectl_plugin.rollout.steps import at_step
 from kubectl_plugin.rollout.survey import forecast_world

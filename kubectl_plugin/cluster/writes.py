@@ -32,7 +32,7 @@ from kubectl_plugin.changes.edit import (
 from kubectl_plugin.cluster import documents, reads
 from kubectl_plugin.cluster.session import Invocation, Session
 from kubectl_plugin.errors import CommandError, ExitCode
-from kubectl_plugin.rollout.gitops import LastAction
+from kubectl_plugin.rollout.last_action import LastAction
 from kubectl_plugin.rollout.snapshot import Snapshot, images_of, short_image
 from kubectl_plugin.rollout.survey import forecast_world
 from kubectl_plugin.terminal import Terminal

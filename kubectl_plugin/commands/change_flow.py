@@ -42,7 +42,7 @@ from kubectl_plugin.errors import CommandError, ExitCode, UsageError
 from kubectl_plugin.flags import Output
 from kubectl_plugin.options import ActingOptions, ChangeOptions, DryRun, StatusOptions, WaitingOptions
 from kubectl_plugin.rollout import gitops
-from kubectl_plugin.rollout.gitops import PAUSE, LastAction, action
+from kubectl_plugin.rollout.last_action import PAUSE, LastAction, action
 from kubectl_plugin.rollout.snapshot import Snapshot
 from kubectl_plugin.rollout.status import status_at
 from kubectl_plugin.rollout.wait import unfinished_result

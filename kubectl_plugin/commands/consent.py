@@ -18,7 +18,7 @@ from kubectl_plugin.cluster.writes import Recheck
 from kubectl_plugin.errors import CommandError, ExitCode
 from kubectl_plugin.options import ActingOptions, DryRun
 from kubectl_plugin.rollout import gitops
-from kubectl_plugin.rollout.gitops import pause_of, paused_words
+from kubectl_plugin.rollout.last_action import pause_of, paused_words
 from kubectl_plugin.rollout.snapshot import Snapshot
 from kubectl_plugin.terminal import Terminal, one_line
 

@@ -18,7 +18,7 @@ from controller.api.formats import counted
 from controller.api.objects import JSON, JSONObject, Value, as_bytes, fields_of, is_same, value_at
 from controller.api.template_identity import canonical
 from kubectl_plugin.kubectl_yaml import Dumper
-from kubectl_plugin.rollout.gitops import LAST_ACTION
+from kubectl_plugin.rollout.last_action import LAST_ACTION
 from kubectl_plugin.rollout.secrets import is_image, is_marked, origin_of, without_secrets
 from kubectl_plugin.rollout.snapshot import LAST_APPLIED
 from kubectl_plugin.wording import visible

@@ -226,7 +226,7 @@ def _before(
     detail: RevisionDetail, newer: Sequence[RevisionDetail], older: Sequence[RevisionDetail]
 ) -> RevisionDetail | None:
     """The revision that `detail` followed; None if it is not kept. One that was gone back to since has a newer
-    number and was made before it; of several it is not known which one it was, so that the next older number counts."""
+    number and was made before it; of several it is not known which one it was, so the next older number counts."""
     lower = older[0] if older else None
     if lower is not None and lower.revision.number == detail.revision.number - 1:
         return lower

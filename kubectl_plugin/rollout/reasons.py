@@ -33,7 +33,7 @@ from controller.planner.conditions import (
     wait_of,
 )
 from controller.planner.explanation import NodeState
-from kubectl_plugin.rollout.gitops import pause_of, paused_words
+from kubectl_plugin.rollout.last_action import pause_of, paused_words
 from kubectl_plugin.rollout.nodes import NodeRow
 from kubectl_plugin.rollout.survey import (
     Survey,

@@ -25,7 +25,7 @@ from kubectl_plugin.rollout.document import (
     RolloutDocument,
     Strategy,
 )
-from kubectl_plugin.rollout.gitops import pause_of, paused_words
+from kubectl_plugin.rollout.last_action import pause_of, paused_words
 from kubectl_plugin.rollout.nodes import NodeCounts
 from kubectl_plugin.rollout.reasons import (
     PhaseReason,
