@@ -174,7 +174,7 @@ class PlanExecution(Execution[actions.Action, Answer]):
         first = [action for action in creates if action not in again] if again else creates
         size = len(first) if first and first[0].revision.hash == state.past_slow_start else 1
         done, before = 0, len(self.answers)
-        while done < len(first) and self._begins_more:
+        while done < len(first):
             came = len(self.answers)
             yield first[done : done + size]
             done, size = done + size, size * 2

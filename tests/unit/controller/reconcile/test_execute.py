@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from msgspec.structs import replace
 
 from controller.api.names import FAILED_CREATE, FAILED_DELETE, SUCCESSFUL_CREATE
 from controller.kube.errors import (
@@ -155,8 +156,19 @@ def test_not_found_is_a_failure_unless_the_pod_to_delete_is_gone() -> None:
     assert acting.carry_out([delete()], NOTHING, NOTHING) == ()
     (failure,) = acting.carry_out([delete()], NOTHING, stored("node-0-v1"))
     assert failure.action == delete()
+    assert Acting().carry_out([delete()], NOTHING, stored("node-0-v1", terminating=True)) == ()
     (failure,) = acting.carry_out([create(0)], NOTHING)
     assert failure.action == create(0), "its namespace is gone"
+    (failure,) = Acting().carry_out([delete()], NOTHING, AWAY)
+    assert isinstance(failure.error, Unreachable), "the look failed"
+
+
+def test_for_a_field_that_no_pod_has_no_node_is_left_alone() -> None:
+    acting, unknown = Acting(), refusal(400, "BadRequest", 'strict decoding error: unknown field "spec.hostnetwork"')
+    for _ in range(2):
+        acting.carry_out([replace(create(0), strict=True)], unknown)
+    assert acting.state.write_backoff.failing == {}
+    assert "unknown field spec.template.spec.hostnetwork (annotation" in acting.notes[0].message
 
 
 def test_slow_start_doubles_and_ends_with_the_first_batch_that_fails() -> None:
@@ -171,6 +183,9 @@ def test_a_revision_that_went_through_is_made_at_once_until_one_fails() -> None:
     acting = Acting()
     acting.carry_out([create(0)], ok())
     assert len(acting.carry_out([create(1), create(2)], QUOTA)) == 1, "one pod proves nothing yet"
+    acting = Acting()
+    acting.carry_out([create(0), replace(create(1), revision=revision("v2"))], ok(), ok())
+    assert acting.state.past_slow_start == "", "nor do those of another revision"
     acting = Acting()
     creates = [create(number) for number in range(5)]
     acting.carry_out(creates, *[ok()] * 5)
@@ -226,14 +241,16 @@ def test_nothing_is_planned_before_the_caches_show_what_was_written() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answers", "revision_hash"),
-    [([DENIED, DENIED, NOTHING, NOTHING], ""), ([DENIED, ok(), NOTHING], "v1")],
-    ids=["all are refused", "one is accepted"],
+    ("creates", "answers", "revision_hash"),
+    [(2, [DENIED, DENIED, NOTHING, NOTHING], ""), (2, [DENIED, ok(), NOTHING], "v1"), (1, [DENIED, NOTHING], "v1")],
+    ids=["all are refused", "one is accepted", "one alone, perhaps for its node"],
 )
-def test_slow_start_begins_again_once_all_creates_of_a_pass_fail(answers: list[Answer], revision_hash: str) -> None:
+def test_slow_start_begins_again_once_all_creates_of_a_pass_fail(
+    creates: int, answers: list[Answer], revision_hash: str
+) -> None:
     acting = Acting()
     acting.state.accepted, acting.state.accepted_of = SLOW_START_CREATES, "v1"
-    acting.carry_out([create(0), create(1)], *answers)
+    acting.carry_out([create(number) for number in range(creates)], *answers)
     assert acting.state.past_slow_start == revision_hash
 
 

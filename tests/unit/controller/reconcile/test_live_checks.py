@@ -13,7 +13,7 @@ from controller.api.daemonset import DaemonSetStatus
 from controller.api.names import HASH_LABEL
 from controller.api.readiness_gates import ReadinessGate
 from controller.inplace.change import InPlaceChange
-from controller.kube.errors import AlreadyExists, Conflict, NotFound
+from controller.kube.errors import AlreadyExists, Conflict, MutatedByWebhook, NotFound
 from controller.kube.requests import NotConnected, Request, Response
 from controller.planner import actions
 from controller.planner.world import FormerPod, Predecessor
@@ -102,6 +102,72 @@ def test_every_write_carries_its_precondition(
     acting = Acting()
     assert acting.carry_out([action], *looks, stored("a", labels={"app": "demo", HASH_LABEL: "v1"})) == ()
     assert guard_of(acting.script.requests[-1]) == guard
+    unseen = acting.dependencies.expectations.check(OURS, {}, lambda uid: True, NOW)
+    assert (unseen is None) is isinstance(action, actions.DeleteRevision | actions.ProbeTemplate)
+
+
+RAN = "/metadata/annotations/kruise-ds~1never-ran"
+
+
+@pytest.mark.parametrize(
+    ("action", "looks", "writes"),
+    [
+        (actions.AdoptPod(pod=POD, owners=0), [LIVE], ["add /metadata/ownerReferences"]),
+        (actions.AdoptPod(pod=POD, owners=2), [LIVE], ["add /metadata/ownerReferences/-"]),
+        (actions.ReleasePod(pod=POD, owner_index=1), [], ["remove /metadata/ownerReferences/1"]),
+        (
+            actions.AdoptRevision(revision=REVISION, owners=0, never_ran=True),
+            [LIVE],
+            ["add /metadata/ownerReferences", "add /metadata/annotations"],
+        ),
+        (
+            actions.AdoptRevision(revision=REVISION, owners=0, annotated=True, never_ran=True),
+            [LIVE],
+            ["add /metadata/ownerReferences", f"add {RAN}"],
+        ),
+        (actions.RecordRun(revision=REVISION), [], [f"remove {RAN}"]),
+    ],
+    ids=str,
+)
+def test_what_other_clients_wrote_beside_it_stays(
+    action: actions.Action, looks: list[Response], writes: list[str]
+) -> None:
+    acting = Acting()
+    acting.carry_out([action], *looks, ok())
+    _, *operations = msgspec.json.decode(acting.script.requests[-1].body)
+    assert [f"{one['op']} {one['path']}" for one in operations] == writes
+
+
+def test_a_new_revision_is_recorded_as_one_that_no_pod_has_had_and_says_why_it_was_made() -> None:
+    acting = Acting(daemonset=ds(annotations={"kubernetes.io/change-cause": "v1 at last"}))
+    acting.carry_out([NEW], ok())
+    annotations = msgspec.json.decode(acting.script.requests[-1].body)["metadata"]["annotations"]
+    assert annotations == {"kubernetes.io/change-cause": "v1 at last", "kruise-ds/never-ran": "true"}
+
+
+@pytest.mark.parametrize("action", [CREATE, actions.ProbeTemplate(node="node-0", name="d", revision=revision("v1"))])
+@pytest.mark.parametrize("labels", [{"app": "other", HASH_LABEL: "v1"}, {"app": "demo", HASH_LABEL: "v0"}])
+def test_a_pod_whose_labels_a_webhook_changes_is_a_failure(labels: dict[str, str], action: actions.Action) -> None:
+    acting = Acting()
+    acting.carry_out([action], stored("a", uid="uid-a", labels=labels))
+    ((_, error),) = acting.did
+    assert isinstance(error, MutatedByWebhook)
+    is_stray = action is CREATE and labels["app"] == "other"
+    assert acting.state.strays == ({"uid-a"} if is_stray else set())
+
+
+RESIZE = replace(UPDATE, change=InPlaceChange(resources={"main": {"limits": {"cpu": "1"}}}))
+
+
+@pytest.mark.parametrize(
+    ("answers", "resized"), [([FRESH] * 3, ["PATCH resize"]), ([refusal(403, "Forbidden"), FRESH], [])]
+)
+def test_a_resize_follows_the_update_that_records_it_in_the_same_pass(
+    answers: list[Response], resized: list[str]
+) -> None:
+    acting = Acting()
+    acting.carry_out([RESIZE], labelled("v1"), *answers)
+    assert acting.asked == [f"GET {POD.name}", f"PATCH {POD.name}", f"GET {POD.name}", *resized]
 
 
 def test_no_kind_of_write_is_missing_here() -> None:
@@ -224,6 +290,29 @@ def test_a_deletion_that_failed_may_have_come_through(found: Answer, is_there: b
         assert waits(acting, pods_at=0) is not is_there
 
 
+PREPARE = actions.PrepareDelete(pod=POD, node="node-0", why=OUTDATED, mark=False, held_by="label a=b")
+
+
+@pytest.mark.parametrize(
+    ("action", "found", "done"),
+    [
+        (UPDATE, labelled("v2"), True),
+        (UPDATE, labelled("v1"), False),
+        (PREPARE, FRESH, True),
+        (PREPARE, labelled("v1"), False),
+        (PREPARE, labelled("v1", terminating=True), True),
+    ],
+)
+def test_so_may_an_update_and_a_preparation(action: actions.Action, found: Response, done: bool) -> None:
+    acting = Acting()
+    for _ in range(2):
+        acting.carry_out([action], labelled("v1"), DENIED, found)
+    assert bool(acting.state.write_backoff.in_backoff(NOW)) is not done
+    acting = Acting()
+    acting.carry_out([action], labelled("v1"), LOST, found)
+    assert waits(acting, pods_at=0) is (action is PREPARE)
+
+
 @pytest.mark.parametrize(("owner", "held_back"), [(OURS, False), ("uid-of-another", True), ("", True)])
 def test_a_node_is_passed_over_where_another_has_the_name_of_its_pod(owner: str, held_back: bool) -> None:
     acting = Acting()
@@ -261,7 +350,7 @@ def test_a_revisions_name_is_a_collision_unless_it_is_what_we_wanted(found: Resp
     assert (behind is None) is bool(collisions)
 
 
-@pytest.mark.parametrize(("live", "left"), [(NOTHING, 0), (kept("v1"), 1)], ids=["gone", "still there"])
+@pytest.mark.parametrize(("live", "left"), [(NOTHING, 0), (kept("v1"), 1), (kept("v1", terminating=True), 0)])
 def test_a_revision_reported_absent_is_gone_only_if_a_look_finds_none(live: Response, left: int) -> None:
     assert len(Acting().carry_out([actions.DeleteRevision(revision=REVISION)], NOTHING, live)) == left
 

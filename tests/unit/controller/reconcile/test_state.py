@@ -46,16 +46,16 @@ def test_a_node_that_is_gone_leaves_nothing_behind() -> None:
     assert [key.name for key in state.write_backoff.failing] == ["node-4", "node-3"], "of this node alone"
 
 
-@pytest.mark.parametrize("gone", [True, False])
-def test_an_answer_about_what_is_gone_is_kept_no_longer_than_a_pass(gone: bool) -> None:
+@pytest.mark.parametrize(("gone", "orphaned"), [(True, False), (False, False), (False, True)])
+def test_an_answer_about_what_is_gone_is_kept_no_longer_than_a_pass(gone: bool, orphaned: bool) -> None:
     """An answer may come after the watch has shown that its pod or node is gone."""
     there = () if gone else (pod("node-0"),)
     uid, names = pod("node-0").uid, () if gone else (node("node-0"),)
     cached = Cached(
         reach=CacheProgress(),
         nodes=names,
-        pods=there,
-        orphans=(),
+        pods=() if orphaned else there,
+        orphans=there if orphaned else (),
         revisions=(),
         orphan_revisions=(),
         unreadable="",
@@ -74,10 +74,11 @@ def test_an_answer_about_what_is_gone_is_kept_no_longer_than_a_pass(gone: bool) 
     made = CreatePod(node="node-0", name="demo-1", revision=revision("v2"))
     state.pending_writes = {made.backoff_key: PendingWrite(action=made, until=9.0)}
     state.refused_resizes, state.unanswered_names = {uid: "no"}, {"node-0": "demo-1"}
+    state.unmapped = {uid: "no"}
     state.predecessors = {"node-0": Predecessor(uid="p")}
     state.forget_gone(cached, 2.0)
     left = [*state.pending_writes.values(), *state.refused_resizes, *state.unanswered_names, *state.predecessors]
-    assert len(left) == (0 if gone else 4)
+    assert len([*left, *state.unmapped]) == (0 if gone else 5)
     kept = {*others} if gone else {*about, BackoffKey("kept", uid), *others}
     assert (set(state.write_backoff.failing), set(state.write_backoff.inconclusive)) == (kept, kept)
     state.forget_gone(cached, 9.0)
@@ -182,6 +183,8 @@ def test_another_generation_begins_with_a_clean_page() -> None:
     assert state.verdicts.ask_at == 0.0
     state.learn(REFUSED, ds(generation=2), NOW)
     assert state.verdicts.ask_at == NOW + ASK_AGAIN_SECONDS
+    state.learn(REFUSED, ds(generation=1), NOW + ASK_AGAIN_SECONDS)
+    assert state.verdicts.refusals == 1, "an answer to the generation before"
 
 
 def test_a_generation_is_compiled_once_and_the_next_one_anew() -> None:
