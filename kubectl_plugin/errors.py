@@ -36,7 +36,12 @@ class CommandError(Exception):
     """Ends the command; `Runner` prints it."""
 
     def __init__(
-        self, message: str, *, hints: tuple[str, ...] = (), exit_code: int = ExitCode.FAILED, prefix: str = "error: "
+        self,
+        message: str,
+        *,
+        hints: tuple[str, ...] = (),
+        exit_code: ExitCode = ExitCode.FAILED,
+        prefix: str = "error: ",
     ) -> None:
         """`message` has no "error: " prefix. `prefix` is empty for a message of the API server."""
         super().__init__(message)

@@ -21,8 +21,6 @@ By = Annotated[
     Option(help="Group nodes by zone, arch, pool or any node label.", autocompletion=candidates.groupings),
 ]
 Watch = Annotated[bool, Option("-w", help="Watch for changes.")]
-AWAITED = ("revision", "generation", "image", "require_full", "fail_fast")
-"""Flags of `status` that say what to wait for."""
 Different = Annotated[bool, Option(help="Exit with 7 if there is a difference.")]
 
 
@@ -66,9 +64,15 @@ class StatusOptions(ManifestOptions, SelectorOptions):
         for flag, is_given in (("--timeout", self.seconds < inf), ("--plain", self.plain)):
             if is_given and not self.watch:
                 raise UsageError(f"{flag} is for -w: without it nothing is waited for")
-        for name in () if self.watch or self.exit_code else AWAITED:
-            if getattr(self, name) not in (None, False):
-                raise UsageError(f"--{name.replace('_', '-')} is for -w or --exit-code")
+        awaited = {
+            "--revision": self.revision is not None,
+            "--generation": self.generation is not None,
+            "--image": self.image is not None,
+            "--require-full": self.require_full,
+            "--fail-fast": self.fail_fast,
+        }
+        for flag in (flag for flag, is_given in awaited.items() if is_given and not (self.watch or self.exit_code)):
+            raise UsageError(f"{flag} is for -w or --exit-code")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -73,7 +73,7 @@ def explained_error(error: ApiError | ConfigError, session: Session | None = Non
             return _from_server(error)
 
 
-def _from_server(error: ApiError, *hints: str, code: int = 1) -> CommandError:
+def _from_server(error: ApiError, *hints: str, code: ExitCode = ExitCode.FAILED) -> CommandError:
     """The server's message as kubectl prints it, or the client's own if the server did not respond."""
     if not error.status:
         return CommandError(str(error), hints=hints, exit_code=code)

@@ -20,7 +20,7 @@ from kubectl_plugin.cluster.manifests import Manifest, read_manifests
 from kubectl_plugin.cluster.previews import ForecastTarget, daemonset_in, targets_of, with_admission
 from kubectl_plugin.cluster.session import Deadline, Invocation
 from kubectl_plugin.commands.change_flow import carry_out
-from kubectl_plugin.commands.consent import PlannedChange, guard_of_pauses, will_ask, with_question
+from kubectl_plugin.commands.consent import CONTINUE, PlannedChange, guard_of_pauses, will_ask, with_question
 from kubectl_plugin.errors import CommandError, ExitCode, UsageError
 from kubectl_plugin.flags import int_or_percent
 from kubectl_plugin.options import KEPT_MANAGER, ApplyOptions
@@ -35,7 +35,7 @@ _BESIDE: Final = (CLIENT, KEPT_MANAGER, HOLDS)
 _OTHER: Final = re.compile(r'conflict with "(?P<manager>[^"]*)"')
 
 
-async def apply(invocation: Invocation, options: ApplyOptions) -> int:
+async def apply(invocation: Invocation, options: ApplyOptions) -> ExitCode:
     hold_at = None if options.hold_at is None else int_or_percent(options.hold_at, "--hold-at")
     manifests, others = await read_manifests(options, invocation.host)
     for manifest in manifests:
@@ -99,7 +99,7 @@ async def _change_of(
     edit = edits.apply(live, application, expected, hold, taken_over=taken_over, show_values=options.show_values)
     if words := await previews.unknown_fields(invocation.session, live, edit.operations):
         raise CommandError(f"{key.name}: {words}", hints=("correct the manifest, or allow it there",))
-    return PlannedChange(live, edit, ask="Continue?", recheck=recheck if target.exists else None)
+    return PlannedChange(live, edit, question=CONTINUE, recheck=recheck if target.exists else None)
 
 
 async def _dry_run(

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from dataclasses import replace as with_fields
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
 
 from msgspec.structs import replace
 
@@ -51,6 +51,8 @@ from kubectl_plugin.wording import command, printed_name
 
 LaterDetails: TypeAlias = Callable[[Sequence[JSONObject]], Awaitable[Sequence[tuple[str, ...]]]]
 """Called after the writes with the written objects; returns the lines to print under each result."""
+_Object = TypeVar("_Object")
+_Made = TypeVar("_Made")
 DRY_RUN_SUFFIX: Final = {DryRun.NONE: "", DryRun.CLIENT: " (dry run)", DryRun.SERVER: " (server dry run)"}
 
 
@@ -96,7 +98,7 @@ class ChangeWriter:
                 change = with_fields(change, edit=replace(change.edit, details=next(lines, ())))
                 self._pending[index] = change, document, ending
 
-    def finish(self) -> int:
+    def finish(self) -> ExitCode:
         """Prints what waits for all changes; must be called after errors too. Returns the exit code."""
         terminal = self.invocation.terminal
         for pending in self._pending:
@@ -262,7 +264,7 @@ async def carry_out(
     verb: str,
     by: str | None = None,
     later: LaterDetails | None = None,
-) -> int:
+) -> ExitCode:
     """Carries out the changes and prints their results; returns the highest exit code. Edits without operations are
     only printed. The verb's own annotations are added here; edits of others are refused if any changed meanwhile.
     Several objects share one prompt; neither a failure of one nor a closed stdout stops the others. `plan` may raise
@@ -271,8 +273,13 @@ async def carry_out(
     if options.print_patch and invocation.output is not None:
         raise UsageError("give -o or --print-patch, not both")
     invocation.terminal.ignore_broken_pipe()
-    code, changes = _plan_each(invocation, snapshots, plan)
-    changes = [change if verb == PAUSE else asking_beside_a_driver(change) for change in changes]
+
+    async def planned(snapshot: Snapshot) -> PlannedChange:
+        change = plan(snapshot)
+        return change if verb == PAUSE else asking_beside_a_driver(change)
+
+    code, found = await for_each_object(invocation, snapshots, planned)
+    changes = [change for _, change in found]
     for change in changes:
         _print_cautions(invocation, change)
     refusal = None
@@ -300,18 +307,20 @@ async def carry_out(
     return max(code, printed, await wait_if_asked(invocation, options, writer.changed))
 
 
-def _plan_each(
-    invocation: Invocation, snapshots: Sequence[Snapshot], plan: Callable[[Snapshot], PlannedChange]
-) -> tuple[int, list[PlannedChange]]:
-    code, changes = 0, []
-    for snapshot in snapshots:
+async def for_each_object(
+    invocation: Invocation, objects: Sequence[_Object], plan: Callable[[_Object], Awaitable[_Made]]
+) -> tuple[ExitCode, list[tuple[_Object, _Made]]]:
+    """What `plan` makes of each object. Of several, a failure is printed and its object left out; the exit code is
+    the highest. Raises CommandError and ApiError for a single object."""
+    code, made = ExitCode.DONE, list[tuple[_Object, _Made]]()
+    for one in objects:
         try:
-            changes.append(plan(snapshot))
-        except CommandError as error:
-            if len(snapshots) == 1:
+            made.append((one, await plan(one)))
+        except (CommandError, ApiError) as error:
+            if len(objects) == 1:
                 raise
             code = max(code, print_failure(invocation, error))
-    return code, changes
+    return code, made
 
 
 def _print_cautions(invocation: Invocation, change: PlannedChange) -> None:
@@ -324,13 +333,13 @@ def _print_cautions(invocation: Invocation, change: PlannedChange) -> None:
         invocation.terminal.warn(printable(invocation.terminal, caution.text), *caution.hints)
 
 
-def print_failure(invocation: Invocation, error: CommandError | ApiError) -> int:
+def print_failure(invocation: Invocation, error: CommandError | ApiError) -> ExitCode:
     failure = error if isinstance(error, CommandError) else explained_error(error, invocation.session)
     invocation.terminal.fail(failure)
     return failure.exit_code
 
 
-async def wait_if_asked(invocation: Invocation, options: ActingOptions, changed: Sequence[Snapshot]) -> int:
+async def wait_if_asked(invocation: Invocation, options: ActingOptions, changed: Sequence[Snapshot]) -> ExitCode:
     """Waits for the rollout of this write, not for later changes. `changed`: the objects as written."""
     if not isinstance(options, WaitingOptions) or not options.wait or not changed:
         return ExitCode.DONE

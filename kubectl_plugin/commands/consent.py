@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from dataclasses import replace as with_fields
 from typing import Final
@@ -23,6 +23,7 @@ from kubectl_plugin.rollout.snapshot import Snapshot
 from kubectl_plugin.terminal import Terminal, one_line
 
 YES_HINT: Final = "add --yes if that is what you want"
+CONTINUE: Final = "Continue?"
 
 
 @dataclass(frozen=True)
@@ -31,8 +32,10 @@ class PlannedChange:
 
     snapshot: Snapshot
     edit: Edit
-    ask: str | None = None
-    """The question, with an optional preview on the lines before; None: no prompt."""
+    preview: tuple[str, ...] = ()
+    """Lines above the question."""
+    question: str = ""
+    """Empty: no prompt."""
     recheck: Recheck | None = None
     """Called after consent and before each retry of the write; raises CommandError to stop the change."""
 
@@ -42,11 +45,12 @@ def with_question(change: PlannedChange, headline: str) -> PlannedChange:
     edit = change.edit
     if not edit.operations:
         return change
-    return with_fields(change, edit=replace(edit, details=()), ask=question_text(headline, edit.details))
+    shown = preview_of(headline, edit.details)
+    return with_fields(change, edit=replace(edit, details=()), preview=shown, question=CONTINUE)
 
 
-def question_text(headline: str, lines: Iterable[str]) -> str:
-    return "\n".join((headline, *(f"  {one_line(line)}" for line in lines), "Continue?"))
+def preview_of(headline: str, lines: Iterable[str]) -> tuple[str, ...]:
+    return (headline, *(f"  {one_line(line)}" for line in lines))
 
 
 def does_write(options: ActingOptions) -> bool:
@@ -68,7 +72,9 @@ def printable(terminal: Terminal, text: str) -> str:
     return text.replace("…", "...") if terminal.ascii else text
 
 
-def ask_for_consent(terminal: Terminal, what: str, question: str | None, *, yes: bool, hint: str = YES_HINT) -> bool:
+def ask_for_consent(
+    terminal: Terminal, what: str, preview: Sequence[str], question: str, *, yes: bool, hint: str = YES_HINT
+) -> bool:
     """Returns True after a yes, False if `yes` or KRUISE_DS_PROMPT=never skips the prompt. Without a `question`,
     consent is assumed on a terminal. Raises CommandError (exit code 6) after a no, or without a terminal."""
     if yes or terminal.never_asks:
@@ -76,18 +82,20 @@ def ask_for_consent(terminal: Terminal, what: str, question: str | None, *, yes:
     if not terminal.may_ask:
         words = f"{what} would be changed, and there is no terminal to ask"
         raise CommandError(words, hints=(hint,), exit_code=ExitCode.REFUSED)
-    if question is not None and not terminal.ask(question):
+    if question and not terminal.ask(printable(terminal, "\n".join((*preview, question)))):
         raise CommandError("nothing was changed", exit_code=ExitCode.REFUSED, prefix="")
     return True
 
 
-def _has_consent(invocation: Invocation, what: str, question: str, options: ActingOptions) -> bool:
+def _has_consent(
+    invocation: Invocation, what: str, preview: Sequence[str], question: str, options: ActingOptions
+) -> bool:
     """Like `ask_for_consent`, but does not prompt if nothing is written."""
-    terminal, writes = invocation.terminal, does_write(options)
     if not ends_as_written(options):
         return False
-    has_said_yes = ask_for_consent(terminal, what, printable(terminal, question) if writes else None, yes=options.yes)
-    return has_said_yes and writes
+    writes = does_write(options)
+    asked = question if writes else ""
+    return ask_for_consent(invocation.terminal, what, preview, asked, yes=options.yes) and writes
 
 
 async def ask_once(
@@ -99,30 +107,31 @@ async def ask_once(
         return changes
     if not several:
         (only,) = changes
-        name = only.snapshot.key.name
-        if only.ask is not None and _has_consent(invocation, name, only.ask, options) and only.recheck is not None:
+        agreed = only.question and _has_consent(
+            invocation, only.snapshot.key.name, only.preview, only.question, options
+        )
+        if agreed and only.recheck is not None:
             await only.recheck()
         return changes
-    lines = (line for change in changes for line in _question_lines(change))
+    lines = (line for change in changes for line in _preview_lines(change))
     count = counted(len(changes), "DaemonSet")
-    if not _has_consent(invocation, count, question_text(f"{count}:", lines), options):
+    if not _has_consent(invocation, count, preview_of(f"{count}:", lines), CONTINUE, options):
         return changes
     return [with_fields(change, edit=replace(change.edit, details=())) for change in changes]
 
 
-def _question_lines(change: PlannedChange) -> Iterator[str]:
+def _preview_lines(change: PlannedChange) -> Iterator[str]:
     yield f"{change.snapshot.key}  {change.edit.result}"
     if change.edit.operations:
-        *preview, _ = (change.ask or "").split("\n")
-        yield from (f"  {line}" for line in (*preview, *change.edit.details))
+        yield from (f"  {line}" for line in (*change.preview, *change.edit.details))
 
 
 def asking_beside_a_driver(change: PlannedChange) -> PlannedChange:
     """Prompts, as the change bypasses the Rollout that drives the object; `pause` is urgent and does not."""
     driver = gitops.driver_of(change.snapshot.document)
-    if driver is None or change.ask is not None or not change.edit.operations:
+    if driver is None or change.question or not change.edit.operations:
         return change
-    return with_fields(change, ask=f"This bypasses {driver}.\nContinue?")
+    return with_fields(change, preview=(f"This bypasses {driver}.",), question=CONTINUE)
 
 
 def all_namespaces_error(count: int, hint: str = YES_HINT) -> CommandError:

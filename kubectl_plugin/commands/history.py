@@ -32,7 +32,7 @@ from kubectl_plugin.rollout.history import history as rows_of
 from kubectl_plugin.rollout.snapshot import Snapshot
 
 
-async def history(invocation: Invocation, options: HistoryOptions) -> int:
+async def history(invocation: Invocation, options: HistoryOptions) -> ExitCode:
     revision, show_values = options.revision, options.show_values
     snapshot = await reads.snapshot(invocation, options.name, reads.NO_NODES)
     need_revisions(snapshot)
@@ -44,7 +44,7 @@ async def history(invocation: Invocation, options: HistoryOptions) -> int:
         row = next(row for row in rows if row.revision == wanted)
         _print_one(invocation, snapshot, row, show_values)
     invocation.note_unread(snapshot.unread_words)
-    return 0
+    return ExitCode.DONE
 
 
 def _print_all(invocation: Invocation, snapshot: Snapshot, rows: tuple[RevisionRow, ...]) -> None:
@@ -72,7 +72,7 @@ def _printed_name(row: RevisionRow) -> str:
     return f"controllerrevision.apps/{row.revision.name}"
 
 
-async def diff(invocation: Invocation, options: DiffOptions) -> int:
+async def diff(invocation: Invocation, options: DiffOptions) -> ExitCode:
     most = 1 if options.file else 2
     if len(options.revisions) > most:
         instead = "one revision and a file" if options.file else "two revisions"
@@ -91,7 +91,7 @@ async def diff(invocation: Invocation, options: DiffOptions) -> int:
         drawn = comparison_text(found, now=snapshot.now, only_ascii=invocation.terminal.ascii)
         invocation.terminal.show(drawn, whole=True)
     invocation.note_unread(snapshot.unread_words)
-    return ExitCode.DIFFERENT if options.exit_code and found.changes else 0
+    return ExitCode.DIFFERENT if options.exit_code and found.changes else ExitCode.DONE
 
 
 def _changes(snapshot: Snapshot, wanted: JSONObject) -> tuple[Operation, ...]:

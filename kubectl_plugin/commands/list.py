@@ -19,7 +19,7 @@ from kubectl_plugin.cluster.reads import VERSIONS
 from kubectl_plugin.cluster.session import Invocation
 from kubectl_plugin.cluster.watches import ReadAgain, State, WatchedObjects, WatchSet
 from kubectl_plugin.commands.screens import Picture, print_table, table_screen
-from kubectl_plugin.errors import UsageError
+from kubectl_plugin.errors import ExitCode, UsageError
 from kubectl_plugin.flags import Output, SelectorOptions
 from kubectl_plugin.options import ListOptions
 from kubectl_plugin.render.listings import overview
@@ -52,7 +52,7 @@ class _Found:
         return tuple(line for line in self.lines if line.phase in self.wanted)
 
 
-async def list_(invocation: Invocation, options: ListOptions) -> int:
+async def list_(invocation: Invocation, options: ListOptions) -> ExitCode:
     """Reads pods only in UNSETTLED phases, where the status does not say why. Raises UsageError for `watch` with -o
     yaml or name, and ApiError."""
     wanted = phases_named(options.phases)
@@ -63,7 +63,7 @@ async def list_(invocation: Invocation, options: ListOptions) -> int:
     if options.watch:
         await _watch(invocation, options, found)
     _print(invocation, options, found)
-    return 0
+    return ExitCode.DONE
 
 
 async def _watch(invocation: Invocation, options: SelectorOptions, found: _Found) -> NoReturn:

@@ -23,8 +23,8 @@ from kubectl_plugin.cluster.installation import review_right
 from kubectl_plugin.cluster.reads import NATIVE, read_as
 from kubectl_plugin.cluster.session import Invocation, Session
 from kubectl_plugin.cluster.writes import warn_if_interrupted
-from kubectl_plugin.commands.change_flow import print_failure
-from kubectl_plugin.commands.consent import all_namespaces_error, ask_for_consent
+from kubectl_plugin.commands.change_flow import for_each_object
+from kubectl_plugin.commands.consent import CONTINUE, all_namespaces_error, ask_for_consent
 from kubectl_plugin.errors import CommandError, ExitCode
 from kubectl_plugin.flags import Output
 from kubectl_plugin.migrate import preview, state
@@ -285,23 +285,23 @@ _TO_NATIVE = (
 _LOOK = "look first, with --dry-run; then add --yes"
 
 
-async def migrate(invocation: Invocation, options: MigrateOptions) -> int:
+async def migrate(invocation: Invocation, options: MigrateOptions) -> ExitCode:
     """Migrates one DaemonSet after the other; the first failure ends the command."""
     keys, terminal = await _chosen_keys(invocation, options), invocation.terminal
     if options.print_:
         return await _print(invocation, options, keys)
-    code, plans = await _plan_each(invocation, options, keys)
-    for key, found in plans.items():
+    code, made = await for_each_object(invocation, keys, lambda key: _preview_of(invocation, options, key))
+    for key, found in made:
         if found.is_over:
             terminal.say(f"{key.name} {found.summary} already")
-    plans = {key: found for key, found in plans.items() if not found.is_over}
+    plans = {key: found for key, found in made if not found.is_over}
     if not plans:
         return code
     if options.dry_run:
         terminal.say(*_preview_lines(plans, options))
         return code
-    what, question = counted(len(plans), "DaemonSet"), "\n".join((*_preview_lines(plans, options), "Continue?"))
-    ask_for_consent(terminal, what, question, yes=options.yes, hint=_LOOK)
+    what, lines = counted(len(plans), "DaemonSet"), _preview_lines(plans, options)
+    ask_for_consent(terminal, what, lines, CONTINUE, yes=options.yes, hint=_LOOK)
     terminal.ignore_broken_pipe()
     for number, key in enumerate(plans):
         try:
@@ -329,21 +329,6 @@ async def _chosen_keys(invocation: Invocation, options: MigrateOptions) -> list[
     if options.all_namespaces and not (options.yes or options.dry_run or options.print_):
         raise all_namespaces_error(len(keys), _LOOK)
     return keys
-
-
-async def _plan_each(
-    invocation: Invocation, options: MigrateOptions, keys: list[Key]
-) -> tuple[int, dict[Key, Preview]]:
-    """Of several DaemonSets, those that may not be migrated are reported and left out."""
-    code, plans = 0, {}
-    for key in keys:
-        try:
-            plans[key] = await _preview_of(invocation, options, key)
-        except (CommandError, ApiError) as error:
-            if len(keys) == 1:
-                raise
-            code = max(code, print_failure(invocation, error))
-    return code, plans
 
 
 async def _preview_of(invocation: Invocation, options: MigrateOptions, key: Key) -> Preview:
@@ -403,7 +388,7 @@ def _preview_lines(plans: dict[Key, Preview], options: MigrateOptions) -> list[s
     return lines
 
 
-async def _print(invocation: Invocation, options: MigrateOptions, keys: list[Key]) -> int:
+async def _print(invocation: Invocation, options: MigrateOptions, keys: list[Key]) -> ExitCode:
     terminal = invocation.terminal
     for number, key in enumerate(keys):
         observed = await observe(invocation, key, as_native=False)

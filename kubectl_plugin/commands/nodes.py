@@ -14,7 +14,7 @@ from kubectl_plugin.cluster import reads
 from kubectl_plugin.cluster.follow import following, with_pulls
 from kubectl_plugin.cluster.session import Invocation
 from kubectl_plugin.commands.screens import Picture, print_table, table_screen
-from kubectl_plugin.errors import CommandError, UsageError
+from kubectl_plugin.errors import CommandError, ExitCode, UsageError
 from kubectl_plugin.flags import Output
 from kubectl_plugin.options import NodesOptions
 from kubectl_plugin.render.listings import domain_table, node_table
@@ -36,7 +36,7 @@ _KEYS: Final[dict[str, Callable[[NodeRow], tuple[float, str]]]] = {
 }
 
 
-async def nodes(invocation: Invocation, options: NodesOptions) -> int:
+async def nodes(invocation: Invocation, options: NodesOptions) -> ExitCode:
     """With `watch`, runs until interrupted or the DaemonSet is deleted."""
     wanted = choice_of(options.only, excluded=options.excluded, group=options.zone, sort=options.sort)
     if options.watch and invocation.output in (Output.YAML, Output.NAME):
@@ -53,10 +53,10 @@ async def nodes(invocation: Invocation, options: NodesOptions) -> int:
     print_table(invocation, picture, (f"node/{name}" for name, _ in picture.rows))
     if invocation.output in (None, Output.WIDE):
         invocation.note_unread(snapshot.unread_words)
-    return 0
+    return ExitCode.DONE
 
 
-async def _watch(invocation: Invocation, first: Snapshot, wanted: Choice, options: NodesOptions) -> int:
+async def _watch(invocation: Invocation, first: Snapshot, wanted: Choice, options: NodesOptions) -> ExitCode:
     checked = False
     async with following(invocation, [first]) as follow:
         invocation.note_unread(follow.unread_words)

@@ -48,7 +48,7 @@ PROGRESS_EVERY: Final = 3.0
 """Seconds between two progress notes of the forecast."""
 
 
-async def plan(invocation: Invocation, options: PlanOptions) -> int:
+async def plan(invocation: Invocation, options: PlanOptions) -> ExitCode:
     settings = _settings_to_try(options)
     targets = await _targets(invocation, options)
     seen = await with_pulls(invocation, [target.snapshot for target in targets])
@@ -58,7 +58,7 @@ async def plan(invocation: Invocation, options: PlanOptions) -> int:
     ]
     _print_plans(invocation, made)
     changes = any(one.forecast.changes for one in made)
-    return ExitCode.DIFFERENT if options.exit_code and changes else 0
+    return ExitCode.DIFFERENT if options.exit_code and changes else ExitCode.DONE
 
 
 def _settings_to_try(options: PlanOptions) -> TriedSettings:

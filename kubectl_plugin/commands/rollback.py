@@ -9,8 +9,8 @@ from kubectl_plugin.changes.rollback import RollbackSettings, already_back, roll
 from kubectl_plugin.cluster.reads import HURRY, PREVIEW, Parts, revisions_of
 from kubectl_plugin.cluster.session import Deadline, Invocation
 from kubectl_plugin.commands.change_flow import carry_out, choose
-from kubectl_plugin.commands.consent import PlannedChange, guard_of_pauses, question_text, will_ask
-from kubectl_plugin.errors import UsageError
+from kubectl_plugin.commands.consent import CONTINUE, PlannedChange, guard_of_pauses, preview_of, will_ask
+from kubectl_plugin.errors import ExitCode, UsageError
 from kubectl_plugin.options import RollbackOptions
 from kubectl_plugin.render.rollback import headline, kept_cautions, preview
 from kubectl_plugin.rollout.diff import change_lines, differences
@@ -18,7 +18,7 @@ from kubectl_plugin.rollout.history import other_revisions, target_of
 from kubectl_plugin.rollout.snapshot import RevisionDetail, Snapshot
 
 
-async def rollback(invocation: Invocation, options: RollbackOptions) -> int:
+async def rollback(invocation: Invocation, options: RollbackOptions) -> ExitCode:
     settings = RollbackSettings(
         to_revision=options.to_revision or None,
         keep_partition=options.keep_partition,
@@ -69,9 +69,8 @@ def _change_of(
         *preview(snapshot, target, settings, edit, width=invocation.terminal.width - 2),
     )
     asks = will_ask(invocation, options)
-    return PlannedChange(
-        snapshot, edit if asks else replace(edit, details=lines), ask=question_text(headline(snapshot, target), lines)
-    )
+    edit = edit if asks else replace(edit, details=lines)
+    return PlannedChange(snapshot, edit, preview_of(headline(snapshot, target), lines), CONTINUE)
 
 
 def _already_done(invocation: Invocation, snapshot: Snapshot, back: RevisionDetail) -> PlannedChange:

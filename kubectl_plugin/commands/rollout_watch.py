@@ -46,7 +46,13 @@ ASK_EVERY: Final = 10.0
 
 
 def wanted_of(options: StatusOptions) -> Awaited:
-    return Awaited(**{name: getattr(options, name) for name in Awaited.__struct_fields__})
+    return Awaited(
+        revision=options.revision,
+        generation=options.generation,
+        image=options.image,
+        require_full=options.require_full,
+        fail_fast=options.fail_fast,
+    )
 
 
 async def rollout_status(
@@ -72,7 +78,7 @@ async def follow_up(
     found: Sequence[Snapshot],
     deadline: Deadline,
     generations: Mapping[Key, int] | None = None,
-) -> int:
+) -> ExitCode:
     """Watches until each object has a result; returns the highest exit code. `generations`: specs to wait for."""
     several = len({snapshot.daemonset.namespace for snapshot in found}) > 1
     keys = [snapshot.daemonset.key for snapshot in found]
@@ -85,7 +91,7 @@ async def follow_up(
     return print_results(invocation, results, [key.namespace for key in keys])
 
 
-def print_results(invocation: Invocation, results: Sequence[WaitResult], namespaces: Sequence[str]) -> int:
+def print_results(invocation: Invocation, results: Sequence[WaitResult], namespaces: Sequence[str]) -> ExitCode:
     """Returns the highest exit code; no object at all is a failure."""
     for result in with_namespaces(results, namespaces):
         if result.error is not None:

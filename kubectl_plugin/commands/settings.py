@@ -13,7 +13,7 @@ from kubectl_plugin.cluster.previews import daemonset_in, with_admission
 from kubectl_plugin.cluster.session import Invocation
 from kubectl_plugin.commands.change_flow import carry_out, choose
 from kubectl_plugin.commands.consent import PlannedChange
-from kubectl_plugin.errors import CommandError, UsageError
+from kubectl_plugin.errors import CommandError, ExitCode, UsageError
 from kubectl_plugin.flags import int_or_percent
 from kubectl_plugin.options import SetImageOptions, SetPartitionOptions
 from kubectl_plugin.rollout.snapshot import Snapshot
@@ -23,7 +23,7 @@ _VALUE = re.compile(r"[0-9]+%?")
 """With --update, such a word is a mistyped value, although it could be a name."""
 
 
-async def set_partition(invocation: Invocation, options: SetPartitionOptions) -> int:
+async def set_partition(invocation: Invocation, options: SetPartitionOptions) -> ExitCode:
     names, value = _names_and_value(options)
 
     def change_of(snapshot: Snapshot) -> PlannedChange:
@@ -48,7 +48,7 @@ def _names_and_value(options: SetPartitionOptions) -> tuple[tuple[str, ...], Int
     return words, int_or_percent(update, "--update")
 
 
-async def set_image(invocation: Invocation, options: SetImageOptions) -> int:
+async def set_image(invocation: Invocation, options: SetImageOptions) -> ExitCode:
     images = parse_images([word for word in options.words if "=" in word])
     if not images:
         raise UsageError("which image? use set-image NAME CONTAINER=IMAGE, or *=IMAGE")

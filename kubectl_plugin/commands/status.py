@@ -25,7 +25,7 @@ from kubectl_plugin.rollout.wait import result_of, unfinished_result
 from kubectl_plugin.wording import printed_name
 
 
-async def status(invocation: Invocation, options: StatusOptions) -> int:
+async def status(invocation: Invocation, options: StatusOptions) -> ExitCode:
     if options.watch:
         return await watch(invocation, options)
     found, missing = await choose_objects(invocation, options)
@@ -35,7 +35,7 @@ async def status(invocation: Invocation, options: StatusOptions) -> int:
         show(invocation, statuses, single=bool(options.names) and len(statuses) + len(missing) == 1)
     for absent in missing:
         invocation.terminal.fail(absent)
-    code = 0
+    code = ExitCode.DONE
     if options.exit_code:  # what waiting would end with; for what still moves, 3
         results = [result_of(one, wanted_of(options)) or unfinished_result(one) for one in statuses]
         code = print_results(invocation, results, [one.daemonset.namespace for one in statuses])
@@ -93,7 +93,7 @@ async def choose_objects(
     return found, absent
 
 
-async def watch(invocation: Invocation, options: StatusOptions) -> int:
+async def watch(invocation: Invocation, options: StatusOptions) -> ExitCode:
     if invocation.output not in (None, Output.JSON, Output.WIDE):
         raise UsageError(f"-w has no output format {invocation.output}: use json")
     deadline = Deadline(invocation, options)

@@ -17,12 +17,13 @@ from kubectl_plugin.cluster.installation import who_am_i
 from kubectl_plugin.cluster.reads import DOCUMENT_ONLY, HURRY, Parts, completed
 from kubectl_plugin.cluster.session import Invocation
 from kubectl_plugin.commands.change_flow import carry_out, choose, note_failed_reads
-from kubectl_plugin.commands.consent import PlannedChange, will_ask, with_question
+from kubectl_plugin.commands.consent import CONTINUE, PlannedChange, will_ask, with_question
+from kubectl_plugin.errors import ExitCode
 from kubectl_plugin.options import PauseOptions, PromoteOptions, RestartOptions, ResumeOptions, RetryOptions
 from kubectl_plugin.rollout.snapshot import Snapshot
 
 
-async def pause(invocation: Invocation, options: PauseOptions) -> int:
+async def pause(invocation: Invocation, options: PauseOptions) -> ExitCode:
     """Writes one object without a prompt and before other reads: pausing is urgent, and `resume` undoes it."""
 
     async def whole(documents: Sequence[JSONObject]) -> tuple[Snapshot, ...]:
@@ -48,23 +49,23 @@ async def pause(invocation: Invocation, options: PauseOptions) -> int:
     return await carry_out(invocation, found, change_of, options, verb="pause", by=by, later=later)
 
 
-async def resume(invocation: Invocation, options: ResumeOptions) -> int:
+async def resume(invocation: Invocation, options: ResumeOptions) -> ExitCode:
     found = await choose(invocation, options, options.names, Parts(within=HURRY))
     return await carry_out(
         invocation, found, lambda snapshot: PlannedChange(snapshot, edits.resume(snapshot)), options, verb="resume"
     )
 
 
-async def restart(invocation: Invocation, options: RestartOptions) -> int:
+async def restart(invocation: Invocation, options: RestartOptions) -> ExitCode:
     """The nodes to be updated are shown in the prompt; without one, under the result."""
     found = await choose(invocation, options, options.names)
-    changes = {one.key: PlannedChange(one, edits.restart(one), ask="Continue?") for one in found}
+    changes = {one.key: PlannedChange(one, edits.restart(one), question=CONTINUE) for one in found}
     if will_ask(invocation, options) and len(found) == 1:
         changes = {key: with_question(change, f"Restart {key.name}?") for key, change in changes.items()}
     return await carry_out(invocation, found, lambda one: changes[one.key], options, verb="restart")
 
 
-async def promote(invocation: Invocation, options: PromoteOptions) -> int:
+async def promote(invocation: Invocation, options: PromoteOptions) -> ExitCode:
     within = reads.PREVIEW if options.full and will_ask(invocation, options) else reads.HURRY
     snapshot = await reads.snapshot(invocation, options.name, Parts(within=within))
     note_failed_reads(invocation, (snapshot,))
@@ -77,7 +78,7 @@ async def promote(invocation: Invocation, options: PromoteOptions) -> int:
     return await carry_out(invocation, (snapshot,), change_of, options, verb="promote")
 
 
-async def retry(invocation: Invocation, options: RetryOptions) -> int:
+async def retry(invocation: Invocation, options: RetryOptions) -> ExitCode:
     found = await reads.snapshot(invocation, options.name, reads.ALL if options.wait else reads.DOCUMENT_ONLY)
     return await carry_out(
         invocation, (found,), lambda snapshot: PlannedChange(snapshot, another_try(snapshot)), options, verb="retry"

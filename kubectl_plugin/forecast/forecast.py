@@ -26,7 +26,6 @@ from controller.planner.rollout_state import RolloutState, rollout_state
 from controller.planner.status import Status
 from controller.planner.world import BackoffKey, TemplateRefused, World, predecessor
 from kubectl_plugin.forecast.simulate import (
-    How,
     NeverReady,
     NodeMove,
     Wave,
@@ -36,6 +35,7 @@ from kubectl_plugin.forecast.simulate import (
     world_after,
     world_after_waiting,
 )
+from kubectl_plugin.rollout.in_place import How
 
 _ALIKE: Final = 4
 """Number of waves that must be alike before further ones are copied."""

@@ -25,10 +25,10 @@ from controller.planner.rollout_state import RolloutState, rollout_state
 from controller.planner.world import TemplateRefused, World
 from kubectl_plugin.changes.edit import number_of
 from kubectl_plugin.forecast.forecast import Forecast, Progress, forecast, left_to_update
-from kubectl_plugin.forecast.simulate import How, port_waiters, world_after_waiting
+from kubectl_plugin.forecast.simulate import port_waiters, world_after_waiting
 from kubectl_plugin.forecast.warnings import CheckResult, ForecastWarning, warnings_of
 from kubectl_plugin.rollout.document import document
-from kubectl_plugin.rollout.in_place import Ways, ways_of
+from kubectl_plugin.rollout.in_place import How, Ways, ways_of
 from kubectl_plugin.rollout.nodes import NodeRow, failure_of
 from kubectl_plugin.rollout.snapshot import PodDetail, Snapshot
 from kubectl_plugin.rollout.steps import at_step

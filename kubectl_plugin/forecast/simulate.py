@@ -8,7 +8,6 @@ Before an action is done, `node_moves` says what it does to its node, and why.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Set
-from enum import StrEnum
 from typing import TypeAlias, assert_never
 
 from msgspec.structs import replace
@@ -27,20 +26,7 @@ from controller.planner.revisions import current_revision, placements_of
 from controller.planner.rollout_state import RolloutState
 from controller.planner.status import Status
 from controller.planner.world import Accepted, Predecessor, World, predecessor
-from kubectl_plugin.rollout.in_place import what_it_restarts
-
-
-class How(StrEnum):
-    RECREATE = "re-create"
-    IN_PLACE = "in place"
-    SURGE = "surge"
-    """A new pod is created beside the old one, which is deleted once the new one is available."""
-    CREATE = "create"
-    """The node has no pod and gets one."""
-    FINISH = "finish"
-    """The new pod exists already; the old one is deleted."""
-    REMOVE = "remove"
-
+from kubectl_plugin.rollout.in_place import How, what_it_restarts
 
 AT_ONCE = "old pod not available: outside the budget"
 

@@ -18,7 +18,7 @@ from kubectl_plugin.rollout.diff import change_lines, yaml_lines
 from kubectl_plugin.rollout.document import OverviewLine
 from kubectl_plugin.rollout.domains import DomainRow
 from kubectl_plugin.rollout.history import ComparedSide, Comparison, RevisionRow
-from kubectl_plugin.rollout.in_place import IN_PLACE, RECREATE, way_in_words
+from kubectl_plugin.rollout.in_place import How, way_in_words
 from kubectl_plugin.rollout.installation import DoctorCheck, Level
 from kubectl_plugin.rollout.nodes import NodeRow
 from kubectl_plugin.rollout.secrets import without_secrets
@@ -182,7 +182,7 @@ def _nodes(row: RevisionRow) -> str:
 
 
 def _way(row: RevisionRow) -> str:
-    return NONE if row.way is None else IN_PLACE if isinstance(row.way, InPlaceChange) else RECREATE
+    return NONE if row.way is None else How.IN_PLACE if isinstance(row.way, InPlaceChange) else How.RECREATE
 
 
 STYLES: Final = {"-": "red", "+": "green", " ": "cyan"}

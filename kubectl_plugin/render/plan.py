@@ -15,9 +15,10 @@ from controller.api.formats import counted
 from controller.planner.conditions import some
 from controller.planner.explanation import NodeState
 from kubectl_plugin.forecast.report import Later, RolloutPlan
-from kubectl_plugin.forecast.simulate import How, Wave
+from kubectl_plugin.forecast.simulate import Wave
 from kubectl_plugin.forecast.warnings import CheckResult
 from kubectl_plugin.render.tables import BAD, DIM, LABEL, clean, cut, wrapped
+from kubectl_plugin.rollout.in_place import How
 from kubectl_plugin.rollout.nodes import NodeRow
 from kubectl_plugin.wording import between, for_cluster, new_nodes, short_duration
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import StrEnum
 
 from controller.api.daemonset import DaemonSet
 from controller.api.formats import counted
@@ -17,7 +18,19 @@ from controller.planner.nodes import NodeInfo
 from controller.planner.rollout_state import RolloutState
 from kubectl_plugin.rollout.snapshot import Snapshot
 
-IN_PLACE, RECREATE, SURGE = "in place", "re-create", "surge"
+
+class How(StrEnum):
+    """What happens to the pod of a node."""
+
+    RECREATE = "re-create"
+    IN_PLACE = "in place"
+    SURGE = "surge"
+    """A new pod is created beside the old one, which is deleted once the new one is available."""
+    CREATE = "create"
+    """The node has no pod and gets one."""
+    FINISH = "finish"
+    """The new pod exists already; the old one is deleted."""
+    REMOVE = "remove"
 
 
 class Ways(Value):
@@ -35,7 +48,7 @@ class Ways(Value):
     def words(self) -> Iterator[str]:
         """`in place, restarts agent`, `re-create: spec.volumes added`; with counts if the pods differ."""
         alike = len(self.details) + len(self.hindrances) == 1
-        for lead, found in ((f"{IN_PLACE}, ", self.details), (f"{RECREATE}: ", self.hindrances)):
+        for lead, found in ((f"{How.IN_PLACE}, ", self.details), (f"{How.RECREATE}: ", self.hindrances)):
             for what, count in found.items():
                 yield f"{lead}{what}" + ("" if alike else f" ({counted(count, 'pod')})")
 
@@ -78,9 +91,9 @@ def way_between(daemonset: DaemonSet, old: JSONObject, new: JSONObject) -> InPla
 
 def way_in_words(found: InPlaceChange | NotPossible) -> str:
     if isinstance(found, NotPossible):
-        return f"{RECREATE}: {found.why}"
+        return f"{How.RECREATE}: {found.why}"
     gate = f" (cpu and memory: with the feature gate {RESIZE_GATE})" if found.resources else ""
-    return f"{IN_PLACE}, {what_it_restarts(found)}{gate}"
+    return f"{How.IN_PLACE}, {what_it_restarts(found)}{gate}"
 
 
 class Moves(Value):
@@ -106,7 +119,7 @@ class Moves(Value):
     @property
     def how(self) -> str:
         """How all nodes are updated; empty if it may vary by node."""
-        return SURGE if self.surging else "" if self.in_place else RECREATE
+        return How.SURGE if self.surging else "" if self.in_place else How.RECREATE
 
     @property
     def moving(self) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from controller.planner.blockers import handlers, in_place_change_of, waits_for_
 from controller.planner.explanation import Explainer, Explanation, NodeState
 from controller.planner.node_fit import Fit, Rules
 from controller.planner.nodes import NodeInfo
-from kubectl_plugin.rollout.in_place import IN_PLACE, RECREATE, SURGE
+from kubectl_plugin.rollout.in_place import How
 from kubectl_plugin.rollout.snapshot import Container, NodePull, PodDetail, PullStage, Snapshot
 from kubectl_plugin.wording import short_duration
 
@@ -223,11 +223,11 @@ class RowReader:
         if state not in (NodeState.NEXT, NodeState.UPDATING, NodeState.FAILING):
             return ""
         if self._rollout.surging:
-            return SURGE
+            return How.SURGE
         if node.current is not None:
-            return IN_PLACE if detail is not None and detail.updated is not None else RECREATE
+            return How.IN_PLACE if detail is not None and detail.updated is not None else How.RECREATE
         asked = node.old is not None and self._rollout.in_place
-        return IN_PLACE if asked and not self._hindrance(node) else RECREATE
+        return How.IN_PLACE if asked and not self._hindrance(node) else How.RECREATE
 
     def _hindrance(self, node: NodeInfo) -> str:
         """Why its old pod cannot be updated in place; empty if it can, or without in-place updates."""
@@ -262,7 +262,7 @@ class RowReader:
         if node.current is None and node.old is None and blocker is None:
             return "no pod yet"
         against = self._hindrance(node) if explained.state is NodeState.NEXT else ""
-        way = f"; not {IN_PLACE}: {against}" if against else ""
+        way = f"; not {How.IN_PLACE}: {against}" if against else ""
         if node.old is not None and blocker is None and not node.old_ready:
             return f"at once: its old pod is not available{failure}{way}"
         texts = (blocker or Blocker.BUDGET).text

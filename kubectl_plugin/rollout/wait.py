@@ -41,7 +41,7 @@ class Awaited(Value):
 class WaitResult(Value):
     """The end of a wait. `error` is None on success; `warning` is printed even then."""
 
-    code: int
+    code: ExitCode
     error: CommandError | None = None
     warning: str = ""
 
@@ -189,9 +189,9 @@ def _stuck(status: RolloutStatus, words: str, *hints: str) -> WaitResult:
     return _rollout_result(status, ExitCode.STUCK, words, *way_back(status.snapshot), *hints)
 
 
-def _rollout_result(status: RolloutStatus, code: int, words: str, *hints: str) -> WaitResult:
+def _rollout_result(status: RolloutStatus, code: ExitCode, words: str, *hints: str) -> WaitResult:
     return _failed_result(code, f"rollout of {printed_name(status.daemonset.name)} {words}", *hints)
 
 
-def _failed_result(code: int, words: str, *hints: str) -> WaitResult:
+def _failed_result(code: ExitCode, words: str, *hints: str) -> WaitResult:
     return WaitResult(code=code, error=CommandError(words, hints=hints, exit_code=code))

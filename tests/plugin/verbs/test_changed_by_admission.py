@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from controller.settings import FeatureGates
-from kubectl_plugin.forecast.simulate import How
+from kubectl_plugin.rollout.in_place import How
 from tests.beds.api import DAEMONSETS, PODS, Object
 from tests.beds.nodes import Behaviour
 from tests.beds.objects import image_of, node_of

@@ -14,7 +14,8 @@ from controller.api.names import TAINT_NOT_READY, TAINT_UNREACHABLE
 from controller.planner.blocker_texts import Blocker
 from controller.planner.world import World
 from kubectl_plugin.forecast.forecast import Forecast, forecast
-from kubectl_plugin.forecast.simulate import AT_ONCE, How, Wave
+from kubectl_plugin.forecast.simulate import AT_ONCE, Wave
+from kubectl_plugin.rollout.in_place import How
 from tests.beds.worlds import (
     NOW,
     ago,
