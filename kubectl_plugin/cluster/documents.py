@@ -3,32 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
 from typing import Any, Final, TypeAlias, TypeVar, overload
 
 import msgspec
+from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from controller.api import patch as json_patch
 from controller.api import revision
-from controller.api.objects import JSONObject, Key, View, as_bytes, fields_of
+from controller.api.objects import JSONObject, Key, ObjectMeta, View, as_bytes, fields_of
 from controller.api.patch import JsonPatch
 from controller.kube import errors
-from controller.kube.client import DRY_RUN, STREAM_SILENCE, STRICT, Client
-from controller.kube.decode import UNREADABLE, Seen, split_items
-from controller.kube.errors import ApiError, Forbidden, Unreadable
+from controller.kube.client import DRY_RUN, STRICT, Client
+from controller.kube.decode import Seen
+from controller.kube.errors import ApiError, Forbidden
 from controller.kube.requests import (
     APPLY_PATCH,
     DAEMONSETS,
     JSON_PATCH,
-    PAGE_SIZE,
     PODS,
     GroupVersionResource,
     Query,
     Request,
     Resource,
-    Response,
     W,
 )
 from controller.kube.sender import Call
@@ -46,19 +45,19 @@ AT_ONCE: Final = 20
 """Concurrent reads of `for_each`: fewer than the server handles at once, so that none times out in its queue."""
 Read: TypeAlias = Coroutine[object, None, T]
 AnyResource: TypeAlias = Resource[Any, Any]
-SERVER_ENDS = "540"
-"""Seconds after which the server ends a watch."""
-_decoder = msgspec.json.Decoder(JSONObject)
 
 
 @asynccontextmanager
 async def scope() -> AsyncIterator[asyncio.TaskGroup]:
-    """A task group that raises a plain exception: the block's own, or the first of a task."""
+    """A task group that raises a plain exception: the block's own, or the first of a task, with notes of others."""
     try:
         async with asyncio.TaskGroup() as group:
             yield group
     except BaseExceptionGroup as several:
-        raise several.exceptions[0] from None
+        first, *others = several.exceptions
+        for other in others:
+            first.add_note(f"at the same time: {other!r}")
+        raise first from None
 
 
 @overload
@@ -111,12 +110,29 @@ async def unless_forbidden(request: Awaitable[T]) -> T | None:
         return None
 
 
-class _WatchEvent(View):
-    type: str
-    object: JSONObject
+class DocumentView(View):
+    """All fields that a DaemonSet has, of either kind."""
+
+    meta: JSONObject = msgspec.field(name="metadata")
+    api_version: str | UnsetType = UNSET
+    """Items of a list of a built-in kind have neither this nor `kind`."""
+    kind: str | UnsetType = UNSET
+    spec: JSONObject | UnsetType = UNSET
+    status: JSONObject | UnsetType = UNSET
+
+    @property
+    def metadata(self) -> ObjectMeta:
+        return msgspec.convert(self.meta, ObjectMeta)
 
 
-_event_decoder = msgspec.json.Decoder(_WatchEvent)
+def _document_of(view: DocumentView) -> JSONObject:
+    fields = zip(view.__struct_encode_fields__, view.__struct_fields__, strict=True)
+    return {name: value for name, field in fields if (value := getattr(view, field)) is not UNSET}
+
+
+def whole(resource: AnyResource) -> Resource[DocumentView, JSONObject]:
+    """`resource`, a DaemonSet of either kind, read as JSON."""
+    return replace(resource, wire=DocumentView, project=_document_of)
 
 
 async def get(session: Session, resource: GroupVersionResource, key: Key) -> JSONObject:
@@ -127,58 +143,15 @@ async def get(session: Session, resource: GroupVersionResource, key: Key) -> JSO
 async def read_items(
     session: Session, resource: AnyResource, namespace: str = "", query: Query = ()
 ) -> dict[Key, JSONObject | None]:
-    """All objects of the kind or namespace; None for one nested too deeply to decode here. Raises ApiError."""
-    found: dict[Key, JSONObject | None] = {}
-    token = ""
-    while True:
-        more = (*query, ("limit", str(PAGE_SIZE)), *((("continue", token),) if token else ()))
-        call = Call(verb="list", what=resource.name)
-        request = Request(method="GET", path=resource.collection(namespace), query=more)
-        body = (await session.sender.send(call, request)).body
-        try:
-            token, parts = split_items(body)
-            for key, part in parts:
-                try:
-                    found[key] = None if part is None else _decoder.decode(part)
-                except RecursionError:
-                    found[key] = None
-        except UNREADABLE as error:
-            raise Unreadable(call.verb, call.what, str(error)) from error
-        if not token:
-            return found
+    """All DaemonSets of the namespace; None for one nested too deeply to decode here. Raises ApiError."""
+    pages = session.client.pages(whole(resource), namespace, query=query)
+    return {item.key: item.obj if isinstance(item, Seen) else None async for page in pages for item in page.items}
 
 
 async def list_objects(client: Client, resource: Resource[W, T], namespace: str = "", query: Query = ()) -> list[T]:
     """The decodable objects of the list. Raises ApiError."""
     items = [item async for page in client.pages(resource, namespace, query=query) for item in page.items]
     return [item.obj for item in items if isinstance(item, Seen) and item.obj is not None]
-
-
-async def watch(
-    session: Session, resource: AnyResource, key: Key, version: str
-) -> AsyncGenerator[tuple[str, JSONObject]]:
-    """Yields (ADDED, MODIFIED, DELETED or BOOKMARK, document) after `version` until the server ends the watch. The
-    caller must close the generator. Raises ApiError."""
-    call = Call(verb="watch", what=resource.describe(key))
-    query = (("watch", "1"), ("fieldSelector", f"metadata.name={key.name}"), *from_version(version))
-    path = resource.collection(key.namespace)
-    request = Request(method="GET", path=path, query=query, timeout=STREAM_SILENCE)
-    async with session.sender.stream(call, request) as bunches:
-        async for bunch in bunches:
-            for line in bunch:
-                try:
-                    event = _event_decoder.decode(line)
-                except UNREADABLE as error:
-                    raise Unreadable(call.verb, call.what, str(error)) from error
-                if event.type == "ERROR":
-                    code = event.object.get("code")
-                    refusal = Response(status=code if isinstance(code, int) else 0, body=as_bytes(event.object))
-                    raise errors.response_error(call.verb, call.what, refusal)
-                yield event.type, event.object
-
-
-def from_version(version: str) -> Query:
-    return (("resourceVersion", version), ("allowWatchBookmarks", "true"), ("timeoutSeconds", SERVER_ENDS))
 
 
 async def ask(session: Session, path: str, what: str, answer: type[T], *, query: Query = (), verb: str = "get") -> T:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractAsyncContextManager, aclosing
+from contextlib import AbstractAsyncContextManager
 from math import inf
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from msgspec.structs import replace
 
@@ -18,10 +18,11 @@ from controller.api.daemonset import DaemonSet
 from controller.api.image_pull_job import JOB_KIND, PULLER_LABEL, ImagePullJob, PullState, targets
 from controller.api.node import Node
 from controller.api.objects import JSONObject, Key, epoch
-from controller.kube.errors import ApiError, Forbidden, NotFound
-from controller.kube.requests import DAEMONSETS, IMAGE_PULL_JOBS, NODES_WITH_IMAGES, PULLERS
+from controller.kube.decode import Malformed, Seen
+from controller.kube.errors import ApiError, Forbidden, NotFound, Unreadable
+from controller.kube.requests import DAEMONSETS, IMAGE_PULL_JOBS, NODES_WITH_IMAGES, PULLERS, Query, Resource
 from kubectl_plugin.cluster import documents, reads
-from kubectl_plugin.cluster.documents import list_objects, right_is_missing, unless_forbidden
+from kubectl_plugin.cluster.documents import list_objects, right_is_missing, unless_forbidden, whole
 from kubectl_plugin.cluster.reads import EVENTS, PODS
 from kubectl_plugin.cluster.session import Invocation, Session
 from kubectl_plugin.cluster.watches import (
@@ -43,6 +44,13 @@ READ_SECONDS: Final = 5.0
 """Seconds after which a one-time report goes on without the image pulls."""
 
 
+WHOLE: Final = whole(DAEMONSETS)
+
+
+def _named(name: str) -> Query:
+    return (("fieldSelector", f"metadata.name={name}"),)
+
+
 async def nodes_with_images(session: Session) -> tuple[Node, ...] | None:
     """All nodes; None without the right to list them. Raises ApiError."""
     nodes = await unless_forbidden(list_objects(session.client, NODES_WITH_IMAGES))
@@ -59,8 +67,7 @@ class PullFollowing(WatchSet):
         client, only = invocation.session.client, replace(PULLERS, only=f"{PULLER_LABEL}={made.uid}")
         self._made, self._targets = made, targets(made, nodes, None)
         self._having, self._words = {*self._targets.with_image}, dict[str, str]()
-        named = (("fieldSelector", f"metadata.name={made.name}"),)
-        self.job = WatchedObjects(client, IMAGE_PULL_JOBS, made.namespace, named, self._news.set)
+        self.job = WatchedObjects(client, IMAGE_PULL_JOBS, made.namespace, _named(made.name), self._news.set)
         self.pullers = WatchedObjects(client, only, made.namespace, (), self._learn, dispensable=True)
 
     def pull(self) -> PullProgress | None:
@@ -95,52 +102,36 @@ def following_pull(
     return follow.keeping(first=(follow.job, follow.pullers), report=invocation.terminal.note)
 
 
-class _ReadOnDemand(WatchedObjects[T]):
-    """Objects read on first use and watched from then on; empty without the right to see them."""
-
-    state = State.CURRENT
-    _is_readable = True
-
-    async def read(self) -> list[T]:
-        """Sorted by key. Raises ApiError."""
-        if not self.is_read.is_set():
-            await self.refresh()
-        return [self.found[key] for key in sorted(self.found)]
-
-    async def refresh(self) -> State:
-        try:
-            return await super().refresh()
-        except (Forbidden, NotFound) as error:
-            if isinstance(error, Forbidden) and not right_is_missing(error):
-                raise
-            self.found, self._is_readable = {}, False
-            self.is_read.set()
-            return State.OVER
-
-    async def watch(self) -> State:
-        await self.is_read.wait()
-        return await super().watch() if self._is_readable else State.OVER
-
-
 class ImagesAhead:
-    """Caches slow reads; a verb that reports repeatedly keeps `watched` up to date."""
+    """Caches slow reads. `keep` gets what is read, to keep it up to date, if a verb reports repeatedly."""
 
     def __init__(
-        self, session: Session, namespaces: Iterable[str], on_news: Callable[[], None] = lambda: None
+        self,
+        session: Session,
+        on_news: Callable[[], None] = lambda: None,
+        keep: Callable[[Watched], None] = lambda _: None,
     ) -> None:
-        each = sorted({*namespaces})
-        self._session, client = session, session.client
-        self._jobs = {one: _ReadOnDemand(client, IMAGE_PULL_JOBS, one, (), on_news) for one in each}
-        self._pullers = {one: _ReadOnDemand(client, PULLERS, one, (), on_news) for one in each}
-        self._events = {one: _ReadOnDemand(client, EVENTS, one, OF_JOBS, on_news) for one in each}
+        self._session, self._on_news, self._keep = session, on_news, keep
+        self._read: dict[object, WatchedObjects[Any]] = {}
         self._nodes: tuple[Node, ...] = ()
         self._listed = -inf
         self._words: dict[str, dict[str, str]] = {}
         """Why pulling failed, by the job's uid and node."""
 
-    @property
-    def watched(self) -> tuple[Watched, ...]:
-        return (*self._jobs.values(), *self._pullers.values(), *self._events.values())
+    async def _objects(self, resource: Resource[Any, T], namespace: str, query: Query = ()) -> list[T]:
+        """Sorted by key; empty without the kind, or the right to see them. Raises ApiError."""
+        read = self._read.get((resource, namespace))
+        if read is None:
+            read = WatchedObjects(self._session.client, resource, namespace, query, self._on_news, dispensable=True)
+            try:
+                read.state = await read.refresh()
+            except (Forbidden, NotFound) as error:
+                if isinstance(error, Forbidden) and not right_is_missing(error):
+                    raise
+                read.state = State.OVER
+            self._read[resource, namespace] = read
+            self._keep(read)
+        return [read.found[key] for key in sorted(read.found)]
 
     async def pulls_of(self, snapshot: Snapshot) -> tuple[PullProgress, ...]:
         """Progress of the ImagePullJobs for the revision being rolled out; empty if none is. Raises ApiError."""
@@ -148,7 +139,7 @@ class ImagesAhead:
             return ()
         identity = snapshot.daemonset.identity
         hashes = {detail.revision.hash for detail in snapshot.revisions if detail.revision.identity == identity}
-        found, uid = await self._jobs[snapshot.key.namespace].read(), snapshot.daemonset.uid
+        found, uid = await self._objects(IMAGE_PULL_JOBS, snapshot.key.namespace), snapshot.daemonset.uid
         return tuple(
             [await self._pull(snapshot, job) for job in found if job.owner_uid == uid and job.hash in hashes]
         )
@@ -167,7 +158,7 @@ class ImagesAhead:
             joined={node.name for node in nodes if began is not None and node.created > began},
         )
         if not pull.over:
-            pull = replace(pull, pullers=tuple(await self._pullers[job.namespace].read()))
+            pull = replace(pull, pullers=tuple(await self._objects(PULLERS, job.namespace)))
         return replace(pull, words=await self._failure_words(pull))
 
     async def _nodes_now(self) -> tuple[Node, ...]:
@@ -180,7 +171,7 @@ class ImagesAhead:
         """Why pulling failed, by node. Read from Events, one for each failure, as the job's status holds only one."""
         known = self._words.setdefault(pull.job.uid, {})
         if not set(pull.status.failed_nodes or ()) <= known.keys():
-            for uid, message in await self._events[pull.job.namespace].read():
+            for uid, message in await self._objects(EVENTS, pull.job.namespace, OF_JOBS):
                 node, colon, words = message.partition(": ")
                 if uid == pull.job.uid and colon and node in pull.nodes:
                     known[node] = words
@@ -189,7 +180,7 @@ class ImagesAhead:
 
 async def with_pulls(invocation: Invocation, seen: Sequence[Snapshot]) -> tuple[Snapshot, ...]:
     """The snapshots with their image pulls; if these cannot be read, unchanged and with a note."""
-    ahead = ImagesAhead(invocation.session, [one.key.namespace for one in seen])
+    ahead = ImagesAhead(invocation.session)
     try:
         async with asyncio.timeout(READ_SECONDS):
             return tuple([replace(one, pulls=await ahead.pulls_of(one)) for one in seen])
@@ -221,14 +212,14 @@ class Following(WatchSet):
         self._pulls: dict[Key, tuple[PullProgress, ...]] = {}
         self._listing = ReadAgain(self._list_nodes, every=NODES_EVERY, bunch=NODES_AGAIN, dispensable=True)
         self._looking = ReadAgain(self._look_at_pulls, every=IMAGES_EVERY, bunch=MIN_INTERVAL, dispensable=True)
-        self._ahead = ImagesAhead(invocation.session, (one.key.namespace for one in first), self._looking.mark_stale)
-        self._objects = [_WatchedDaemonSet(invocation, one, self._note_change) for one in first]
+        self._ahead = ImagesAhead(invocation.session, self._looking.mark_stale, self.begin_to_keep)
+        self._objects = [WatchedDaemonSet(invocation, one, self._note_change) for one in first]
         self._pods = [self._pods_of(one.daemonset) for one in first]
 
     def snapshots(self) -> tuple[Snapshot | None, ...]:
         """Snapshots in the order of `first`; None for a deleted DaemonSet."""
         return tuple(
-            None if one.state is State.OVER else self._snapshot(one, pods)
+            None if one.snapshot is None else self._snapshot(one.snapshot, pods)
             for one, pods in zip(self._objects, self._pods, strict=True)
         )
 
@@ -244,7 +235,8 @@ class Following(WatchSet):
     def begun(self) -> AbstractAsyncContextManager[Following]:
         """Waits for pods and nodes, without which nothing can be drawn, but not for image pulls."""
         first, report = (self._listing, *self._pods), self._invocation.terminal.note
-        return self.keeping(self._looking, *self._objects, *self._ahead.watched, first=first, report=report)
+        histories = [one.history for one in self._objects]
+        return self.keeping(self._looking, *self._objects, *histories, first=first, report=report)
 
     def _note_change(self) -> None:
         self._news.set()
@@ -274,16 +266,16 @@ class Following(WatchSet):
             dispensable=True,
         )
 
-    def _snapshot(self, watched: _WatchedDaemonSet, pods: WatchedObjects[PodDetail]) -> Snapshot:
+    def _snapshot(self, snapshot: Snapshot, pods: WatchedObjects[PodDetail]) -> Snapshot:
         nodes = (Unread(what="nodes"),) if self._nodes is None else ()
         of_pods = (Unread(what="pods"),) if pods.state is State.OVER else ()
         return replace(
-            watched.snapshot,
+            snapshot,
             pods=tuple(pods.found.values()),
             nodes=self._nodes,
             now=self._invocation.terminal.now(),
-            pulls=self._pulls.get(watched.snapshot.key, ()),
-            unread=(*nodes, *watched.snapshot.unread, *of_pods),
+            pulls=self._pulls.get(snapshot.key, ()),
+            unread=(*nodes, *snapshot.unread, *of_pods),
         )
 
 
@@ -293,62 +285,60 @@ def following(invocation: Invocation, first: Sequence[Snapshot]) -> AbstractAsyn
     return Following(invocation, first).begun()
 
 
-class _WatchedDaemonSet(Watched):
-    """The latest document of one DaemonSet, and its revisions, listed again when there may be another one."""
+class WatchedDaemonSet(WatchedObjects[JSONObject]):
+    """One DaemonSet, read by its name, which needs fewer rights than a list."""
 
     state = State.CURRENT
 
     def __init__(self, invocation: Invocation, first: Snapshot, on_news: Callable[[], None]) -> None:
+        client, key = invocation.session.client, first.key
+        super().__init__(client, WHOLE, key.namespace, _named(key.name), self._learn)
         unread = tuple(one for one in first.unread if one.what == "controllerrevisions")
-        self.snapshot = replace(first, unread=unread)
-        self._invocation, self._on_news = invocation, on_news
-        self._version = reads.meta_of(first.document).resource_version
+        self.snapshot: Snapshot | None = replace(first, unread=unread)
+        """Without pods and nodes; None once the DaemonSet is deleted."""
         failed = any(not one.is_forbidden for one in unread)
-        self._revised = None if failed else _revision_marks(first.daemonset)
+        state = State.STALE if failed else State.CURRENT
+        self.history = ReadAgain(self._read_revisions, every=inf, bunch=0.0, state=state)
+        self._invocation, self._key, self._tell = invocation, key, on_news
+        self.found, self._version = {key: first.document}, reads.meta_of(first.document).resource_version
+        self._revised = _revision_marks(first.daemonset)
 
     async def refresh(self) -> State:
         try:
-            document = await documents.get(self._invocation.session, DAEMONSETS, self.snapshot.key)
+            document = await documents.get(self._invocation.session, DAEMONSETS, self._key)
         except NotFound as error:
-            if error.name != self.snapshot.key.name:  # the 404 is from a proxy, or about the whole kind
+            if error.name != self._key.name:  # the 404 is from a proxy, or about the whole kind
                 raise
-            return State.OVER
-        return await self._see(document)
-
-    async def watch(self) -> State:
-        await self._read_revisions()
-        watch = documents.watch(self._invocation.session, DAEMONSETS, self.snapshot.key, self._version)
-        async with aclosing(watch) as events:
-            async for kind, document in events:
-                if kind == "BOOKMARK":
-                    self._version = reads.meta_of(document).resource_version
-                elif kind == "DELETED" or await self._see(document) is State.OVER:
-                    return State.OVER
-        return State.CURRENT
-
-    async def _see(self, document: JSONObject) -> State:
-        """Stores the newer `document`. Another uid means that the followed object was deleted."""
-        made = reads.with_document(self.snapshot, document)
-        if made.daemonset.uid != self.snapshot.daemonset.uid:
+            self.snapshot = None
             return State.OVER
         self._version = reads.meta_of(document).resource_version
-        self.snapshot = made
-        self._on_news()
-        await self._read_revisions()
+        self._see(Seen(key=self._key, version=self._version, obj=document))
         return State.CURRENT
 
-    async def _read_revisions(self) -> None:
-        """Lists the revisions if the DaemonSet changed in a way that may have created or renumbered one. Without the
-        right to list them they are empty and `unread`. Raises ApiError for other failures; the next call retries."""
-        daemonset = self.snapshot.daemonset
-        revised = _revision_marks(daemonset)
-        if revised == self._revised:
+    def leave_out(self, event: Malformed) -> None:
+        raise Unreadable("watch", WHOLE.describe(self._key), event.reason)
+
+    def _learn(self) -> None:
+        """Another uid means that the followed object was deleted. Raises Unreadable."""
+        document, before = self.found.get(self._key), self.snapshot
+        if before is None:
             return
-        revisions = await unless_forbidden(reads.revisions_of(self._invocation, daemonset))
+        made = reads.with_document(before, document) if document is not None else None
+        self.snapshot = made if made is not None and made.daemonset.uid == before.daemonset.uid else None
+        if self.snapshot is not None and (marks := _revision_marks(self.snapshot.daemonset)) != self._revised:
+            self._revised = marks
+            self.history.mark_stale()
+        self._tell()
+
+    async def _read_revisions(self) -> None:
+        """Without the right to list the revisions they are empty and `unread`. Raises ApiError for other failures."""
+        if self.snapshot is None:
+            return
+        revisions = await unless_forbidden(reads.revisions_of(self._invocation, self.snapshot.daemonset))
         unread = (Unread(what="controllerrevisions"),) if revisions is None else ()
-        self.snapshot = replace(self.snapshot, revisions=revisions or (), unread=unread)
-        self._revised = revised
-        self._on_news()
+        if self.snapshot is not None:
+            self.snapshot = replace(self.snapshot, revisions=revisions or (), unread=unread)
+        self._tell()
 
 
 def _revision_marks(daemonset: DaemonSet) -> tuple[object, ...]:

@@ -20,16 +20,17 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from enum import Enum, auto
 from math import inf
 from typing import Any, Final, Generic, Self, TypeVar
 
 from controller.api.objects import Key
 from controller.kube.client import Client
-from controller.kube.decode import Bookmark, Malformed, Seen
-from controller.kube.errors import ApiError, Forbidden, WatchVerdict, classify
+from controller.kube.decode import Malformed, Seen
+from controller.kube.errors import ApiError, Forbidden, NotFound, WatchVerdict, classify
 from controller.kube.requests import Query, Resource
-from kubectl_plugin.cluster.documents import from_version, right_is_missing, scope
+from kubectl_plugin.cluster.documents import right_is_missing, scope
 
 T = TypeVar("T")
 
@@ -45,6 +46,8 @@ FIRST_PAUSE: Final = 1.0
 """Seconds before the first retry; doubled by each further failure."""
 LONGEST_PAUSE: Final = 30.0
 """Maximum seconds before a retry."""
+SERVER_ENDS: Final = "540"
+"""Seconds after which the server ends a watch."""
 PERMANENT: Final = (WatchVerdict.NOT_SERVED, WatchVerdict.FORBIDDEN, WatchVerdict.UNAUTHORIZED)
 """Errors that only an administrator can end."""
 WORKING_SECONDS: Final = 5.0
@@ -113,6 +116,8 @@ class WatchSet:
         self._news = asyncio.Event()
         self._seen = 0.0
         self._interruptions: dict[Watched, str] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+        self._group: asyncio.TaskGroup
 
     @property
     def interruption(self) -> str:
@@ -141,46 +146,64 @@ class WatchSet:
                 refused = one.state_when_refused(error)
                 one.state = State.CURRENT if refused is State.STALE else refused
         async with scope() as group:
-            tasks = [group.create_task(self.keep(one)) for one in (*first, *watched)]
+            self._group = group
+            for one in (*first, *watched):
+                self.begin_to_keep(one)
             yield self
-            for task in tasks:
+            for task in self._tasks:
                 task.cancel()
+
+    def begin_to_keep(self, watched: Watched) -> None:
+        """Keeps one more up to date until the block of `keeping` ends."""
+        self._tasks.append(self._group.create_task(self.keep(watched)))
 
     async def keep(self, watched: Watched) -> None:
         """Runs until it is over or cancelled, and stores each state."""
-        loop = asyncio.get_running_loop()
-        pause, rest, refused = FIRST_PAUSE, POLL, inf
+        loop, backoff, rest = asyncio.get_running_loop(), Backoff(), POLL
         while (before := watched.state) is not State.OVER:
             if before is State.POLLED:
                 await asyncio.sleep(rest)
             began, failed = loop.time(), False
             try:
-                if before is State.CURRENT:
-                    watched.state = await watched.watch()
-                else:
-                    after = await watched.refresh()
-                    watched.state = before if before is State.POLLED and after is State.CURRENT else after
-                    rest, refused = max(POLL, PAUSE_FACTOR * (loop.time() - began)), inf
-                    self._interruptions.pop(watched, None)
+                after = await (watched.watch() if before is State.CURRENT else watched.refresh())
             except ApiError as error:
-                verdict = classify(error).watch
+                verdict, failed = classify(error).watch, True
                 if verdict is WatchVerdict.FORBIDDEN and before is State.CURRENT:
                     watched.state, rest = State.POLLED, POLL
                     continue
                 if verdict is not WatchVerdict.EXPIRED:
                     self._interruptions[watched] = str(error)
-                refused, failed = min(refused, loop.time()) if verdict in PERMANENT else refused, True
-                for_good = verdict in PERMANENT and loop.time() - refused >= PATIENCE
-                watched.state = watched.state_when_refused(error) if for_good else State.STALE
-            if watched.state is State.OVER:
+                for_good = verdict in PERMANENT and backoff.refused_for(loop.time()) >= PATIENCE
+                after = watched.state_when_refused(error) if for_good else State.STALE
+            else:
+                if before is not State.CURRENT:
+                    rest, backoff.refused = max(POLL, PAUSE_FACTOR * (loop.time() - began)), inf
+                    self._interruptions.pop(watched, None)
+            watched.state = State.POLLED if (before, after) == (State.POLLED, State.CURRENT) else after
+            if after is State.OVER:
                 self._news.set()
             elif loop.time() - began >= WORKING_SECONDS:
-                pause = FIRST_PAUSE
-            elif failed or before is watched.state is State.CURRENT:  # a watch that ended at once
-                await asyncio.sleep(pause)
-                pause = min(pause * 2, LONGEST_PAUSE)
+                backoff.pause = FIRST_PAUSE
+            elif failed or before is after is State.CURRENT:  # a watch that ended at once
+                await asyncio.sleep(backoff.next())
             elif before is not State.STALE:
-                pause = FIRST_PAUSE
+                backoff.pause = FIRST_PAUSE
+
+
+@dataclass
+class Backoff:
+    pause: float = FIRST_PAUSE
+    refused: float = inf
+    """When the first of the errors came that only an administrator can end."""
+
+    def next(self) -> float:
+        """Seconds until the next attempt."""
+        pause, self.pause = self.pause, min(self.pause * 2, LONGEST_PAUSE)
+        return pause
+
+    def refused_for(self, now: float) -> float:
+        self.refused = min(self.refused, now)
+        return now - self.refused
 
 
 async def is_set_within(event: asyncio.Event, seconds: float) -> bool:
@@ -244,12 +267,11 @@ class WatchedObjects(Watched, Generic[T]):
         wanted: Callable[[T], bool] = lambda _: True,
         dispensable: bool = False,
     ) -> None:
-        """`dispensable`: without the right to list them there are none, and no error."""
+        """`dispensable`: without the kind, or the right to list them, there are none, and no error."""
         self.found: dict[Key, T] = {}
         self._client, self._resource, self._namespace, self._query = client, resource, namespace, query
         self._on_news, self._wanted, self._dispensable = on_news, wanted, dispensable
         self._version = ""
-        self.is_read = asyncio.Event()
 
     async def refresh(self) -> State:
         found: dict[Key, T] = {}
@@ -257,27 +279,31 @@ class WatchedObjects(Watched, Generic[T]):
             for item in page.items:
                 if isinstance(item, Seen) and item.obj is not None and self._wanted(item.obj):
                     found[item.key] = item.obj
-        is_news = not self.is_read.is_set() or found != self.found
+        is_news = not self._version or found != self.found
         self.found, self._version = found, page.version
-        self.is_read.set()
         if is_news:
             self._on_news()
         return State.CURRENT
 
     def state_when_refused(self, error: ApiError) -> State:
-        if not (self._dispensable and isinstance(error, Forbidden)):
+        if not (self._dispensable and isinstance(error, Forbidden | NotFound)):
             raise error
         return State.OVER
 
     async def watch(self) -> State:
-        query = (*self._query, *from_version(self._version))
-        async with self._client.watch(self._resource, self._namespace, query=query) as bunches:
+        since = (("resourceVersion", self._version), ("allowWatchBookmarks", "true"), ("timeoutSeconds", SERVER_ENDS))
+        async with self._client.watch(self._resource, self._namespace, query=(*self._query, *since)) as bunches:
             async for bunch in bunches:
                 for event in bunch:
-                    self._version = event.version or self._version
-                    if not isinstance(event, Bookmark | Malformed):
+                    if isinstance(event, Seen):
                         self._see(event)
+                    elif isinstance(event, Malformed):
+                        self.leave_out(event)
+                    self._version = event.version or self._version
         return State.CURRENT
+
+    def leave_out(self, event: Malformed) -> None:
+        """The last known value of an object stays when it cannot be decoded any more. Another class may raise."""
 
     def _see(self, event: Seen[T]) -> None:
         before = self.found.pop(event.key, None)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import aclosing
-
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from controller.api.objects import Key, rfc3339
 from controller.kube.connection import Connection, Credentials
@@ -13,11 +12,15 @@ from controller.kube.errors import ApiError, Gone, UnknownOutcome, Unreadable
 from controller.kube.requests import DAEMONSETS, Response
 from controller.planner.actions import ProbeTemplate
 from kubectl_plugin.cluster import documents, installation, previews
+from kubectl_plugin.cluster.follow import WatchedDaemonSet
 from kubectl_plugin.cluster.installation import why_no_controller
-from kubectl_plugin.cluster.session import Session, open_session, session_over
+from kubectl_plugin.cluster.session import Invocation, Session, open_session, session_over
+from kubectl_plugin.flags import GlobalFlags
 from kubectl_plugin.forecast.report import DryRunAnswer
 from kubectl_plugin.forecast.warnings import CheckResult
+from kubectl_plugin.terminal import Terminal
 from tests.beds.scripted import Script, Watch, ok
+from tests.beds.snapshots import snapshot
 from tests.beds.worlds import ds, revision
 from tests.plugin.cluster.conftest import ALONE, Simulated
 
@@ -56,19 +59,31 @@ async def test_an_answer_that_is_no_object_is_unreadable_or_in_doubt(body: bytes
 @pytest.mark.parametrize(
     "line", [b'{"type":"MODIFIED"}', b"<html>", b'{"object":{"spec":' + b"[" * 5000], ids=["cut", "html", "deep"]
 )
-async def test_a_watched_object_that_cannot_be_read_is_unreadable(line: bytes) -> None:
-    """However deep it nests: a command that waits reads it anew, and does not end with a traceback."""
-    session = scripted(Watch((line + b"\n",)))
-    async with aclosing(documents.watch(session, DAEMONSETS, AGENT, "1")) as events:
-        with pytest.raises(Unreadable):
-            await anext(events)
+async def test_a_watched_line_that_cannot_be_read_is_unreadable(line: bytes) -> None:
+    """A command that waits reads it anew, and does not end with a traceback."""
+    with pytest.raises(Unreadable):
+        await followed(Watch((line + b"\n",))).watch()
+
+
+async def test_a_followed_object_that_nests_too_deeply_is_unreadable() -> None:
+    """It is not left out as one of many would be: what is shown of it would be old without a word."""
+    nest = b"[" * 5000 + b"]" * 5000
+    line = b'{"type":"MODIFIED","object":{"metadata":{"name":"agent","namespace":"default"},"spec":{"a":%b}}}\n'
+    words = r"^watch daemonsets\.apps\.kruise\.io default/agent: .*recursion"
+    with pytest.raises(Unreadable, match=words):
+        await followed(Watch((line % nest,))).watch()
 
 
 async def test_a_watch_of_one_object_that_the_server_ends_says_why() -> None:
     gone = b'{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"too old"}}\n'
-    async with aclosing(documents.watch(scripted(Watch((gone,))), DAEMONSETS, AGENT, "1")) as events:
-        with pytest.raises(Gone, match=r"^watch daemonsets\.apps\.kruise\.io default/agent: too old$"):
-            await anext(events)
+    with pytest.raises(Gone, match=r"^watch daemonsets\.apps\.kruise\.io in default: too old$"):
+        await followed(Watch((gone,))).watch()
+
+
+def followed(answer: Watch) -> WatchedDaemonSet:
+    """`AGENT` as it was read before."""
+    asked = Invocation(scripted(answer), Terminal(GlobalFlags(), ALONE), None, ALONE)
+    return WatchedDaemonSet(asked, snapshot(replace(ds(), name=AGENT.name)), lambda: None)
 
 
 POD = 'pods "demo-x" is forbidden: '
