@@ -84,6 +84,8 @@ def test_after_the_last_attempt_the_node_has_failed() -> None:
     assert decided.status.message == "job is running, progress 0.0%; a: ErrImagePull: no"
     (note,) = decided.notes
     assert (note.reason, note.message, note.warning) == ("ImagePullFailed", "a: ErrImagePull: no", True)
+    known = {"a": failed_once("a", failures=2)}
+    assert plan(world(job(), "a", "b", attempts=known, pullers=(puller("a", FAILED, "no"),))).results == {}
 
 
 def test_a_name_that_no_kubelet_can_read_is_not_tried_again() -> None:
@@ -144,7 +146,9 @@ def test_it_is_over_when_every_node_is_done_with() -> None:
 
 
 def test_a_job_without_nodes_is_over_at_once() -> None:
-    assert plan(world(job())).status.completion_time == rfc3339(NOW)
+    decided = plan(world(job()))
+    assert decided.status.completion_time == rfc3339(NOW)
+    assert [note.warning for note in decided.notes] == [False], "nothing has failed"
 
 
 def test_a_job_of_type_never_is_never_over() -> None:
@@ -185,13 +189,14 @@ def test_silent_nodes_are_waited_for_as_long_as_one_attempt_may_take() -> None:
     busy = world(job(), "a", "b", not_ready={"b"}, pullers=(puller("a"),))
     assert plan(busy).only_not_ready is False
     assert plan(replace(busy, pullers=())).actions == (StartPuller(node="a"),)
+    assert plan(replace(busy, lost_pullers={"b": "p-b"})).attempts == {}, "it went with its node"
 
 
 def test_nodes_without_the_image_have_failed_at_the_deadline() -> None:
     asked = job(completionPolicy={"activeDeadlineSeconds": 100})
     late = ImagePullJobStatus(start_time=rfc3339(NOW - 100))
     decided = plan(world(asked, "a", "b", results=having("a"), status=late, pullers=(puller("b"),)))
-    assert decided.status.completion_time == rfc3339(NOW)
+    assert (decided.status.start_time, decided.status.completion_time) == (late.start_time, rfc3339(NOW))
     assert decided.status.failed_nodes == ("b",)
     assert decided.status.message.startswith("job exceeds activeDeadlineSeconds")
     assert decided.actions == (EndPuller(pod=puller("b").ref),)
@@ -225,6 +230,7 @@ def test_what_is_over_leaves_no_puller_and_goes_in_its_time() -> None:
     assert plan(world(asked, "a", status=ended)).actions == (DeleteJob(job=asked.ref),)
     assert plan(world(asked, "a", status=ended, in_flight={"j1"})).actions == ()
     assert plan(world(job(), "a", status=ended)).actions == (), "without ttl it stays"
+    assert plan(world(replace(asked, terminating=True), "a", status=ended)).actions == ()
 
 
 @pytest.mark.parametrize("completion_time", [None, rfc3339(NOW)])

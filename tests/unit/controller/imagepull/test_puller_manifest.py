@@ -69,5 +69,7 @@ def test_nothing_of_an_image_is_run_and_nothing_is_given_to_it() -> None:
     spec = spec_of()
     (container,) = spec["containers"]
     assert container["command"] == ["/kruise-ds/only-pulls-the-image"]
+    assert container["imagePullPolicy"] == "IfNotPresent"
+    assert spec_of(imagePullPolicy="Always")["containers"][0]["imagePullPolicy"] == "Always"
     assert spec["automountServiceAccountToken"] is False
     assert spec["restartPolicy"] == "Never"

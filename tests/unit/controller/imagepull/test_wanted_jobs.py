@@ -14,7 +14,7 @@ from controller.api.selector import LabelSelector
 from controller.imagepull.wanted import WantedImages, annotation_notes, images_of, manifest, wanted_images
 from controller.planner.plan import plan
 from controller.planner.validation import compiled
-from tests.beds.worlds import ds, in_place, pod, revision, world
+from tests.beds.worlds import ds, in_place, pod, revision, template, world
 
 NODES = tuple(f"node-{number}" for number in range(4))
 
@@ -42,6 +42,9 @@ def images(found: WantedImages | None) -> list[str]:
 def test_one_for_each_image_that_nodes_with_an_old_pod_do_not_have() -> None:
     assert len(images(asked(ds(rev="v2"), "node-0"))) == 1
     assert images(asked(ds(rev="v2"))) == [], "no old pod"
+    kept = [revision("v0"), revision("v1", of=template("v2", hostNetwork=True)), revision("v2")]
+    assert images(wanted(ds(rev="v2"), kept, [pod("node-0", "v0"), pod("node-1", "v1")])) == ["demo:v2"]
+    assert images(wanted(ds(rev="v2"), kept, [pod(node, "v1") for node in NODES])) == [], "they have it"
 
 
 def test_nothing_is_known_before_the_current_revision_is_stored() -> None:
@@ -122,6 +125,7 @@ def test_updated_pods_that_are_not_ready_bring_it_no_nearer() -> None:
         ("parallelism", "200%", 1),
         ("parallelism", "1" * 5000, 1),
         ("timeout_seconds", "600", 600),
+        ("timeout_seconds", "86400", 86400),
         ("timeout_seconds", "0", 300),
         ("timeout_seconds", "10%", 300),
         ("timeout_seconds", "ten", 300),
