@@ -25,10 +25,11 @@ def refusal(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
 
 BAD = (
     ("--workers", "0"),
+    ("--workers", "101"),
     ("--workers", "many"),
     ("--zone-metrics", "some"),
     ("--metrics-bind-address", "8080"),
-    ("--metrics-bind-address", ":99999"),
+    ("--metrics-bind-address", ":65536"),
     ("--health-probe-bind-address", "localhost:http"),
     ("--kube-api-qps", "-1"),
     ("--kube-api-qps", "fast"),
@@ -102,6 +103,7 @@ def test_an_invalid_name_of_a_namespace_is_refused(option: str, name: str, refus
 
 def test_an_option_goes_before_its_variable_and_that_before_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
     assert settings_from(()) == Settings()
+    assert (Settings().workers, Settings().leader_elect, Settings().zone_metrics) == (3, True, True)
     for name, value in {"NAMESPACE": "one two", "WORKERS": "5", "LEADER_ELECT": "false", "LOG_LEVEL": ""}.items():
         monkeypatch.setenv(f"KRUISE_DS_{name}", value)
     assert settings_from(()) == Settings(namespaces=("one", "two"), workers=5, leader_elect=False)
@@ -110,11 +112,11 @@ def test_an_option_goes_before_its_variable_and_that_before_the_default(monkeypa
         "--namespace",
         "b",
         "--namespace=a",
-        "--workers=7",
+        "--workers=100",
         "--leader-elect",
         "--log-level=DEBUG",
     )
-    assert settings_from(words) == Settings(namespaces=("a", "b"), workers=7, log_level="debug")
+    assert settings_from(words) == Settings(namespaces=("a", "b"), workers=100, log_level="debug")
 
 
 @pytest.mark.parametrize(
