@@ -136,7 +136,8 @@ def test_a_pod_that_cannot_be_deleted_is_left_alone_by_its_uid() -> None:
         (failure,) = acting.carry_out([delete()], DENIED, stored("node-0-v1"))
         assert isinstance(failure.error, Forbidden)
     assert acting.state.write_backoff.in_backoff(NOW) == {BackoffKey("object", pod("node-0").uid): NOW + HELD}
-    assert [note.reason for note in acting.notes] == [FAILED_DELETE] * 2
+    assert [(note.reason, note.warning) for note in acting.notes] == [(FAILED_DELETE, True)] * 2
+    assert acting.state.write_failure is not None
 
 
 def test_in_a_namespace_that_ends_a_place_is_left_alone_without_a_report() -> None:
@@ -242,8 +243,13 @@ def test_nothing_is_planned_before_the_caches_show_what_was_written() -> None:
 
 @pytest.mark.parametrize(
     ("creates", "answers", "revision_hash"),
-    [(2, [DENIED, DENIED, NOTHING, NOTHING], ""), (2, [DENIED, ok(), NOTHING], "v1"), (1, [DENIED, NOTHING], "v1")],
-    ids=["all are refused", "one is accepted", "one alone, perhaps for its node"],
+    [
+        (2, [DENIED, DENIED, NOTHING, NOTHING], ""),
+        (2, [DENIED, ok(), NOTHING], "v1"),
+        (1, [DENIED, NOTHING], "v1"),
+        (1, [QUOTA], ""),
+    ],
+    ids=["all are refused", "one is accepted", "one alone, perhaps for its node", "a full quota"],
 )
 def test_slow_start_begins_again_once_all_creates_of_a_pass_fail(
     creates: int, answers: list[Answer], revision_hash: str

@@ -13,10 +13,11 @@ from controller.api.names import ROLLOUT_COMPLETE
 from controller.kube.requests import Request, Response
 from controller.reconcile.caches import Cached
 from controller.reconcile.reconcile import RECHECK_SECONDS, ImagePulls, seconds_until_due
+from controller.reconcile.write_outcomes import TRUSTED_SECONDS
 from controller.runtime.expectations import OF_PODS, STALE_WARNING
 from controller.runtime.pacing import FIRST_INTERVAL
 from controller.runtime.workers import AT_ONCE, SILENCE_SECONDS, STALE_RETRY_SECONDS, Done, RequeueAfter, Retry
-from tests.beds.dependencies import refusal
+from tests.beds.dependencies import refusal, stored
 from tests.beds.scripted import Answer, Slow, ok
 from tests.beds.virtual_time import now, virtual_time
 from tests.beds.worlds import OURS, ago, ds, pod, revision
@@ -148,6 +149,42 @@ async def test_each_late_answer_requeues_its_key() -> None:
         await passes(ok())
     assert passes.woken == ["not answered yet", "answered at last"]
     assert passing.result() == RequeueAfter(AT_ONCE, "time passed")
+
+
+@virtual_time
+async def test_a_pass_whose_answers_are_late_begins_nothing_more() -> None:
+    passes = Passes(nodes=2)
+    async with passes.slow(Slow(SILENCE_SECONDS + 3, ok())):
+        pass
+    assert passes.asked == ["POST pods"]
+
+
+@virtual_time
+async def test_a_failure_that_is_late_is_reported_all_the_same() -> None:
+    passes = Passes(nodes=1)
+    async with passes.slow(Slow(SILENCE_SECONDS + 3, refusal(403, "Forbidden")), GONE):
+        assert passes.states.of(OURS).write_failure is None
+    assert passes.states.of(OURS).write_failure is not None
+
+
+@virtual_time
+async def test_what_failed_before_the_others_are_late_is_reported_at_once() -> None:
+    history = (revision("v1", number=1), revision("v2", number=2))
+    there = [pod("node-0"), pod("node-1")]
+    passes = Passes(ds(rev="v2", max_unavailable=2), nodes=2, pods=there, revisions=history)
+    answers = refusal(403, "Forbidden"), Slow(SILENCE_SECONDS + 3, ok()), stored("node-1-v1")
+    async with passes.slow(*answers):
+        assert passes.states.of(OURS).write_failure is not None
+
+
+@virtual_time
+async def test_a_dry_run_that_fails_is_not_repeated_at_once() -> None:
+    history = (revision("v1", number=1), revision("v2", number=2))
+    passes = Passes(ds(rev="v2"), pods=[pod("node-0")], revisions=history)
+    await asyncio.sleep(TRUSTED_SECONDS)
+    outcome = await passes(refusal(500), ok())
+    assert isinstance(outcome, Retry)
+    assert outcome.at_most is None or outcome.at_most >= RECHECK_SECONDS
 
 
 @virtual_time

@@ -16,14 +16,17 @@ from controller.kube.requests import Request, Response, Stream
 from controller.kube.sender import Sender
 from controller.planner.actions import Note
 from controller.reconcile.events import (
+    AGAIN_SECONDS,
     BURST,
     FEWEST_ALLOWANCES,
     FLUSH_SECONDS,
     MOST_RECENT,
     MOST_WAITING,
+    MOST_WARNINGS,
     REFILL_SECONDS,
     SAME_WARNING_SECONDS,
     Recorder,
+    ServerWarnings,
 )
 from tests.beds.virtual_time import clock, virtual_time
 from tests.beds.worlds import ds
@@ -66,6 +69,29 @@ def created(number: int) -> Note:
 
 
 REFUSED = Note(warning=True, reason="TemplateRefused", message="hostPort: too large")
+
+
+@virtual_time
+async def test_an_event_is_about_its_object_and_in_its_namespace() -> None:
+    wire = Wire()
+    async with wire.sending() as recorder:
+        recorder(replace(ds(), namespace="agents"), replace(REFUSED, warning=False, once=True), kind="ImagePullJob")
+        recorder(replace(ds(), namespace="agents"), replace(REFUSED, warning=False, once=True), kind="ImagePullJob")
+    (event,) = wire.events
+    about = msgspec.convert(event["involvedObject"], dict[str, str])
+    assert (about["kind"], about["namespace"], about["uid"]) == ("ImagePullJob", "agents", ds().uid)
+    assert event["type"] == "Normal"
+    assert msgspec.convert(event["metadata"], dict[str, str])["namespace"] == "agents"
+
+
+def test_a_warning_of_the_server_is_an_event_once_an_hour_whichever_pod_it_names() -> None:
+    warnings = ServerWarnings()
+    first = warnings.note("demo", "would violate PodSecurity: pod demo-bcdfghjk", 0.0)
+    assert first == Note(warning=True, reason="ServerWarning", message="would violate PodSecurity: pod demo-…")
+    assert warnings.note("demo", "would violate PodSecurity: pod demo-kjhgfdcb", AGAIN_SECONDS - 1) is None
+    assert warnings.note("demo", "would violate PodSecurity: pod demo-kjhgfdcb", AGAIN_SECONDS) == first
+    told = [warnings.note("demo", f"warning {number}", AGAIN_SECONDS) for number in range(9)]
+    assert sum(one is not None for one in told) == MOST_WARNINGS - 1
 
 
 @virtual_time

@@ -5,14 +5,22 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from controller.api.daemonset import DaemonSetStatus
-from controller.api.objects import StatusWriters
-from controller.kube.errors import Invalid, UnknownFields
-from controller.planner.actions import CreatePod, ProbeTemplate
+from controller.api.daemonset import DaemonSetStatus, Rollout
+from controller.api.objects import StatusWriters, rfc3339
+from controller.kube.errors import ApiError, Conflict, Forbidden, Invalid, NotFound, UnknownFields, UnknownOutcome
+from controller.planner.actions import CreatePod, ProbeTemplate, ResizePod
 from controller.planner.plan import Plan
-from controller.planner.world import POD_QUOTA, Accepted, BackoffKey, FormerPod, Predecessor
+from controller.planner.world import (
+    POD_QUOTA,
+    Accepted,
+    BackoffKey,
+    ClockOffset,
+    FormerPod,
+    Predecessor,
+    TemplateRefused,
+)
 from controller.reconcile.caches import Cached
-from controller.reconcile.state import DaemonSetState, DaemonSetStates, PendingWrite
+from controller.reconcile.state import DaemonSetState, DaemonSetStates, PendingWrite, SoakClock
 from controller.reconcile.status_writer import FIRST_YIELD, OwnStatus
 from controller.reconcile.write_outcomes import (
     ASK_AGAIN_AT_MOST,
@@ -161,7 +169,7 @@ def test_an_acceptance_is_trusted_for_a_minute_and_one_generation() -> None:
     verdicts.created("v1", 170.0)
     assert verdicts.known(229.9) == {"v1": Accepted()}, "a pod that was created says the same"
     verdicts.created("v2", 229.9)
-    assert verdicts.known(229.9) == {"v1": Accepted()}, "nothing of another revision"
+    assert verdicts.known(230.0) == {}, "it says nothing of another revision"
     verdicts.reset()
     assert verdicts.known(229.9) == {}
     verdicts.created("v1", 230.0)
@@ -175,16 +183,24 @@ def test_another_generation_begins_with_a_clean_page() -> None:
     for _ in range(2):
         state.write_backoff.record_failure(BackoffKey("node", "node-3"), NOW)
     state.learn(REFUSED, ds(), NOW)
+    state.refused_resizes, state.unmapped, state.no_resize = {"uid": "no"}, {"uid": "no"}, "no pods/resize"
+    state.reverted_writes.reverted_externally.add(BackoffKey("node", "node-3"))
     state.begin(ds(generation=1), CacheProgress())
     assert (state.write_failure, state.verdicts.refusals) == (told, 1)
     state.begin(ds(generation=2), CacheProgress())
     assert (state.write_failure, state.verdicts.refusals) == (None, 0)
     assert state.write_backoff.in_backoff(NOW) == {}
+    assert (state.refused_resizes, state.unmapped, state.no_resize) == ({}, {}, "")
+    assert state.reverted_writes.reverted_externally == set()
     assert state.verdicts.ask_at == 0.0
     state.learn(REFUSED, ds(generation=2), NOW)
     assert state.verdicts.ask_at == NOW + ASK_AGAIN_SECONDS
     state.learn(REFUSED, ds(generation=1), NOW + ASK_AGAIN_SECONDS)
     assert state.verdicts.refusals == 1, "an answer to the generation before"
+    lost = UnknownOutcome("create", "pods", "no answer")
+    made = CreatePod(node="node-0", name="demo-1", revision=revision("v1"))
+    state.learn(Answer(action=made, error=lost, left=lost), ds(generation=1), NOW)
+    assert set(state.pending_writes) == {made.backoff_key}, "but what may be done counts"
 
 
 def test_a_generation_is_compiled_once_and_the_next_one_anew() -> None:
@@ -193,6 +209,9 @@ def test_a_generation_is_compiled_once_and_the_next_one_anew() -> None:
     assert state.compiled_for(replace(ds(generation=1), version="99")) is first
     second = state.compiled_for(ds(generation=2))
     assert second is not first
+    back = replace(ds(generation=1), rolled_back="v9")
+    assert state.compiled_for(back) is state.compiled_for(back) is not second
+    assert state.compiled_for(replace(back, generation=2)) is not state.compiled_for(back)
     assert second.renderer(ds(), revision("v1")) is not first.renderer(ds(), revision("v1"))
     assert second.renderer(ds(), revision("v1")) is second.renderer(ds(), revision("v1"))
 
@@ -246,3 +265,29 @@ def test_several_creates_refused_at_once_lengthen_the_wait_once() -> None:
     for one in refused:
         state.learn(one, ds("v2"), 200.0)
     assert state.verdicts.ask_at == 200.0 + 2 * ASK_AGAIN_SECONDS
+    verdict = state.verdicts.known(200.0)["v2"]
+    assert isinstance(verdict, TemplateRefused)
+    assert verdict.message.startswith("unknown field spec.template.spec.hostnetwork (")
+
+
+@pytest.mark.parametrize(
+    ("error", "refused", "unable"), [(Conflict, False, False), (Forbidden, True, False), (NotFound, True, True)]
+)
+def test_what_an_error_says_of_a_resize(error: type[ApiError], refused: bool, unable: bool) -> None:
+    state, there = DaemonSetState(), pod("node-0")
+    action, said = ResizePod(pod=there.ref, node="node-0"), error("patch", "pods", "no")
+    state.learn(Answer(action=action, error=said, left=said), ds(), NOW)
+    assert (there.uid in state.refused_resizes, bool(state.no_resize)) == (refused, unable)
+    state.learn(Answer(action=action), ds(), NOW)
+    assert state.refused_resizes == {}
+
+
+@pytest.mark.parametrize(("ahead", "ago"), [(0.0, 20.0), (30.0, 20.0), (-5.0, 15.0), (-30.0, 0.0)])
+def test_a_step_reached_before_this_process_counts_by_the_earlier_clock(ahead: float, ago: float) -> None:
+    soak, now = SoakClock(), Instant(NOW, 100.0)
+    record = Rollout(step=1, step_reached_time=rfc3339(NOW - 20))
+    soak.observe(DaemonSetStatus(update_revision="v2", rollout=record), now, ClockOffset(ahead=ahead))
+    assert soak.since(now) == NOW - ago
+    later = replace(record, step=2, step_reached_time=rfc3339(NOW + 1))
+    soak.decided("v2", later, now, ClockOffset())
+    assert soak.since(now) == NOW + 1, "rounded up, as it is recorded"

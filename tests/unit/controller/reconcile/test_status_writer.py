@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -60,6 +61,8 @@ def test_only_what_differs_is_written_and_conditions_of_others_stay() -> None:
     after = changed(shown(status, THEIRS), status_of(ready=3)).result
     assert after.conditions is not None
     assert after.conditions[0] == THEIRS
+    (first,) = changed(ds(), status).patch[1:]
+    assert msgspec.convert(first["value"], dict[str, object])["numberMisscheduled"] == 0, "kubectl shows it"
 
 
 @pytest.mark.parametrize(("cached", "guard"), [("10", "12"), ("12", "12"), ("15", "15")])
@@ -111,6 +114,8 @@ def test_what_a_user_waits_for_is_urgent() -> None:
     assert status.observed_generation is not None
     assert changed(shown(status), replace(status, observed_generation=status.observed_generation + 1)).urgent
     assert changed(shown(status), replace(status, revision_hash="v2")).urgent
+    for record in ({"step": 2}, {"aborted_revision": "v2"}):
+        assert changed(shown(status), replace(status, rollout=replace(status.rollout, **record))).urgent
     progressing, *others = status.conditions
     turned = replace(progressing, reason="ProgressDeadlineExceeded")
     assert changed(shown(status), replace(status, conditions=(turned, *others))).urgent
@@ -151,3 +156,7 @@ def test_a_status_that_is_taken_back_waits_ever_longer_and_at_most_so_long() -> 
     assert too_often[:4] == [False, False, True, True], "a person may have edited it once"
     assert waits[-1] == LONGEST_DELAY
     assert repeated.delay(status_of(ready=3), moment) == 0.0, "another status is written at once"
+    for _ in range(3):
+        repeated.refused(moment)
+        assert repeated.delay(status_of(ready=3), moment) == 1.0
+        repeated.wrote(status_of(ready=3), moment)

@@ -176,10 +176,12 @@ def test_our_own_status_coming_back_wakes_none() -> None:
 
 def test_a_daemonset_that_is_gone_or_replaced_is_forgotten() -> None:
     woken = Woken()
+    before = woken.states.of(OURS)
     woken.daemonset(replace(ds(), uid="uid-successor"))
     assert woken.forgotten == [OURS]
     woken.daemonset(None, ds().key)
     assert woken.forgotten == [OURS, "uid-successor"]
+    assert woken.states.of(OURS) is not before
 
 
 @virtual_time

@@ -12,15 +12,17 @@ from msgspec.structs import replace
 from controller.api.daemonset import DaemonSet, DaemonSetStatus
 from controller.api.objects import Key
 from controller.api.pod import Pod
+from controller.inplace.change import InPlaceChange
 from controller.kube.decode import Malformed
-from controller.planner.actions import Action, DeletePod, DeleteReason, PrepareDelete
+from controller.planner.actions import Action, DeletePod, DeleteReason, PrepareDelete, UpdateInPlace
 from controller.planner.world import BackoffKey, ClockOffset, World
 from controller.reconcile.caches import Caches
 from controller.reconcile.reconcile import ImagePulls, world_of
 from controller.reconcile.state import DaemonSetState, PendingWrite, ReadyTimes, SeenTimes
 from controller.runtime.clock import Instant
+from controller.settings import FeatureGates
 from tests.beds.stores import caches_of
-from tests.beds.worlds import NOW, ds, pod
+from tests.beds.worlds import NOW, ds, pod, revision
 
 
 def caches_with(
@@ -102,6 +104,23 @@ def test_a_pod_that_may_have_been_prepared_is_unavailable() -> None:
     asked = PrepareDelete(pod=leaving.ref, node="node-0", why=DeleteReason.OUTDATED, mark=False, held_by="label a=b")
     found = world_seen(caches_with([leaving]), begun(asked))
     assert [one.ready for one in found.pods] == [False]
+
+
+@pytest.mark.parametrize(("label", "ready"), [("v1", False), ("v2", True)])
+def test_a_pod_that_may_be_updating_is_unavailable_until_it_shows(label: str, ready: bool) -> None:
+    there = pod("node-0", label)
+    asked = UpdateInPlace(
+        pod=there.ref, node="node-0", before="v1", revision=revision("v2"), change=InPlaceChange(labels={"a": "b"})
+    )
+    assert [one.ready for one in world_seen(caches_with([there]), begun(asked)).pods] == [ready]
+
+
+@pytest.mark.parametrize(
+    ("gate", "why", "expected"), [(True, "", True), (False, "", False), (True, "too old", False)]
+)
+def test_where_pods_can_be_resized(gate: bool, why: str, expected: bool) -> None:
+    state = DaemonSetState(gates=FeatureGates(resize=gate), no_resize=why)
+    assert world_seen(caches_with(), state).resizable is expected
 
 
 def test_a_pod_that_is_terminating_is_not_waited_for_any_more() -> None:

@@ -122,6 +122,7 @@ def test_a_key_is_in_backoff_from_its_second_failure_on() -> None:
     assert backoff.in_backoff(100.0) == {}, "the first failure may be chance: it is tried again at once"
     backoff.record_failure("node-3", 100.0)
     assert backoff.in_backoff(100.0) == {"node-3": 101.0}
+    assert (backoff.due_again(100.0), backoff.due_again(101.0)) == ({}, {"node-3": 101.0})
     backoff.record_failure("node-3", 101.0)
     assert backoff.in_backoff(102.5) == {"node-3": 103.0}
     assert backoff.in_backoff(103.0) == {}
