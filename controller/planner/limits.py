@@ -187,7 +187,7 @@ class StepProgress(Value):
 
     @property
     def awaits_approval(self) -> bool:
-        return self.is_reached and not self.finished and not self.is_soaking and self.unapproved
+        return self.is_reached and not self.is_soaking and self.unapproved
 
     @property
     def is_over(self) -> bool:

@@ -172,6 +172,7 @@ def test_a_check_that_fails_takes_the_step_back() -> None:
     cluster.expect("")
     assert said(cluster.plan, "Progressing")[:2] == ("True", "CheckFailing")
     assert asked_from(cluster) is None
+    assert cluster.status.fails_at == pytest.approx(cluster.world.now + 120), "onFailure.after"
     assert [note.reason for note in cluster.plan.rollout_events] == ["CheckFailing"]
     cluster.expect("")
     assert cluster.plan.rollout_events == ()
@@ -180,6 +181,24 @@ def test_a_check_that_fails_takes_the_step_back() -> None:
     cluster.expect("")
     assert at(cluster) == ("Soaking", 1, 2)
     assert asked_from(cluster) == pytest.approx(cluster.world.now + 60, abs=1)
+    answers(cluster, series="{} 1", since=cluster.world.now - 121)
+    cluster.world = replace(cluster.world, now=cluster.world.now + 121)
+    answers(cluster, series="{} 1", since=cluster.world.now - 121)
+    cluster.expect("")
+    assert at(cluster)[0] == "Aborted"
+    assert (cluster.status.asking, cluster.status.rollout.checks) == (None, None)
+
+
+def test_a_step_that_has_to_be_approved_says_so_before_its_checks_are_answered() -> None:
+    steps = (RolloutStep(nodes=1, approval="Required"), RolloutStep())
+    cluster = begun(stepped(steps=steps, rolling={"checks": CHECKS}))
+    answers(cluster)
+    cluster.settle()
+    cluster.ready()
+    cluster.expect("")
+    answers(cluster, sent_at=cluster.world.now - 1)
+    cluster.expect("")
+    assert at(cluster)[0] == "AwaitingApproval"
 
 
 def test_a_check_without_an_answer_is_never_stalled_alone() -> None:

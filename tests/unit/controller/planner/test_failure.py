@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from controller.api.daemonset import DaemonSet, OnFailure, RolloutStep
+from controller.api.daemonset import DaemonSet, DaemonSetStatus, OnFailure, Rollout, RolloutStep
+from controller.planner.failure import effective_daemonset
 from controller.planner.rollout_state import rollout_state
 from controller.planner.world import ClockOffset
 from tests.beds.toy_cluster import ToyCluster
@@ -127,6 +129,11 @@ def test_fewer_do_not(nodes: int | str) -> None:
     cluster = begun(careful(OnFailure(unavailable_nodes=nodes, after="5m")))
     cluster.ready("node-4")
     assert after(cluster, 3000, "-node-2 v1") in ("Progressing", "Stalled")
+    assert cluster.status.fails_at == inf
+
+
+def test_at_least_one_node_has_to_fail() -> None:
+    assert after(begun(careful(OnFailure(unavailable_nodes="0%"))), 1) == "Progressing"
 
 
 @pytest.mark.parametrize(
@@ -156,12 +163,22 @@ def test_without_its_status_an_abort_is_found_again_before_any_node_is_taken(why
     assert cluster.revisions()["node-2"] == "v1"
 
 
-def test_what_was_rolled_out_completely_is_not_aborted_when_its_status_is_lost() -> None:
+@pytest.mark.parametrize("stable", [True, False])
+def test_what_was_rolled_out_completely_is_not_aborted_even_when_its_status_is_lost(stable: bool) -> None:
+    record = Rollout(stable_revision="v2", start_time="2026-01-01T00:00:00Z")
     pods = [replace(one, restarts=9) for one in served(*(f"node-{n}" for n in range(5)), rev="v2")]
-    daemonset = replace(careful(OnFailure(restarts=3)), status=None)
+    status = DaemonSetStatus(update_revision="v2", rollout=record) if stable else None
+    daemonset = replace(careful(OnFailure(restarts=3)), status=status)
     cluster = ToyCluster(world(daemonset, nodes=5, pods=pods, revisions=[revision("v1"), revision("v2", 2)]))
     cluster.expect("", "")
     assert at(cluster)[0] == "Healthy"
+
+
+def test_a_first_deployment_is_not_aborted() -> None:
+    cluster = ToyCluster(world(replace(careful(OnFailure(restarts=3), "v1"), status=None), nodes=5))
+    cluster.settle()
+    fail(cluster, "node-4", restarts=9)
+    assert after(cluster, 1) == "Progressing"
 
 
 def test_restarts_count_in_pods_updated_in_place_since_the_update_and_a_retry() -> None:
@@ -317,6 +334,36 @@ def test_nodes_that_have_the_aborted_revision_get_the_stable_one_back() -> None:
     assert (kind, reason) == ("True", "RolloutAborted")
     assert message.startswith("revision v2 was aborted: 2 updated nodes have no available pod")
     assert "nodes get revision v1 back" in message
+
+
+def test_a_retry_that_fails_too_goes_back_and_counts_once() -> None:
+    cluster = going_back()
+    cluster.settle()
+    cluster.ready()
+    cluster.edit(careful(BACK, said={"kruise-ds/retry": "v2"}))
+    cluster.step()
+    cluster.settle()
+    cluster.settle()
+    fail(cluster, *(one.node for one in cluster.world.pods if one.hash == "v2"))
+    assert after(cluster, 301) == "Aborted"
+    cluster.settle()
+    cluster.ready()
+    cluster.settle()
+    assert set(cluster.revisions().values()) == {"v1"}
+
+
+def test_a_revision_that_is_being_deleted_is_not_gone_back_to() -> None:
+    cluster = going_back()
+    dying = [replace(one, terminating=one.hash == "v1") for one in cluster.world.revisions]
+    assert not effective_daemonset(cluster.world.daemonset, dying).rolled_back
+
+
+def test_the_aborted_revision_is_kept_for_a_retry() -> None:
+    cluster = going_back(history=0)
+    cluster.settle()
+    cluster.ready()
+    cluster.settle()
+    assert {one.hash for one in cluster.world.revisions} == {"v1", "v2"}
 
 
 def test_available_ones_go_back_within_the_limits() -> None:

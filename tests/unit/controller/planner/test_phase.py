@@ -70,6 +70,10 @@ def test_the_first_phase_in_order_wins(base: Standing, fields: dict[str, Any], p
 CANARIES = [node("node-0", labels=CANARY), "node-1", "node-2"]
 FIRST: dict[str, Any] = {"partition": 3, "selector": CANARY, "paused": True}
 TAINTED = ["node-0", node("node-1", taint("x")), node("node-2", taint("x", "NoExecute"))]
+MISSPELT: dict[str, Any] = {
+    "revisions": [revision("v1"), revision("v2", 2, never_ran=True)],
+    "verdicts": refusing("v2", unknown_fields=True),
+}
 FACTS: dict[str, tuple[World, dict[str, Any]]] = {
     "old nodes below the target are outdated, the others kept": (
         at("v1 v1 v1 v2 v2", partition=2),
@@ -113,6 +117,14 @@ FACTS: dict[str, tuple[World, dict[str, Any]]] = {
         {"desired": 1, "target": 1, "outdated": 1, "available": 1},
     ),
     "a refusal counts while something is left to update": (at("v1 v1", verdicts=refusing("v2")), {"refused": "no"}),
+    "one for unknown fields also for nodes that lose their pod": (
+        at("v1 v1 v1", partition=3, nodes=TAINTED, **MISSPELT),
+        {"refused": "no"},
+    ),
+    "and where none is eligible": (
+        at("-", nodes=[node("node-0", taint("x", "NoExecute"))], **MISSPELT),
+        {"refused": "no"},
+    ),
     "and not after": (at("v2 v2", verdicts=refusing("v2")), {"refused": ""}),
 }
 
@@ -161,6 +173,10 @@ def test_stalled_also_says_that_the_deadline_could_not_be_read() -> None:
     assert (status, reason) == ("True", "ProgressDeadlineExceeded")
     assert message.startswith("no progress for 600 seconds; ")
     assert "'1h' is not a whole number of seconds" in message
+
+
+def test_a_refusal_is_no_missed_deadline() -> None:
+    assert ("ProgressDeadlineExceeded", True) not in reasons(at("v1 v1", verdicts=refusing("v2")))
 
 
 def reasons(of: World) -> list[tuple[str, bool]]:

@@ -345,6 +345,9 @@ def test_a_node_that_comes_back_after_the_rollout_has_the_whole_deadline() -> No
     assert (back.phase, back.last_progress_time) == (Phase.DEGRADED, rfc3339(story.now))
     story.after(30, awaited=("node-4",))
     assert story.after(3600, awaited=()).last_progress_time == rfc3339(story.now - 30)
+    story.after(30, awaited=("node-4",))
+    story.after(3000, target=6, awaited=("node-4",))
+    assert story.after(10, awaited=()).last_progress_time == rfc3339(story.now), "never in the future"
 
 
 def test_after_waiting_for_a_node_the_deadline_goes_on() -> None:

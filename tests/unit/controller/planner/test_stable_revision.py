@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import pytest
 from msgspec.structs import replace
 
-from controller.api.daemonset import DaemonSet, DaemonSetStatus, Rollout
+from controller.api.daemonset import DaemonSet, DaemonSetStatus, Rollout, RolloutStep
 from controller.api.names import RESTARTED_AT
 from controller.api.template_identity import identity
 from controller.planner.plan import plan
@@ -23,6 +23,7 @@ from tests.beds.worlds import (
     everywhere,
     node,
     revision,
+    served,
     status_in,
     taint,
     template,
@@ -208,6 +209,28 @@ def test_the_history_limit_never_takes_the_stable_revision() -> None:
     held = replace(held, daemonset=with_record(held.daemonset, "v1"))
     check(held)
     assert recorded(replace(held, now=NOW + 60)) == "v1"
+
+
+BOTH = [revision("v1"), revision("v2")]
+
+
+@pytest.mark.parametrize(
+    ("found", "record"),
+    [
+        (at("v2 v2", revisions=BOTH), {"aborted_revision": "v2", "aborted_message": "it failed"}),
+        (at("v2 v2", revisions=BOTH, rolling={"steps": (RolloutStep(soak="1h"),)}), {}),
+    ],
+    ids=["it is aborted", "its last step soaks"],
+)
+def test_one_that_every_node_has_is_not_stable_while_its_rollout_is_not_over(
+    found: World, record: dict[str, Any]
+) -> None:
+    assert recorded(replace(found, daemonset=with_record(found.daemonset, "v1", **record))) == "v1"
+
+
+def test_one_that_is_ready_for_a_moment_is_the_one_before_only_if_it_is_the_first() -> None:
+    status = status_in(plan(at("- -", "v2", revisions=BOTH, pods=served("node-0", "node-1", rev="v2", ready=ago(1)))))
+    assert (status.rollout.stable_revision, status.rollout.previous_stable_revision) == (None, None)
 
 
 @pytest.mark.parametrize(("history", "forgotten"), [(0, ["forget demo-v1"]), (1, [])])

@@ -89,6 +89,9 @@ def test_only_an_approval_of_this_step_of_this_revision_counts(value: str) -> No
         cluster.ready()
     cluster.expect("")
     assert at(cluster) == ("AwaitingApproval", 2, 3)
+    assert [one.reason for one in cluster.plan.rollout_events] == ["AwaitingApproval"]
+    cluster.expect("")
+    assert cluster.plan.rollout_events == ()
     assert "kruise-ds/approve=v2/2" in said(cluster.plan, "Ready")[2]
     assert said(cluster.plan, "Progressing")[:2] == ("Unknown", "AwaitingApproval")
 
@@ -138,7 +141,12 @@ def test_a_clock_that_jumps_makes_no_soak_shorter() -> None:
 def test_a_step_is_recorded_by_the_clock_of_the_server_if_that_is_ahead() -> None:
     cluster = begun(server_offset=ClockOffset(ahead=40.0))
     one_step_on(cluster, "-node-3 v1", "+node-3 v2")
-    assert cluster.status.rollout.step_reached_time == rfc3339(cluster.world.now + 40)
+    reached = cluster.world.now
+    assert cluster.status.rollout.step_reached_time == rfc3339(reached + 40)
+    cluster.world = replace(cluster.world, now=reached + 61, step_reached=reached)
+    cluster.expect("")
+    assert at(cluster) == ("Progressing", 2, 3)
+    assert cluster.status.rollout.last_transition_time == rfc3339(reached + 100), "as its soak is recorded"
 
 
 def test_without_its_status_the_walk_begins_again_and_moves_no_node_back() -> None:
@@ -419,6 +427,9 @@ def test_the_sentence_counts_nodes_beyond_the_step_too() -> None:
     cluster.expect("")
     assert at(cluster) == ("Soaking", 1, 3)
     assert said(cluster.plan, "Ready")[2].startswith("3 of 4 nodes have an available pod of revision v2; step 1 ")
+    cluster.change_where(lambda one: one.node == "node-0", terminating=True)
+    cluster.step()
+    assert at(cluster) == ("Progressing", 1, 3), "each of them has to be available"
 
 
 @pytest.mark.parametrize("lost", [True, False])

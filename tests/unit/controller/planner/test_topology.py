@@ -168,6 +168,8 @@ def test_a_rollout_that_waits_for_the_unreachable_nodes_of_a_domain_does_not_sta
     assert decided.actions == ()
     assert status_in(decided).rollout.nodes_unreachable_since
     assert said(decided, "Progressing")[1] == "NodesUnreachable"
+    also = plan(zoned(1, lost=["b1", "c1"], ill="a1", partition=1))
+    assert status_in(also).rollout.nodes_unreachable_since is None, "domain a waits for a1"
 
 
 def test_a_bad_topology_is_named() -> None:

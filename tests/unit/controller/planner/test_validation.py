@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from controller.api.daemonset import DaemonSet, ScaleStrategy
+from controller.api.daemonset import DaemonSet, RolloutStep, ScaleStrategy, UnreachableNodes
 from controller.api.formats import LONGEST_TEXT
 from controller.api.names import INVALID_SPEC, PROGRESSIVE_ANNOTATION
 from controller.api.selector import LabelSelector
@@ -29,6 +29,15 @@ HOW_MANY = "is neither a whole number nor a percentage such as 30%"
             ds(pods=matching(app="other")),
             "spec.selector: does not match spec.template.metadata.labels; its pods would not be found again",
         ),
+        (
+            ds(rolling={"unreachable_nodes": UnreachableNodes(leave_out="x")}),
+            f"spec.updateStrategy.rollingUpdate.unreachableNodes.leaveOut: 'x' {HOW_MANY}",
+        ),
+        (
+            ds(pods=matching(**{"controller-revision-hash": "v1"})),
+            "spec.selector: must not ask for controller-revision-hash: "
+            "the controller itself writes that label to its pods",
+        ),
         (ds(pods=where("app", "In")), "spec.selector: operator In on 'app' needs at least one value"),
     ],
 )
@@ -49,6 +58,10 @@ def test_a_broken_update_selector_is_a_problem() -> None:
 
 def test_limits_of_a_rolling_update_do_not_matter_on_delete() -> None:
     assert problems(ds(on_delete=True)) == ()
+
+
+def test_a_soak_may_take_30_days() -> None:
+    assert problems(ds(rolling={"steps": (RolloutStep(soak="720h"),)})) == ()
 
 
 def test_an_empty_selector_is_a_problem() -> None:
