@@ -14,7 +14,6 @@ from controller.api import formats
 from controller.api.formats import IntOrPercent
 from kubectl_plugin import candidates
 from kubectl_plugin.errors import UsageError
-from kubectl_plugin.wording import in_jq
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
@@ -62,7 +61,7 @@ def _output(text: str) -> Output:
         return Output(text)
     except ValueError as error:
         form, of_kubectl, _ = text.partition("=")
-        can = f"for {form} use {in_jq(text)}" if of_kubectl else f"use {', '.join(Output)}"
+        can = f"for {form} use -o json and jq" if of_kubectl else f"use {', '.join(Output)}"
         raise BadParameter(f'no format "{text}": {can}') from error
 
 

@@ -25,14 +25,13 @@ import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
 from typer.models import OptionInfo
 
-from kubectl_plugin import wording
 from kubectl_plugin.candidates import FILES
-from kubectl_plugin.errors import UsageError
+from kubectl_plugin.errors import ExitCode, UsageError
 from kubectl_plugin.flags import GLOBAL_NAMES, GlobalFlags, Options, Output
 from kubectl_plugin.host import Host, null_stream
 from kubectl_plugin.runner import ENTRIES, SHOWN, Entry, Runner, imported_function
 from kubectl_plugin.terminal import Terminal
-from kubectl_plugin.wording import COMMAND
+from kubectl_plugin.wording import COMMAND, INSTEAD, VERBS
 
 HELP = "help"
 ClickContext: TypeAlias = Any
@@ -162,7 +161,7 @@ class Root(TyperGroup):
         self.commands = {entry.name: entry for entry in ENTRIES}  # type: ignore[misc]  # only its keys are read
 
     def get_command(self, ctx: ClickContext, cmd_name: str) -> ClickCommand | None:
-        if cmd_name in wording.VERBS:
+        if cmd_name in VERBS:
             return _pointer(cmd_name)
         return _command_of(self.commands[cmd_name]) if cmd_name in self.commands else None
 
@@ -274,15 +273,14 @@ def _pointer(verb: str) -> ClickCommand:
 
 def _point(verb: str, ctx: typer.Context, after: GlobalFlags, rest: _Rest) -> None:
     """Exits with code 2, for wrong usage."""
-    flags = _flags(ctx, after)
-    again = [word for one in (("-n", flags.namespace), ("-o", flags.output)) if one[1] for word in one if word]
-    typed, hint = wording.instead_of(verb, rest.words, *again)
+    both = " ".join((verb, *rest.words[:1]))
+    typed = both if both in INSTEAD else verb
 
-    def refuse(_: Terminal) -> int:
-        raise UsageError(f'no verb "{typed}" here', hints=(hint,))
+    def refuse(_: Terminal) -> ExitCode:
+        raise UsageError(f'no verb "{typed}" here', hints=(f"instead: {INSTEAD[typed]}",))
 
     runner: Runner = ctx.obj
-    runner.run_guarded(flags, refuse, outputs=tuple(Output))
+    runner.run_guarded(_flags(ctx, after), refuse, outputs=tuple(Output))
 
 
 def _root(ctx: typer.Context, flags: GlobalFlags) -> None:

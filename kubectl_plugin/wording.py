@@ -27,29 +27,26 @@ CLIENT: Final = "kubectl-kruise-ds"
 """The plugin towards the API server: its user agent, field manager and source of Events."""
 _COMMAND: Final = re.compile(r"\bkubectl(?: kruise-ds)?(?= [a-z])")
 INSTEAD: Final = {
-    "rollout status": "status -w",
-    "rollout history": "history",
-    "rollout undo": "rollback",
-    "rollout pause": "pause",
-    "rollout resume": "resume",
-    "rollout restart": "restart",
-    "rollout": "help",
-    "set image": "set-image",
-    "set": "help set-image",
-    "scale": "help set-partition",
-    "get": "status",
-    "describe": "status",
-    "edit": "edit ads",
+    "rollout status": f"{COMMAND} status -w NAME",
+    "rollout history": f"{COMMAND} history NAME",
+    "rollout undo": f"{COMMAND} rollback NAME",
+    "rollout pause": f"{COMMAND} pause NAME",
+    "rollout resume": f"{COMMAND} resume NAME",
+    "rollout restart": f"{COMMAND} restart NAME",
+    "rollout": f"{COMMAND} help",
+    "set image": f"{COMMAND} set-image NAME CONTAINER=IMAGE",
+    "set": f"{COMMAND} help set-image",
+    "scale": f"{COMMAND} help set-partition",
+    "get": f"{COMMAND} status",
+    "describe": f"{COMMAND} status NAME",
+    "edit": "kubectl edit ads NAME",
 }
-"""Equivalents of kubectl's verbs; the one of `edit` is kubectl's own."""
+"""The commands for verbs that only kubectl has."""
 VERBS: Final = frozenset(words.partition(" ")[0] for words in INSTEAD)
 KINDS: Final = frozenset(
     {"ads", "ds", "daemon", "daemonset", "daemonsets", "daemonset.apps.kruise.io", "daemonsets.apps.kruise.io"}
 )
 """Names of the kind in lower case: before `/NAME`, or, as kubectl allows, as a separate word."""
-_PATH: Final = r"\.\w+(?:\.\w+|\[(?:\d+|\*)\])*"
-_JSONPATH: Final = re.compile(rf"jsonpath=\{{?\$?({_PATH})\}}?")
-_COLUMNS: Final = re.compile(rf"custom-columns=([^:,]+:{_PATH}(?:,[^:,]+:{_PATH})*)")
 
 
 def visible(text: str) -> str:
@@ -75,34 +72,6 @@ def for_cluster(text: str, flags: Sequence[str]) -> str:
     kubeconfig's context has changed."""
     words = shlex.join(flags)
     return _COMMAND.sub(lambda found: f"{found[0]} {words}", text) if words else text
-
-
-def instead_of(verb: str, words: Sequence[str], *flags: str) -> tuple[str, str]:
-    """The kubectl verb that was typed, and the command to use instead. `words` follow `verb`, without the global
-    flags; `flags` are those to repeat."""
-    both = " ".join((verb, *words[:1]))
-    typed, names = (both, [*words[1:]]) if both in INSTEAD else (verb, [*words])
-    here, *more = INSTEAD[typed].split()
-    if here == "help":
-        return typed, command(here, None, *more, to="instead")
-    if names and names[0].lower() in KINDS:
-        del names[0]
-    program = COMMAND
-    if here == "edit":  # which takes the kind once
-        program, names = COMMAND.partition(" ")[0], [name.rpartition("/")[2] for name in names]
-    return typed, command(here, None, *more, *names, *flags, to="instead", program=program)
-
-
-def in_jq(output: str) -> str:
-    """`-o json | jq …` for an output format that only kubectl has; with a jq program only if the format is simple."""
-    program = ""
-    if found := _JSONPATH.fullmatch(output):
-        program = found[1]
-    elif found := _COLUMNS.fullmatch(output):
-        fields = ", ".join(column.partition(":")[2] for column in found[1].split(","))
-        program = f".items // [.] | .[] | [{fields}] | @tsv"
-    quoted = shlex.quote(program.replace("[*]", "[]"))
-    return f"-o json | jq -r {quoted}" if program else "-o json | jq"
 
 
 def new_nodes(partition: IntOrPercent, desired: int) -> str:
