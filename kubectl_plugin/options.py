@@ -142,13 +142,13 @@ class PlanOptions(ManifestOptions):
     images: Annotated[
         tuple[str, ...], Option("--image", help="Try CONTAINER=IMAGE, or `*=IMAGE`; may be repeated.")
     ] = ()
-    waves: Annotated[int, Option(help="Number of waves to compute; 0 for all.")] = 10
+    waves: Annotated[int, Option(help="Number of waves to compute, at most 200; 0 for so many.")] = 10
     exit_code: Different = False
 
     def check(self) -> None:
         super().check()
         if self.waves < 0:
-            raise UsageError(f"invalid --waves {self.waves}: use a number, or 0 for all")
+            raise UsageError(f"invalid --waves {self.waves}: use a number, or 0 for the most")
         if self.name is None and not self.given:
             raise UsageError("which one? give a name, or -f with its manifest")
 

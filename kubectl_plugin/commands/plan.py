@@ -27,7 +27,7 @@ from kubectl_plugin.cluster.previews import (
 from kubectl_plugin.cluster.session import Invocation
 from kubectl_plugin.errors import CommandError, ExitCode
 from kubectl_plugin.flags import Output, int_or_percent
-from kubectl_plugin.forecast.forecast import Progress
+from kubectl_plugin.forecast.forecast import MOST_WAVES, Progress
 from kubectl_plugin.forecast.report import (
     KIND,
     DryRunAnswer,
@@ -99,18 +99,17 @@ async def _plan_of(
     if not target.exists and target.manifest is not None:
         source = "standard input" if target.manifest.source == STDIN else target.manifest.source
         words = (f"created from {source}", *words)
+    waves = min(options.waves or MOST_WAVES, MOST_WAVES)
     try:
         with interruptible():
-            made = rollout_plan(
-                planned, waves=options.waves, tried=words, progress=_progress_note(invocation, live.key.name)
-            )
+            made = rollout_plan(planned, waves=waves, tried=words, progress=_progress_note(invocation, live.key.name))
     except (ValueError, msgspec.MsgspecError) as error:
         raise CommandError(f"cannot make sense of the spec of {live.key.name}: {error}") from error
     if not made.forecast.changes:
         return made
     answer = await _dry_run_of_next_pod(invocation, made)
     with interruptible():
-        return with_answer(made, answer, waves=options.waves)
+        return with_answer(made, answer, waves=waves)
 
 
 def _progress_note(invocation: Invocation, name: str) -> Progress:

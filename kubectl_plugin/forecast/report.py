@@ -73,7 +73,7 @@ class Later(Value):
 
 
 def later_steps(found: Forecast, waves: int, progress: Progress | None = None) -> Iterator[Later]:
-    """The later steps, each as if the one before had finished with all pods available. `waves` (0: all) includes
+    """The later steps, each as if the one before had finished with all pods available. `waves` includes
     those of `found`."""
     left, rollout, grouping = waves - len(found.waves), found.end, not found.rest
     rolling, steps, counted = rollout.rolling_update, rollout.step_progress, set(found.rest)
@@ -81,7 +81,7 @@ def later_steps(found: Forecast, waves: int, progress: Progress | None = None) -
         return
     number = steps.step + 1
     while number <= steps.count:
-        grouping = grouping and (not waves or left > 0)
+        grouping = grouping and left > 0
         if not grouping:
             left_then = left_to_update(rollout_state(at_step(rollout.world, number)))
             names = tuple(node for node in left_then if node not in counted)
@@ -89,7 +89,7 @@ def later_steps(found: Forecast, waves: int, progress: Progress | None = None) -
             yield _later(rolling, number, (), names)
             number += 1
             continue
-        then = forecast(at_step(_when_finished(rollout), number), waves=max(left, 0), progress=progress)
+        then = forecast(at_step(_when_finished(rollout), number), waves=left, progress=progress)
         last = steps.count if then.end.step_progress is None else then.end.step_progress.step
         for one in range(number, last + 1):
             grouped = tuple(tuple(move.node for move in wave.moves) for wave in then.waves if wave.step == one)
@@ -230,7 +230,7 @@ def rollout_plan(
     tried: tuple[str, ...] = (),
     progress: Progress | None = None,
 ) -> RolloutPlan:
-    """The plan for the DaemonSet in `snapshot`, with up to `waves` computed waves (0: all). `answer` is None without
+    """The plan for the DaemonSet in `snapshot`, with up to `waves` computed waves. `answer` is None without
     a dry run. Raises ValueError for a spec that the planner cannot use."""
     surveyed, world = survey(snapshot), forecast_world(snapshot)
     pace = pace_of(snapshot.pods, surveyed.rollout.revision.hash)

@@ -14,6 +14,7 @@ from controller.api.daemonset import Phase
 from controller.api.formats import counted
 from controller.planner.conditions import some
 from controller.planner.explanation import NodeState
+from kubectl_plugin.forecast.forecast import MOST_WAVES
 from kubectl_plugin.forecast.report import Later, RolloutPlan
 from kubectl_plugin.forecast.simulate import Wave
 from kubectl_plugin.forecast.warnings import CheckResult
@@ -112,7 +113,8 @@ class PlanBlock:
         if rest := self._found.rest:
             words = f"{counted(len(rest), 'more node')} in this order, {self._found.width} at a time"
             yield from self._wrapped(self._row("then", f"{words}: {between(rest, self._dots)}"))
-            yield self._row("", f"({counted(len(waves), 'wave')} worked out; --waves 0 works out all)")
+            more = f"; --waves 0 works out up to {MOST_WAVES}" if len(waves) < MOST_WAVES else ", and no more are"
+            yield self._row("", f"({counted(len(waves), 'wave')} worked out{more})")
 
     def _moves(self, wave: Wave) -> tuple[str, str]:
         nodes = self._listed([move.node for move in wave.moves], (self._width - LABELS) // 3)

@@ -14,10 +14,12 @@ import pytest
 import yaml
 
 from controller.api.objects import epoch
+from kubectl_plugin.forecast.forecast import MOST_WAVES
 from tests.beds.api import DAEMONSETS, NODES, PODS
 from tests.beds.simulator.cluster import Attempt
 from tests.beds.simulator.refusal import Refused
 from tests.plugin import scene as scenes
+from tests.plugin.in_process import call
 from tests.plugin.scene import (
     NAME,
     NAMESPACE,
@@ -147,7 +149,7 @@ def test_grace_periods_count_for_nodes_that_are_not_worked_out_too() -> None:
         ),
         (("--image", "agent"), 2, 'error: invalid image "agent": use CONTAINER=IMAGE, or *=IMAGE\n'),
         (("--image", "other=x:1"), 1, 'error: node-agent has no container "other"; it has: agent\n'),
-        (("--waves", "-1"), 2, "error: invalid --waves -1: use a number, or 0 for all\n"),
+        (("--waves", "-1"), 2, "error: invalid --waves -1: use a number, or 0 for the most\n"),
     ],
 )
 def test_what_cannot_be_tried_out_is_reported(words: tuple[str, ...], code: int, err: str) -> None:
@@ -164,6 +166,10 @@ def test_on_delete_has_no_settings_to_try_out() -> None:
             "error: cannot plan another partition of node-agent: updateStrategy is OnDelete, pods change only when"
             " you delete them",
         )
+
+
+def test_the_help_says_how_many_waves_there_are_at_most() -> None:
+    assert f"at most {MOST_WAVES}; 0 for so many" in " ".join(call(["plan", "--help"]).out.split())
 
 
 def test_all_waves_are_worked_out_when_asked_for() -> None:

@@ -19,17 +19,17 @@ from tests.tools.bench.bed import ROOT
 from tests.tools.bench.decide import timed, world_of
 from tests.tools.bench.figures import Comparison, Report, compared
 
-NODES, FEW_NODES = 10_000, 400
+NODES = 10_000
 WAVES = 10
 """As many as `plan` works out unless it is told otherwise."""
-FORECAST, COPIED, HELP = 110.0, 0.2, 2.5
-"""Ceilings: of ten waves ÷ one decision, of all waves ÷ the same without copies, of `--help` ÷ `import typer`."""
+FORECAST, HELP = 110.0, 2.5
+"""Ceilings: of ten waves ÷ one decision, of `--help` ÷ `import typer`."""
 TYPER = ("-c", "import typer")
 
 
 def verbs(say: Callable[[str], None]) -> Report:
     say(f"a plan for {NODES} nodes, and --help")
-    return compared("verbs of the plugin", [_ten_waves(), _all_waves(), _help()], plain="beside", ours="the verb")
+    return compared("verbs of the plugin", [_ten_waves(), _help()], plain="beside", ours="the verb")
 
 
 def _ten_waves() -> Comparison:
@@ -38,13 +38,6 @@ def _ten_waves() -> Comparison:
     assert len(found.waves) == WAVES, len(found.waves)
     decision, whole = timed(lambda: plan(world), lambda: forecast(world, waves=WAVES), repeats=3)
     return Comparison(f"plan, {WAVES} waves of {NODES} nodes (ms)", decision, whole, FORECAST)
-
-
-def _all_waves() -> Comparison:
-    world = _world(FEW_NODES, 2)
-    assert forecast(world).copied, "nothing repeats"
-    simulated, copied = timed(lambda: forecast(world, shorten=False), lambda: forecast(world), repeats=3)
-    return Comparison(f"plan --waves 0, {FEW_NODES} nodes, beside no copies (ms)", simulated, copied, COPIED)
 
 
 def _help() -> Comparison:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from math import inf
-from random import Random
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from controller.api.daemonset import LifecycleHook, Phase
-from controller.api.names import TAINT_NOT_READY, TAINT_UNREACHABLE
 from controller.planner.blocker_texts import Blocker
 from controller.planner.world import World
-from kubectl_plugin.forecast.forecast import Forecast, forecast
+from kubectl_plugin.forecast.forecast import MOST_WAVES, Forecast, forecast
 from kubectl_plugin.forecast.simulate import AT_ONCE, Wave
 from kubectl_plugin.rollout.in_place import How
 from tests.beds.worlds import (
@@ -301,101 +298,16 @@ def test_on_a_node_that_is_not_ready_no_pod_gets_ready() -> None:
     assert found.phase is Phase.STALLED, "the new pod may be what makes its node not ready"
 
 
-def outcome(found: Forecast) -> Any:
-    """All that a plan says of it, but for the names of new pods. Times are rounded, as adding them in another order
-    does."""
-    waves = [replace(one, begins=round(one.begins, 2)) for one in found.waves]
-    pods = sorted(
-        (one.node, one.hash, one.ready, one.terminating, one.updated_in_place, round(one.created, 2))
-        for one in found.end.world.pods
-    )
-    numbers = (found.phase, found.most_unavailable, round(found.seconds, 2), round(found.end.world.now, 2))
-    return waves, found.rest, found.kept_nodes, numbers, pods
-
-
-def both(start: World, **settings: Any) -> tuple[Any, Any, int]:
-    """What it says with and without repeated waves, and how many of them there are."""
-    short, whole = (forecast(start, shorten=shorten, **settings) for shorten in (True, False))
-    assert whole.copied == 0
-    return outcome(short), outcome(whole), short.copied
-
-
-STRATEGIES: list[dict[str, Any]] = [
-    {},
-    {"max_unavailable": 2},
-    {"max_unavailable": "5%", "min_ready": 20},
-    {"max_unavailable": 3, "burst": 1},
-    {"partition": 9},
-    {"partition": "40%", "max_unavailable": 2},
-    {"max_surge": 1},
-    {"max_surge": 2, "min_ready": 15},
-    {"max_surge": 1, "partition": 7},
-    {"rolling_update_type": "InPlaceIfPossible", "max_unavailable": 2},
-]
-
-
-@pytest.mark.parametrize("pace", [0.0, 41.0])
-@pytest.mark.parametrize("strategy", STRATEGIES, ids=str)
-def test_waves_that_repeat_are_those_of_a_whole_simulation(strategy: dict[str, Any], pace: float) -> None:
-    short, whole, written = both(old(41, **strategy), pace=pace)
-    assert short == whole
-    assert written >= 4
-
-
-@pytest.mark.parametrize("limit", [3, 5, 8, 9, 20])
-def test_no_more_waves_are_written_down_than_are_asked_for(limit: int) -> None:
-    short, whole, _ = both(old(41), waves=limit)
-    assert short == whole
-    assert len(short[0]) == limit
-
-
-def test_updates_in_place_repeat_too() -> None:
-    start = changing(in_place(grace=60), nodes=30, pods=[gated(one) for one in everywhere(30)])
-    short, whole, written = both(start, pace=10.0)
-    assert short == whole
-    assert written >= 20
-
-
-@pytest.mark.parametrize("seed", range(40))
-def test_the_forecast_of_a_mixed_fleet_is_that_of_a_whole_simulation(seed: int) -> None:
-    random = Random(seed)
-    count = random.randint(40, 70)
-    names = [f"node-{number:02}" for number in range(count)]
-    sorts = ("none", "unready", "done", "older", "lost", "not ready", "young", "never")
-    odd = {name: random.choice(sorts) for name in random.sample(names, random.randint(0, 5))}
-    pods = []
-    for name in names:
-        match odd.get(name):
-            case "none":
-                continue
-            case "unready":
-                pods.append(pod(name, ready=None))
-            case "done":
-                pods.append(pod(name, "v2"))
-            case "older":
-                pods.append(pod(name, "v0"))
-            case "young":
-                pods.append(pod(name, ready=ago(2)))
-            case _:
-                pods.append(pod(name, ready=ago(random.randint(100, 9000))))
-    taints = {"lost": TAINT_UNREACHABLE, "not ready": TAINT_NOT_READY}
-    nodes = [node(name, *(taint(taints[sort]) for sort in (odd.get(name),) if sort in taints)) for name in names]
-    strategy = random.choice(STRATEGIES)
-    start = world(
-        ds("v2", **strategy),
-        nodes=nodes,
-        pods=pods,
-        revisions=(revision("v0", 1), revision("v1", 2), revision("v2", 3)),
-    )
-    never = frozenset((name, "v2") for name, sort in odd.items() if sort == "never")
-    pace = random.choice((0.0, 30.0))
-    short, whole, _ = both(start, never_ready=never, pace=pace, waves=random.choice((0, 0, 12)))
-    assert short == whole, (strategy, odd)
-
-
-@pytest.mark.parametrize("strategy", [{}, {"max_surge": 1}], ids=str)
-def test_of_a_large_fleet_only_a_few_waves_are_simulated(strategy: dict[str, Any]) -> None:
+def test_of_a_large_fleet_a_stated_number_of_waves_is_worked_out() -> None:
     simulated: list[int] = []
-    found = forecast(old(2000, **strategy), pace=30.0, progress=simulated.append)
-    assert len(simulated) < 20
-    assert (len(found.waves), found.seconds) == (2000, 60_000.0)
+    found = forecast(old(MOST_WAVES + 50), pace=30.0, progress=simulated.append)
+    assert simulated == list(range(1, MOST_WAVES + 1))
+    assert (len(found.waves), len(found.rest), found.phase) == (MOST_WAVES, 50, None)
+    assert found.seconds == 30.0 * MOST_WAVES
+
+
+@pytest.mark.parametrize("limit", [1, 3, 8])
+def test_no_more_waves_are_worked_out_than_are_asked_for(limit: int) -> None:
+    whole, found = forecast(old(20)), forecast(old(20), waves=limit)
+    assert found.waves == whole.waves[:limit]
+    assert list(found.rest) == [move.node for wave in whole.waves[limit:] for move in wave.moves]

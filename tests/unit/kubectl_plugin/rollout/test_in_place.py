@@ -15,6 +15,7 @@ from controller.api.pod import Pod
 from controller.api.readiness_gates import ReadinessGate
 from controller.api.template_identity import identity
 from controller.planner.explanation import NodeState
+from kubectl_plugin.forecast.forecast import MOST_WAVES
 from kubectl_plugin.forecast.report import RolloutPlan, pace_of, rollout_plan
 from kubectl_plugin.render.plan import effect_words
 from kubectl_plugin.rollout.history import history, history_document
@@ -36,7 +37,9 @@ def four(rev: str = "v1") -> tuple[Pod, ...]:
     return gated(served("node-0", "node-1", "node-2", "node-3", rev=rev))
 
 
-def planned(pods: tuple[Pod, ...], was: JSONObject | None = None, waves: int = 0, **changes: Any) -> RolloutPlan:
+def planned(
+    pods: tuple[Pod, ...], was: JSONObject | None = None, waves: int = MOST_WAVES, **changes: Any
+) -> RolloutPlan:
     """v2 comes to four nodes; `was`: the template of v1."""
     stored = [revision("v1", of=was or template("v1")), revision("v2")]
     return rollout_plan(snapshot(ds("v2", **IN_PLACE, **changes), pods=pods, nodes=4, revisions=stored), waves=waves)
@@ -91,7 +94,7 @@ def resizing_plan(*pods: Pod) -> RolloutPlan:
     wanted = replace(ds("v2", **IN_PLACE), identity=identity(sized("2")))
     wanted = replace(wanted, spec=replace(wanted.spec, template=sized("2")))
     stored = [revision("v1", of=sized("1")), revision("v2", of=sized("2"))]
-    return rollout_plan(snapshot(wanted, pods=pods, nodes=4, revisions=stored), waves=0)
+    return rollout_plan(snapshot(wanted, pods=pods, nodes=4, revisions=stored), waves=MOST_WAVES)
 
 
 def test_resizes_are_planned_as_recreated_and_depend_on_the_gate() -> None:
@@ -123,7 +126,9 @@ def test_a_resize_that_is_refused_uses_budget_for_ever() -> None:
 
 def _one_at_a_time(*pods: Pod) -> RolloutPlan:
     wanted = ds("v2", **{**IN_PLACE, "max_unavailable": 1})
-    return rollout_plan(snapshot(wanted, pods=pods, nodes=4, revisions=[revision("v1"), revision("v2")]), waves=0)
+    return rollout_plan(
+        snapshot(wanted, pods=pods, nodes=4, revisions=[revision("v1"), revision("v2")]), waves=MOST_WAVES
+    )
 
 
 @pytest.mark.parametrize(

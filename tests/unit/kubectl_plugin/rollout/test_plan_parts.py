@@ -12,7 +12,7 @@ from controller.api.objects import JSONObject
 from controller.api.pod import Pod
 from controller.planner.rollout_state import rollout_state
 from kubectl_plugin.commands.plan import differences, laid_over
-from kubectl_plugin.forecast.forecast import forecast
+from kubectl_plugin.forecast.forecast import MOST_WAVES, forecast
 from kubectl_plugin.forecast.report import DryRunAnswer, Pace, later_steps, pace_of, refusal_in
 from kubectl_plugin.forecast.simulate import port_waiters
 from kubectl_plugin.forecast.warnings import CheckResult
@@ -22,7 +22,7 @@ from tests.beds.worlds import ago, ds, everywhere, matching, node, pending, pod,
 # further steps
 
 
-def steps(*nodes: int, waves: int = 0, pods: Any = None, approvals: int = 9, **settings: Any) -> list[str]:
+def steps(*nodes: int, waves: int = MOST_WAVES, pods: Any = None, approvals: int = 9, **settings: Any) -> list[str]:
     """`"2/3: 4 3 | 2, 1"`: the step, its nodes, waves between bars, and after a comma the nodes not grouped."""
     waits = ({"approval": "Required"} if place < approvals else {"soak": "1m"} for place, _ in enumerate(nodes))
     strategy = tuple(RolloutStep(nodes=one, **wait) for one, wait in zip(nodes, waits, strict=True))
