@@ -25,7 +25,7 @@ from kubectl_plugin.options import ListOptions
 from kubectl_plugin.render.listings import overview
 from kubectl_plugin.rollout.document import OverviewLine, document
 from kubectl_plugin.rollout.snapshot import Snapshot, Unread
-from kubectl_plugin.rollout.status import RolloutStatus
+from kubectl_plugin.rollout.status import RolloutStatus, status_at
 from kubectl_plugin.rollout.survey import phase_in, record_of, survey_of_status
 from kubectl_plugin.wording import printed_name
 
@@ -100,22 +100,22 @@ class _Table(WatchSet):
 
 async def _look(invocation: Invocation, options: SelectorOptions, wanted: frozenset[str]) -> _Found:
     found = await reads.snapshots(invocation, (), options, reads.REVISIONS_ONLY)
-    whole = await for_each(found, lambda one: _with_pods(invocation, one))
+    statuses = await for_each(found, lambda one: _status_of(invocation, one))
     return _Found(
-        lines=tuple(RolloutStatus(survey=survey_of_status(one)).overview for one in whole),
+        lines=tuple(one.overview for one in statuses),
         wanted=wanted,
-        unreadable=frozenset(missing for one in whole for missing in one.unread_words),
+        unreadable=frozenset(missing for one in statuses for missing in one.snapshot.unread_words),
     )
 
 
-async def _with_pods(invocation: Invocation, snapshot: Snapshot) -> Snapshot:
-    """Adds the pods in UNSETTLED phases, unless listing them is forbidden."""
+async def _status_of(invocation: Invocation, snapshot: Snapshot) -> RolloutStatus:
+    """With the pods in UNSETTLED phases, unless listing them is forbidden."""
     if phase_in(record_of(snapshot.daemonset)) not in UNSETTLED:
-        return snapshot
+        return RolloutStatus(survey=survey_of_status(snapshot))
     pods = await unless_forbidden(reads.pods_of(invocation, snapshot.daemonset))
     if pods is None:
-        return replace(snapshot, unread=(*snapshot.unread, Unread(what="pods")))
-    return replace(snapshot, pods=pods)
+        snapshot = replace(snapshot, unread=(*snapshot.unread, Unread(what="pods")))
+    return status_at(replace(snapshot, pods=pods or ()), "zone")
 
 
 def _picture(invocation: Invocation, options: SelectorOptions, found: _Found) -> Picture:

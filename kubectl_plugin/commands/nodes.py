@@ -22,7 +22,7 @@ from kubectl_plugin.rollout.document import document
 from kubectl_plugin.rollout.domains import DomainRow, domain_rows, domains_document, topology_of, with_domains
 from kubectl_plugin.rollout.nodes import NodeRow
 from kubectl_plugin.rollout.snapshot import Snapshot
-from kubectl_plugin.rollout.survey import Survey, survey
+from kubectl_plugin.rollout.survey import NodeSurvey, survey
 
 REDRAW_SECONDS: Final = 5.0
 """Seconds after which ages are redrawn without a change."""
@@ -73,7 +73,7 @@ async def _watch(invocation: Invocation, first: Snapshot, wanted: Choice, option
                 await follow.changed(REDRAW_SECONDS)
 
 
-def _survey_of(snapshot: Snapshot, options: NodesOptions) -> Survey:
+def _survey_of(snapshot: Snapshot, options: NodesOptions) -> NodeSurvey:
     """Raises CommandError if pods may not be read: all nodes would seem to have none."""
     if not snapshot.pods_readable:
         namespace, name = snapshot.key
@@ -81,7 +81,7 @@ def _survey_of(snapshot: Snapshot, options: NodesOptions) -> Survey:
     return survey(with_domains(snapshot) if options.by_domain else snapshot, options.by)
 
 
-def _picture(invocation: Invocation, surveyed: Survey, wanted: Choice, options: NodesOptions) -> Picture:
+def _picture(invocation: Invocation, surveyed: NodeSurvey, wanted: Choice, options: NodesOptions) -> Picture:
     snapshot, only_ascii = surveyed.snapshot, invocation.terminal.ascii
     if options.by_domain:
         domains = domain_rows(surveyed)
@@ -104,7 +104,7 @@ def _picture(invocation: Invocation, surveyed: Survey, wanted: Choice, options: 
     )
 
 
-def _footer_of_domains(surveyed: Survey, rows: Sequence[DomainRow]) -> str:
+def _footer_of_domains(surveyed: NodeSurvey, rows: Sequence[DomainRow]) -> str:
     """Such as `3 domains of topology.kubernetes.io/zone; updating zone-c (at most 1)`."""
     topology = topology_of(surveyed)
     most = "" if topology.max_domains is None else f" (at most {topology.max_domains})"
@@ -143,7 +143,7 @@ def choice_of(only: str, *, excluded: bool, group: str | None, sort: str) -> Cho
     return Choice(states=states, excluded=asked_for, group=group, sort=sort, preparing=PREPARING in words)
 
 
-def chosen_rows(survey: Survey, wanted: Choice) -> tuple[NodeRow, ...]:
+def chosen_rows(survey: NodeSurvey, wanted: Choice) -> tuple[NodeRow, ...]:
     """Excluded nodes are returned only on request or while they have a pod. With OnDelete no node is next by itself,
     so `old` means every pod that may be deleted."""
     states = wanted.states
@@ -159,7 +159,7 @@ def chosen_rows(survey: Survey, wanted: Choice) -> tuple[NodeRow, ...]:
     return tuple(rows if wanted.sort == "update" else sorted(rows, key=_KEYS[wanted.sort]))
 
 
-def _check_group(survey: Survey, wanted: Choice) -> None:
+def _check_group(survey: NodeSurvey, wanted: Choice) -> None:
     """Raises CommandError for a group without nodes, with the groups that exist."""
     groups = sorted({row.group for row in survey.rows})
     if wanted.group is None or wanted.group in groups:
@@ -170,7 +170,7 @@ def _check_group(survey: Survey, wanted: Choice) -> None:
     raise CommandError(f'no node is in "{wanted.group}"{there}')
 
 
-def _footer(survey: Survey, rows: Sequence[NodeRow]) -> str:
+def _footer(survey: NodeSurvey, rows: Sequence[NodeRow]) -> str:
     """Such as `4 of 24 nodes shown (--only all); 3 more nodes do not match (--excluded): 2 taint`."""
     shown = sum(row.state is not NodeState.EXCLUDED for row in rows)
     desired = survey.counts.desired

@@ -23,6 +23,7 @@ from kubectl_plugin.errors import CommandError, ExitCode
 from kubectl_plugin.options import StatusOptions
 from kubectl_plugin.rollout.snapshot import Snapshot
 from kubectl_plugin.rollout.status import RolloutStatus, status_at
+from kubectl_plugin.rollout.survey import NodeSurvey
 from kubectl_plugin.rollout.wait import (
     Awaited,
     WaitResult,
@@ -125,7 +126,7 @@ class _StatusWatch:
                 None if snapshot is None else await self._report(snapshot) for snapshot in self.follow.snapshots()
             ]
             seen = [status for status in found if status is not None]
-            if any(status.survey.counts_differ for status in seen):
+            if any(isinstance(one.survey, NodeSurvey) and one.survey.counts_differ for one in seen):
                 self.follow.mark_nodes_stale()
             results = [self._result(key.name, one, want) for key, one, want in zip(keys, found, wanted, strict=True)]
             late = self.deadline.seconds_left <= 0

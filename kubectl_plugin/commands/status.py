@@ -21,6 +21,7 @@ from kubectl_plugin.render.status import status_lines
 from kubectl_plugin.rollout.document import document
 from kubectl_plugin.rollout.snapshot import Snapshot
 from kubectl_plugin.rollout.status import RolloutStatus
+from kubectl_plugin.rollout.survey import NodeSurvey
 from kubectl_plugin.rollout.wait import result_of, unfinished_result
 from kubectl_plugin.wording import printed_name
 
@@ -63,7 +64,7 @@ def _print(invocation: Invocation, statuses: Sequence[RolloutStatus]) -> None:
         terminal.say(*([""] if index else []))
         wide = invocation.output is Output.WIDE
         lines = status_lines(one, terminal, wide=wide)
-        terminal.show(Text("\n").join(lines), whole=wide and one.survey.by_nodes is not None)
+        terminal.show(Text("\n").join(lines), whole=wide and isinstance(one.survey, NodeSurvey))
         if one.nodes_unknown:
             terminal.warn(one.nodes_unknown)
 

@@ -32,7 +32,7 @@ from kubectl_plugin.rollout.in_place import How, Ways, ways_of
 from kubectl_plugin.rollout.nodes import NodeRow, failure_of
 from kubectl_plugin.rollout.snapshot import PodDetail, Snapshot
 from kubectl_plugin.rollout.steps import at_step
-from kubectl_plugin.rollout.survey import Survey, condition, forecast_world, survey
+from kubectl_plugin.rollout.survey import NodeSurvey, condition, forecast_world, survey
 
 _LAST: Final = 5
 """Number of pods that the pace is measured by; older ones may have had other images."""
@@ -141,7 +141,7 @@ class Effect(Value, rename="camel"):
 
 
 class RolloutPlan(Value, dict=True, gc=True):
-    survey: Survey
+    survey: NodeSurvey
     forecast: Forecast
     later: tuple[Later, ...]
     pace: Pace | None

@@ -14,9 +14,9 @@ from controller.api.daemonset import Phase
 from controller.api.formats import counted, listed
 from controller.api.names import INVALID_SPEC, WRITES_FAIL
 from controller.api.objects import Key, epoch
-from controller.planner.blocker_texts import Blocker
+from controller.planner.blocker_texts import WaitReason
 from controller.planner.checks import words_of_state
-from controller.planner.conditions import keeper_of, some
+from controller.planner.conditions import some
 from controller.planner.explanation import NodeState
 from kubectl_plugin.render import tables
 from kubectl_plugin.render.tables import clean, cut, wrapped
@@ -27,16 +27,16 @@ from kubectl_plugin.rollout.gitops import driver_of
 from kubectl_plugin.rollout.history import summary, verb_to_go_back
 from kubectl_plugin.rollout.nodes import NodeRow
 from kubectl_plugin.rollout.reasons import (
+    hold_reason,
     new_pods_words,
     nodes_without_available_pod,
     partition_hold_words,
-    selector_hold_words,
-    step_hold_words,
     waits_for_words,
 )
 from kubectl_plugin.rollout.snapshot import counts_of, failure_lines, images_of, short_beside, short_image
 from kubectl_plugin.rollout.status import DONE, RolloutStatus
 from kubectl_plugin.rollout.steps import release_of, step_words
+from kubectl_plugin.rollout.survey import NodeSurvey
 from kubectl_plugin.terminal import WIDEST, Terminal
 from kubectl_plugin.wording import between, command, for_cluster, short_duration
 
@@ -68,8 +68,8 @@ class Detail(IntEnum):
 def status_lines(status: RolloutStatus, terminal: Terminal, *, wide: bool, detail: Detail = Detail.ALL) -> list[Text]:
     """Lines without control characters that fit the terminal; a single one if the nodes cannot be listed. `wide`:
     never cut, with full image names and hashes."""
-    if status.survey.by_nodes is not None:
-        return _Block(status, terminal, wide=wide).lines(detail)
+    if isinstance(status.survey, NodeSurvey):
+        return _Block(status, status.survey, terminal, wide=wide).lines(detail)
     nodes, only_ascii = status.counts, terminal.ascii
     text = _title(status.document, only_ascii)
     text.append(f"   {nodes.updated} of {nodes.target} updated, {nodes.available} of {nodes.desired} available")
@@ -82,8 +82,8 @@ def _title(document: RolloutDocument, only_ascii: bool) -> Text:
 
 
 class _Block:
-    def __init__(self, status: RolloutStatus, terminal: Terminal, *, wide: bool) -> None:
-        self.survey, self.document, self.absence = status.survey, status.document, status.absence
+    def __init__(self, status: RolloutStatus, survey: NodeSurvey, terminal: Terminal, *, wide: bool) -> None:
+        self.survey, self.document, self.absence = survey, status.document, status.absence
         self.width, self.only_ascii, self.wide = WIDEST if wide else terminal.width, terminal.ascii, wide
         self.cluster_flags = terminal.cluster_flags
 
@@ -174,10 +174,8 @@ class _Block:
             return
         release = release_of(self.survey)
         if release is None:
-            kept = self.survey.standing.kept
-            by_step = keeper_of(self.survey.rollout) is Blocker.STEP
-            yield line("Held by", step_hold_words(kept) if by_step else selector_hold_words(kept))
-            if by_step:
+            yield line("Held by", hold_reason(self.survey).text)
+            if self.document.reason == WaitReason.STEP:
                 yield line("Next", self._command("promote", "--full"))
             return
         command = self._command("set-partition", "0")

@@ -15,7 +15,7 @@ from kubectl_plugin.errors import CommandError
 from kubectl_plugin.rollout.document import document
 from kubectl_plugin.rollout.snapshot import Snapshot
 from kubectl_plugin.rollout.status import DONE
-from kubectl_plugin.rollout.survey import Survey
+from kubectl_plugin.rollout.survey import NodeSurvey
 from kubectl_plugin.wording import command
 
 FIELD: Final = "rollingUpdate.topology"
@@ -50,7 +50,7 @@ class DomainRow(Value):
         }
 
 
-def domain_rows(survey: Survey) -> tuple[DomainRow, ...]:
+def domain_rows(survey: NodeSurvey) -> tuple[DomainRow, ...]:
     """In natural order, nodes without the label last; none without `topology`, or where the nodes are unreadable."""
     rollout, domains = survey.rollout, survey.rollout.domains
     if domains is None or survey.snapshot.nodes is None:
@@ -97,12 +97,12 @@ def with_domains(snapshot: Snapshot) -> Snapshot:
     return replace(snapshot, daemonset=replace(daemonset, spec=spec))
 
 
-def topology_of(survey: Survey) -> Topology:
+def topology_of(survey: NodeSurvey) -> Topology:
     rolling = survey.rollout.rolling_update
     return (rolling.topology if rolling is not None else None) or Topology()
 
 
-def domains_document(survey: Survey, rows: Sequence[DomainRow]) -> JSONObject:
+def domains_document(survey: NodeSurvey, rows: Sequence[DomainRow]) -> JSONObject:
     """The output of `nodes --by-domain -o json`."""
     key, topology = survey.snapshot.key, topology_of(survey)
     return document(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, assert_never
+
+from msgspec.structs import replace
 
 from controller.api import formats
 from controller.api.daemonset import DaemonSet, DaemonSetStatus, Phase, rollout_of
@@ -36,13 +38,13 @@ from controller.planner.explanation import NodeState
 from kubectl_plugin.rollout.last_action import pause_of, paused_words
 from kubectl_plugin.rollout.nodes import NodeRow
 from kubectl_plugin.rollout.survey import (
+    NodeSurvey,
+    StatusSurvey,
     Survey,
-    UnreadableSpecError,
     condition,
     is_unusable,
     phase_in,
     record_of,
-    survey,
 )
 from kubectl_plugin.wording import short_duration
 
@@ -57,6 +59,16 @@ class PhaseReason(Value):
 
 
 def reason_of(survey: Survey) -> PhaseReason:
+    match survey:
+        case NodeSurvey():
+            return _reason_by_nodes(survey)
+        case StatusSurvey():
+            return PhaseReason(word="AsStated", text=_stated_words(survey))
+        case _:
+            assert_never(survey)
+
+
+def _reason_by_nodes(survey: NodeSurvey) -> PhaseReason:
     standing = survey.standing
     match survey.phase:
         case Phase.STALLED if standing.refused:
@@ -66,13 +78,8 @@ def reason_of(survey: Survey) -> PhaseReason:
             text = ", ".join(filter(None, (waited, checks_words(survey.daemonset) or _waiting_words(survey))))
             return PhaseReason(word=PROGRESS_DEADLINE_EXCEEDED, text=text)
         case Phase.HELD:
-            rollout, kept = survey.rollout, standing.kept
-            word, held = WaitReason.PARTITION, partition_hold_words(rollout.budget.partition, kept)
-            if keeper_of(rollout) is Blocker.SELECTOR:
-                word, held = WaitReason.SELECTOR, selector_hold_words(kept)
-            elif keeper_of(rollout) is Blocker.STEP:
-                word, held = WaitReason.STEP, step_hold_words(kept)
-            return PhaseReason(word=word, text="; ".join(filter(None, (held, unplaceable_message(rollout)))))
+            held = hold_reason(survey)
+            return replace(held, text="; ".join(filter(None, (held.text, unplaceable_message(survey.rollout)))))
         case Phase.ABORTED:
             return PhaseReason(word=WaitReason.ABORTED, text=standing.aborted)
         case Phase.SOAKING | Phase.AWAITING_APPROVAL as phase:
@@ -88,15 +95,27 @@ def reason_of(survey: Survey) -> PhaseReason:
             return _plain_reason(phase, survey.daemonset, standing.outdated)
 
 
-def brief_reason(stated: Survey) -> str:
-    """Why the rollout is in its phase, from the status alone; empty if it does not wait."""
-    daemonset, snapshot, counts = stated.daemonset, stated.snapshot, stated.daemonset.status or DaemonSetStatus()
+def hold_reason(survey: NodeSurvey) -> PhaseReason:
+    """What keeps nodes old in phase Held, as the controller's condition says."""
+    rollout, kept = survey.rollout, survey.standing.kept
+    match keeper_of(rollout):
+        case Blocker.STEP:
+            return PhaseReason(word=WaitReason.STEP, text=step_hold_words(kept))
+        case Blocker.PARTITION:
+            return PhaseReason(word=WaitReason.PARTITION, text=partition_hold_words(rollout.budget.partition, kept))
+        case _:
+            return PhaseReason(word=WaitReason.SELECTOR, text=selector_hold_words(kept))
+
+
+def _stated_words(survey: StatusSurvey) -> str:
+    """Why the rollout is in its phase; empty if it does not wait."""
+    daemonset, snapshot, counts = survey.daemonset, survey.snapshot, survey.daemonset.status or DaemonSetStatus()
     updated = counts.updated_number_scheduled
-    match stated.phase:
+    match survey.phase:
         case Phase.PROGRESSING | Phase.STALLED | Phase.DEGRADED:
-            return _stated_failure_words(stated, counts)
+            return failure_words(survey)
         case Phase.PAUSED as phase if pause_of(snapshot) is None:
-            return _plain_reason(phase, daemonset, max(stated.derived_record.target - updated, 0)).text
+            return _plain_reason(phase, daemonset, max(survey.derived_record.target - updated, 0)).text
         case Phase.PAUSED:
             return paused_words(snapshot).removeprefix("paused ")
         case Phase.HELD | Phase.HEALTHY if words := paused_words(snapshot):
@@ -104,9 +123,31 @@ def brief_reason(stated: Survey) -> str:
         case Phase.HELD:
             return _stated_hold_words(daemonset, counts)
         case Phase.ABORTED:
-            return stated.derived_record.aborted_message or ""
+            return survey.derived_record.aborted_message or ""
         case phase:
             return _plain_reason(phase, daemonset, max(counts.desired_number_scheduled - updated, 0)).text
+
+
+def failure_words(survey: Survey) -> str:
+    """Of a rollout that is Progressing, Stalled or Degraded: certain problems only, the most certain first."""
+    daemonset = survey.daemonset
+    if survey.phase is Phase.STALLED and (words := survey.standing.refused):
+        return _refusal_reason(daemonset, words).text
+    if words := refused_writes_words(daemonset) or awaited_nodes_words(survey) or _pods_failure_words(survey):
+        return words
+    parts = parts_of(condition(daemonset, PROGRESSING).message)
+    if survey.phase is not Phase.DEGRADED and len(parts) > 1:
+        return parts[-1]
+    status = daemonset.status or DaemonSetStatus()
+    desired = status.desired_number_scheduled
+    lacking = desired - status.number_available
+    return f"{counted(lacking, 'node', 'has', of=desired)} no available pod" if lacking > 0 else ""
+
+
+def _pods_failure_words(survey: Survey) -> str:
+    if isinstance(survey, StatusSurvey):
+        return ""
+    return failing_words([row for row in survey.in_update_order if row.failure]) or _waiting_words(survey)
 
 
 def without_pod_name(words: str) -> str:
@@ -128,7 +169,7 @@ def checks_words(daemonset: DaemonSet) -> str:
 
 def awaited_nodes_words(survey: Survey) -> str:
     """`waits for 3 unreachable nodes: c-02, c-01, c-00` or empty; the controller's words if nodes are unreadable."""
-    if survey.by_nodes is not None and survey.snapshot.nodes is not None:
+    if isinstance(survey, NodeSurvey) and survey.snapshot.nodes is not None:
         names = survey.standing.awaited if survey.phase is Phase.PROGRESSING else ()
         return unreachable_message(names) if names else ""
     stated = condition(survey.daemonset, PROGRESSING)
@@ -138,7 +179,7 @@ def awaited_nodes_words(survey: Survey) -> str:
     return next((part for part in parts_of(stated.message) if part.startswith(WAITS_FOR)), "")
 
 
-def waits_for_words(survey: Survey) -> str:
+def waits_for_words(survey: NodeSurvey) -> str:
     """What the rollout waits for: pods that may become ready, then the next nodes; or the action a user must take."""
     coming = [row.node for row in survey.rows_in(NodeState.NEXT)]
     if survey.phase is Phase.MANUAL:
@@ -167,12 +208,12 @@ def partition_hold_words(partition: int, kept: int) -> str:
     return Blocker.PARTITION.text.of_edited.format(partition=partition, who=kept)
 
 
-def new_pods_words(survey: Survey) -> str:
+def new_pods_words(survey: NodeSurvey) -> str:
     words = f"lost pods come back as they were; new nodes get revision {survey.rollout.fallback.usual.number}"
     return "; ".join(filter(None, (words, unplaceable_message(survey.rollout))))
 
 
-def nodes_without_available_pod(survey: Survey) -> list[str]:
+def nodes_without_available_pod(survey: NodeSurvey) -> list[str]:
     return [node.name for node in survey.rollout.eligible_in_order if not node.available]
 
 
@@ -225,7 +266,7 @@ def _refusal_reason(daemonset: DaemonSet, words: str) -> PhaseReason:
     return PhaseReason(word=WaitReason.TEMPLATE_REFUSED, text=text)
 
 
-def _progressing_reason(survey: Survey) -> PhaseReason:
+def _progressing_reason(survey: NodeSurvey) -> PhaseReason:
     stopped = wait_of(survey.explainer, survey.standing)
     if stopped is not None:
         return PhaseReason(word=stopped.reason, text=stopped.text)
@@ -241,7 +282,7 @@ def _progressing_reason(survey: Survey) -> PhaseReason:
     return PhaseReason(word=limit_in_use(survey.rollout) or WaitReason.UPDATING, text=text)
 
 
-def _waiting_words(survey: Survey) -> str:
+def _waiting_words(survey: NodeSurvey) -> str:
     """What nodes without an available pod wait for: pods that may become ready, then failing ones."""
     if starting := survey.rows_in(NodeState.UPDATING):
         return f"waiting for {some(row.node for row in starting)}"
@@ -253,29 +294,6 @@ def _waiting_words(survey: Survey) -> str:
         return f"waiting for a pod on {some(row.node for row in lacking)}"
     without = nodes_without_available_pod(survey)
     return f"waiting for {some(without)}" if without else ""
-
-
-def _stated_failure_words(stated: Survey, status: DaemonSetStatus) -> str:
-    """Certain problems only, the most certain first."""
-    daemonset = stated.daemonset
-    if stated.phase is Phase.STALLED and (words := stated.standing.refused):
-        return _refusal_reason(daemonset, words).text
-    if words := refused_writes_words(daemonset) or awaited_nodes_words(stated) or _pods_failure_words(stated):
-        return words
-    parts = parts_of(condition(daemonset, PROGRESSING).message)
-    if stated.phase is not Phase.DEGRADED and len(parts) > 1:
-        return parts[-1]
-    desired = status.desired_number_scheduled
-    lacking = desired - status.number_available
-    return f"{counted(lacking, 'node', 'has', of=desired)} no available pod" if lacking > 0 else ""
-
-
-def _pods_failure_words(stated: Survey) -> str:
-    try:
-        surveyed = survey(stated.snapshot)
-    except UnreadableSpecError:
-        return ""
-    return failing_words([row for row in surveyed.in_update_order if row.failure]) or _waiting_words(surveyed)
 
 
 def _stated_hold_words(daemonset: DaemonSet, status: DaemonSetStatus) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, assert_never
 
 from msgspec.structs import asdict, replace
 
@@ -26,20 +26,27 @@ from kubectl_plugin.rollout.document import (
     Strategy,
 )
 from kubectl_plugin.rollout.last_action import pause_of, paused_words
-from kubectl_plugin.rollout.nodes import NodeCounts
+from kubectl_plugin.rollout.nodes import NodeCounts, NodeRow
 from kubectl_plugin.rollout.reasons import (
-    PhaseReason,
     awaited_nodes_words,
-    brief_reason,
     checks_words,
     failing_words,
+    failure_words,
     reason_of,
     refused_writes_words,
     without_pod_name,
 )
 from kubectl_plugin.rollout.snapshot import Snapshot, counts_of, images_of, short_image
 from kubectl_plugin.rollout.steps import steps_of
-from kubectl_plugin.rollout.survey import Survey, UnreadableSpecError, record_of, survey, survey_of_status
+from kubectl_plugin.rollout.survey import (
+    NodeSurvey,
+    StatusSurvey,
+    Survey,
+    UnreadableSpecError,
+    record_of,
+    survey,
+    survey_of_status,
+)
 
 MOST_LOGS: Final = 3
 _KUBELET: Final = "back-off "
@@ -83,8 +90,8 @@ class RolloutStatus(Value, dict=True, gc=True):
 
     @cached_property
     def why(self) -> str:
-        if self.survey.by_nodes is None:
-            return brief_reason(self.survey)
+        if isinstance(self.survey, StatusSurvey):
+            return reason_of(self.survey).text
         paused = paused_words(self.snapshot)
         if self.phase is Phase.PROGRESSING:
             return self.writes or self.awaited_nodes or checks_words(self.daemonset) or paused
@@ -98,7 +105,12 @@ class RolloutStatus(Value, dict=True, gc=True):
 
     @property
     def failing(self) -> str:
-        return failing_words(self.survey.rows_in(NodeState.FAILING))
+        return failing_words([row for row in self._rows if row.state is NodeState.FAILING])
+
+    @property
+    def _rows(self) -> tuple[NodeRow, ...]:
+        """In update order; empty if the nodes cannot be listed."""
+        return self.survey.in_update_order if isinstance(self.survey, NodeSurvey) else ()
 
     @property
     def writes(self) -> str:
@@ -118,7 +130,7 @@ class RolloutStatus(Value, dict=True, gc=True):
     def line(self) -> str:
         """`Progressing 4/8 updated, 1 updating, 1 failing (c-04 CrashLoopBackOff)`; no ages, which always change."""
         counts, parts = self.counts, [self.progress]
-        if self.survey.by_nodes is None:
+        if isinstance(self.survey, StatusSurvey):
             parts += [f"{counts.updating} updating"] if counts.updating else []
         elif self.phase is Phase.PROGRESSING:
             parts.append(f"{counts.updating} updating")
@@ -142,9 +154,9 @@ class RolloutStatus(Value, dict=True, gc=True):
 
     @cached_property
     def _problems(self) -> tuple[Problem, ...]:
-        if self.survey.by_nodes is None:
+        if isinstance(self.survey, StatusSurvey):
             return ()
-        failing = [(row, row.failure) for row in self.survey.in_update_order if row.failure is not None]
+        failing = [(row, row.failure) for row in self._rows if row.failure is not None]
         failing.sort(key=lambda one: one[0].state is not NodeState.FAILING)
         writes = (Problem(reason=WRITES_FAIL, message=self.writes),) if self.writes else ()
         pods = (
@@ -158,8 +170,16 @@ class RolloutStatus(Value, dict=True, gc=True):
         """The output of `status -o json`; some fields are empty without the nodes, but the counts add up."""
         daemonset, seen, recorded = self.daemonset, self.survey, self.survey.controller_record
         rolling = daemonset.rolling_update
-        limits = seen.rollout.budget if seen.by_nodes is not None else _limits_of(daemonset, self.counts.desired)
-        reason = reason_of(seen) if seen.by_nodes is not None else PhaseReason(word="AsStated", text=self.why)
+        reason = reason_of(seen)
+        match seen:
+            case NodeSurvey():
+                limits, previous, images, pulls = seen.rollout.budget, seen.previous_number, _images(seen), seen.pulls
+                budget, groups = _budget(seen), _groups(seen)
+            case StatusSurvey():
+                limits, previous, images, pulls = _limits_of(daemonset, self.counts.desired), None, {}, {}
+                budget, groups = _stated_budget(limits, self.counts), ()
+            case _:
+                assert_never(seen)
         return RolloutDocument(
             api_version=API_VERSION,
             kind="RolloutStatus",
@@ -170,8 +190,8 @@ class RolloutStatus(Value, dict=True, gc=True):
             since=recorded.last_transition_time if recorded.phase == self.phase else None,
             reason=reason.word,
             message=reason.text,
-            revision=RevisionNumbers(current=seen.current, hash=seen.hash, previous=seen.previous_number),
-            images=_images(seen),
+            revision=RevisionNumbers(current=seen.current, hash=seen.hash, previous=previous),
+            images=images,
             strategy=Strategy(
                 type=daemonset.spec.update_strategy.type or "RollingUpdate",
                 rolling_update_type=(rolling.rolling_update_type or "Standard") if rolling else None,
@@ -182,22 +202,23 @@ class RolloutStatus(Value, dict=True, gc=True):
                 selector=value_at(self.snapshot.document, "spec", "updateStrategy", "rollingUpdate", "selector"),
             ),
             nodes=self.counts,
-            budget=self._budget(limits),
-            groups=_groups(seen) if self.snapshot.nodes is not None else (),
+            budget=budget,
+            groups=groups,
             problems=tuple(_with_log_line(self.snapshot, problem, self.logs) for problem in self._problems),
-            preparing=tuple([one for row in seen.in_update_order for one in row.preparing]),
+            preparing=tuple([one for row in self._rows for one in row.preparing]),
             steps=steps_of(seen),
             checks=recorded.checks or (),
             started_at=recorded.start_time,
             last_progress_at=recorded.last_progress_time,
             completed_at=recorded.completion_time,
             paused=_paused(self.snapshot, recorded),
-            images_ahead=counts_of(seen.pulls.values()) if seen.pulls else None,
+            images_ahead=counts_of(pulls.values()) if pulls else None,
             unreadable=self.snapshot.unread_words,
         )
 
     @property
     def overview(self) -> OverviewLine:
+        """With the nodes of a rollout only in phases in which the status does not say why."""
         rolling = self.daemonset.rolling_update
         return OverviewLine(
             namespace=self.daemonset.namespace,
@@ -210,19 +231,8 @@ class RolloutStatus(Value, dict=True, gc=True):
             revision=self.survey.current,
             images=tuple(short_image(image) for image in images_of(self.daemonset.spec.template).values()),
             since=self.survey.derived_record.last_transition_time or None,
-            why=self.why,
+            why=failure_words(self.survey) if isinstance(self.survey, NodeSurvey) else self.why,
         )
-
-    def _budget(self, limits: Budget) -> BudgetUse:
-        """From the controller's counts the nodes that use it, and the use of maxSurge, are unknown."""
-        if self.survey.by_nodes is not None:
-            rollout = self.survey.rollout
-            by = rollout.mid_surge if rollout.surging else rollout.unavailable_nodes
-            return BudgetUse(max=limits.most, used=len(by), by=tuple(sorted(by)))
-        if limits.max_surge:
-            return BudgetUse(max=limits.max_surge, used=None, by=())
-        unavailable = max(self.counts.desired - self.counts.available, 0)
-        return BudgetUse(max=limits.max_unavailable, used=unavailable, by=())
 
 
 def status_at(snapshot: Snapshot, by: str) -> RolloutStatus:
@@ -270,15 +280,29 @@ def _with_log_line(snapshot: Snapshot, problem: Problem, logs: Mapping[Run, str]
     return replace(problem, message=logs.get(_run(snapshot, problem), ""))
 
 
-def _groups(survey: Survey) -> tuple[Group, ...]:
+def _budget(survey: NodeSurvey) -> BudgetUse:
+    rollout = survey.rollout
+    by = rollout.mid_surge if rollout.surging else rollout.unavailable_nodes
+    return BudgetUse(max=rollout.budget.most, used=len(by), by=tuple(sorted(by)))
+
+
+def _stated_budget(limits: Budget, counts: NodeCounts) -> BudgetUse:
+    """From the controller's counts the nodes that use it, and the use of maxSurge, are unknown."""
+    if limits.max_surge:
+        return BudgetUse(max=limits.max_surge, used=None, by=())
+    return BudgetUse(max=limits.max_unavailable, used=max(counts.desired - counts.available, 0), by=())
+
+
+def _groups(survey: NodeSurvey) -> tuple[Group, ...]:
+    """Empty without the right to list nodes."""
     updated: dict[str, list[bool]] = {}
-    for row in survey.rows:
+    for row in survey.rows if survey.snapshot.nodes is not None else ():
         if row.state is not NodeState.EXCLUDED:
             updated.setdefault(row.group, []).append(row.state in DONE)
     return tuple(Group(key=key, nodes=len(of_it), updated=sum(of_it)) for key, of_it in sorted(updated.items()))
 
 
-def _images(survey: Survey) -> dict[str, ImageChange]:
+def _images(survey: NodeSurvey) -> dict[str, ImageChange]:
     if survey.previous_revision is None:
         return {}
     before = images_of(survey.previous_revision.revision.template)

@@ -10,7 +10,7 @@ from controller.api.names import APPROVE_ANNOTATION
 from controller.api.objects import Value, epoch
 from controller.planner.rollout_state import rollout_state
 from controller.planner.world import World
-from kubectl_plugin.rollout.survey import Survey, forecast_world
+from kubectl_plugin.rollout.survey import NodeSurvey, Survey, forecast_world
 from kubectl_plugin.wording import short_duration
 
 
@@ -96,7 +96,7 @@ class Release(Value):
     nodes: tuple[str, ...]
 
 
-def release_of(survey: Survey) -> Release | None:
+def release_of(survey: NodeSurvey) -> Release | None:
     """None if a lower partition frees no node: a step or rollingUpdate.selector excludes all old ones."""
     before, rolling = survey.rollout.budget.partition, survey.daemonset.rolling_update
     if not before or rolling is None:

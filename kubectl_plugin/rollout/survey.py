@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -234,9 +234,7 @@ OVERDUE_SECONDS: Final = 60.0
 """Seconds a controller may take to notice a passed deadline."""
 
 
-class Survey(Value, dict=True, gc=True):
-    """A rollout by its nodes or, where these cannot be listed, by the DaemonSet's status."""
-
+class _Survey(Value, dict=True, gc=True):
     snapshot: Snapshot
     standing: Standing
     derived_record: Rollout
@@ -245,57 +243,19 @@ class Survey(Value, dict=True, gc=True):
     current: int | None
     """Number of the revision that is rolled out; None if unknown."""
     hash: str
-    rows: tuple[NodeRow, ...] = ()
-    """One row per node, by ascending name, then deleted nodes that still have pods."""
-    pulls: Mapping[str, NodePull] = {}
-    """The nodes that pull images of the newest revision ahead."""
-    by_nodes: Explainer | None = None
-    """None if only the status is known."""
 
     @property
     def phase(self) -> Phase:
         return phase_in(self.derived_record)
 
     @property
-    def explainer(self) -> Explainer:
-        assert self.by_nodes is not None, "asked only where nodes are known"
-        return self.by_nodes
-
-    @property
-    def rollout(self) -> RolloutState:
-        return self.explainer.rollout
-
-    @property
     def daemonset(self) -> DaemonSet:
         return self.snapshot.daemonset
 
     @property
-    def template(self) -> JSONObject:
-        """The template that is rolled out: not that of the spec while an aborted revision goes back."""
-        return (self.daemonset if self.by_nodes is None else self.rollout.world.daemonset).spec.template
-
-    @cached_property
-    def previous_revision(self) -> RevisionDetail | None:
-        """The newest older revision that nodes still have, else the newest older one."""
-        by_uid = {detail.revision.uid: detail for detail in self.snapshot.revisions}
-        history = self.rollout.older if self.by_nodes is not None else ()
-        older = [by_uid[one.uid] for one in history if one.uid in by_uid]
-        carried = {row.pod.pod.hash for row in self.rows if row.pod is not None}
-        return next((one for one in older if one.revision.hash in carried), older[0] if older else None)
-
-    @property
-    def previous_number(self) -> int | None:
-        return self.previous_revision.revision.number if self.previous_revision else None
-
-    @property
     def controller_record(self) -> Rollout:
         """The controller's own record of the current revision, with its times; empty without one."""
-        status = self.daemonset.status
-        if self.by_nodes is None:
-            return self.derived_record
-        if status is None or status.rollout is None or status.update_revision != self.hash:
-            return Rollout()
-        return status.rollout
+        return self.derived_record
 
     @property
     def controller_agrees(self) -> bool:
@@ -314,11 +274,53 @@ class Survey(Value, dict=True, gc=True):
         overdue = self.snapshot.now - due_at(recorded, self.daemonset.progress_deadline)
         return recorded.phase == Phase.STALLED or overdue >= OVERDUE_SECONDS
 
+
+class StatusSurvey(_Survey):
+    """A rollout by the DaemonSet's status, where its nodes cannot be listed."""
+
+
+class NodeSurvey(_Survey):
+    """A rollout by its nodes."""
+
+    rows: tuple[NodeRow, ...]
+    """One row per node, by ascending name, then deleted nodes that still have pods."""
+    pulls: Mapping[str, NodePull]
+    """The nodes that pull images of the newest revision ahead."""
+    explainer: Explainer
+
+    @property
+    def rollout(self) -> RolloutState:
+        return self.explainer.rollout
+
+    @property
+    def template(self) -> JSONObject:
+        """The template that is rolled out: not that of the spec while an aborted revision goes back."""
+        return self.rollout.world.daemonset.spec.template
+
+    @cached_property
+    def previous_revision(self) -> RevisionDetail | None:
+        """The newest older revision that nodes still have, else the newest older one."""
+        by_uid = {detail.revision.uid: detail for detail in self.snapshot.revisions}
+        older = [by_uid[one.uid] for one in self.rollout.older if one.uid in by_uid]
+        carried = {row.pod.pod.hash for row in self.rows if row.pod is not None}
+        return next((one for one in older if one.revision.hash in carried), older[0] if older else None)
+
+    @property
+    def previous_number(self) -> int | None:
+        return self.previous_revision.revision.number if self.previous_revision else None
+
+    @property
+    def controller_record(self) -> Rollout:
+        status = self.daemonset.status
+        if status is None or status.rollout is None or status.update_revision != self.hash:
+            return Rollout()
+        return status.rollout
+
     @property
     def counts_differ(self) -> bool:
         """Whether the controller's counts differ although it has seen the newest spec."""
         status, rollout = self.daemonset.status, self.controller_record
-        if status is None or self.by_nodes is None or not self.standing.observed or self.snapshot.nodes is None:
+        if status is None or not self.standing.observed or self.snapshot.nodes is None:
             return False
         counted = (status.desired_number_scheduled, rollout.target if rollout.phase else self.standing.target)
         return counted != (self.standing.desired, self.standing.target)
@@ -335,7 +337,10 @@ class Survey(Value, dict=True, gc=True):
         return [row for row in self.in_update_order if row.state in states]
 
 
-def survey(snapshot: Snapshot, by: str = "zone") -> Survey:
+Survey: TypeAlias = NodeSurvey | StatusSurvey
+
+
+def survey(snapshot: Snapshot, by: str = "zone") -> NodeSurvey:
     """`by` groups the nodes (`group_of`). Without the right to list nodes, there are rows only for nodes with a pod,
     and counts come from the controller's status. Raises UnreadableSpecError."""
     try:
@@ -358,7 +363,7 @@ def survey(snapshot: Snapshot, by: str = "zone") -> Survey:
     explainer = Explainer(rollout)
     reader = RowReader(snapshot, explainer, by, pulls)
     rows = tuple(reader.row(node) for node in rollout.nodes)
-    return Survey(
+    return NodeSurvey(
         snapshot=snapshot,
         standing=standing,
         derived_record=record,
@@ -367,7 +372,7 @@ def survey(snapshot: Snapshot, by: str = "zone") -> Survey:
         hash=rollout.revision.hash,
         rows=rows,
         pulls=pulls,
-        by_nodes=explainer,
+        explainer=explainer,
     )
 
 
@@ -387,8 +392,8 @@ def _counts(rows: tuple[NodeRow, ...], standing: Standing, unseen: int) -> NodeC
     )
 
 
-def survey_of_status(snapshot: Snapshot) -> Survey:
-    """By the DaemonSet's status alone. A node whose new pod is not available counts as updating."""
+def survey_of_status(snapshot: Snapshot) -> StatusSurvey:
+    """A node whose new pod is not available counts as updating."""
     daemonset = snapshot.daemonset
     status, record = daemonset.status or DaemonSetStatus(), record_of(daemonset)
     desired = status.desired_number_scheduled
@@ -405,7 +410,7 @@ def survey_of_status(snapshot: Snapshot) -> Survey:
             else detail.revision.identity == daemonset.identity
         )
     )
-    return Survey(
+    return StatusSurvey(
         snapshot=snapshot,
         standing=replace(_standing(daemonset, status), refused=refusal_of(daemonset)),
         derived_record=record,

@@ -14,6 +14,7 @@ from kubectl_plugin.errors import CommandError, ExitCode
 from kubectl_plugin.rollout.history import way_back
 from kubectl_plugin.rollout.snapshot import images_of, short_image
 from kubectl_plugin.rollout.status import RolloutStatus, is_degraded_for_long
+from kubectl_plugin.rollout.survey import NodeSurvey
 from kubectl_plugin.wording import command, printed_name, short_duration
 
 _AT_REST: Final = (Phase.HEALTHY, Phase.HELD, Phase.AWAITING_APPROVAL, Phase.PAUSED, Phase.MANUAL)
@@ -111,7 +112,7 @@ def _result_by_phase(status: RolloutStatus, wanted: Awaited) -> WaitResult | Non
             return _waiting(status, f"{words} at {updated}", verb)
         case Phase.MANUAL:
             words = f"waits until pods are deleted (updateStrategy OnDelete): {updated}"
-            return _waiting(status, words, "nodes" if status.survey.by_nodes else "", "--only", "next")
+            return _waiting(status, words, "nodes" if isinstance(status.survey, NodeSurvey) else "", "--only", "next")
         case Phase.STALLED if status.refused:
             return _stuck(status, f"is refused: {status.refused}")
         case Phase.STALLED | Phase.ABORTED if status.survey.certain:

@@ -49,22 +49,23 @@ def chosen_in_zone_a(scene: Scene, partition: int) -> None:
     scene.pass_time(900.0)
 
 
-@pytest.mark.parametrize("partition", [3, 16])
-def test_held_by_the_selector_no_smaller_partition_is_advised(partition: int) -> None:
+@pytest.mark.parametrize(
+    ("partition", "reason", "why"),
+    [
+        (3, "SelectorReached", "rollingUpdate.selector leaves out 16 old ones"),
+        (16, "PartitionReached", "partition 16 keeps 16 old"),
+    ],
+)
+def test_what_the_selector_holds_is_the_same_reason_everywhere(partition: int, reason: str, why: str) -> None:
+    """No smaller partition is advised, which would let no node go."""
     with settled() as scene:
         chosen_in_zone_a(scene, partition)
-        out = told(scene)
-    assert "  Held by    rollingUpdate.selector leaves out 16 old ones\n" in out
-    assert "set-partition" not in out
-
-
-def test_what_the_selector_holds_is_the_same_reason_everywhere() -> None:
-    with settled() as scene:
-        chosen_in_zone_a(scene, 3)
-        document = json.loads(scene.run(*STATUS, "-o", "json").out)
+        out, document = told(scene), json.loads(scene.run(*STATUS, "-o", "json").out)
         listed = json.loads(scene.run("list", "-n", NAMESPACE, "-o", "json").out)["items"][0]
-    assert document["reason"] == "SelectorReached"
-    assert document["message"] == listed["why"] == "rollingUpdate.selector leaves out 16 old ones"
+    assert f"  Held by    {why}\n" in out
+    assert "set-partition" not in out
+    assert document["reason"] == reason
+    assert document["message"] == listed["why"] == why
 
 
 def test_under_a_rollout_of_kruise_rollouts_no_verb_of_ours_is_advised() -> None:

@@ -15,7 +15,7 @@ from kubectl_plugin.commands.nodes import choice_of, chosen_rows
 from kubectl_plugin.errors import CommandError
 from kubectl_plugin.rollout.history import daemonset_among
 from kubectl_plugin.rollout.snapshot import PodDetail, Snapshot, Unread
-from kubectl_plugin.rollout.survey import Survey, is_unusable, survey
+from kubectl_plugin.rollout.survey import NodeSurvey, is_unusable, survey
 from tests.beds.snapshots import container, crashing, detail, observed, of_world, snapshot
 from tests.beds.worlds import ago, ds, everywhere, failed, node, pod, prepared, served, taint, world
 
@@ -262,14 +262,14 @@ ORDERS = {
 
 
 @pytest.fixture
-def five() -> Survey:
+def five() -> NodeSurvey:
     """node-3 is updated, node-4 on the way; node-0 and node-1 are next."""
     details = {one.node: detail(one, container(ready=one.ready, restarts=RESTARTS[one.node])) for one in PODS}
     return survey(snapshot(ds("v2"), pods=PODS, details=details, nodes=5))
 
 
 @pytest.mark.parametrize("sort", ORDERS)
-def test_each_column_has_its_order(five: Survey, sort: str) -> None:
+def test_each_column_has_its_order(five: NodeSurvey, sort: str) -> None:
     rows = chosen_rows(five, choice_of("", excluded=False, group=None, sort=sort))
     assert [row.node for row in rows] == ORDERS[sort].split()
 

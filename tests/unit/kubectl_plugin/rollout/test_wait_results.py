@@ -16,7 +16,7 @@ from controller.api.objects import JSON, StatusWriters, rfc3339
 from controller.planner.summary import ZoneState
 from controller.planner.world import World
 from kubectl_plugin.errors import ExitCode
-from kubectl_plugin.rollout.reasons import brief_reason, reason_of
+from kubectl_plugin.rollout.reasons import reason_of
 from kubectl_plugin.rollout.snapshot import PodDetail, Snapshot, Unread
 from kubectl_plugin.rollout.status import RolloutStatus, status_at
 from kubectl_plugin.rollout.survey import Survey, phase_in, record_of, survey, survey_of_status
@@ -80,7 +80,7 @@ NOBODY = "waiting for a controller to see generation 1 (last seen: none)"
 )
 def test_another_controller_that_wrote_the_status_after_ours_is_named(writers: StatusWriters, why: str) -> None:
     daemonset = replace(ds(), status=DaemonSetStatus(), status_writers=writers)
-    assert brief_reason(survey_of_status(of_world(world(daemonset)))) == why
+    assert reason_of(survey_of_status(of_world(world(daemonset)))).text == why
 
 
 def test_it_is_named_in_the_middle_of_a_rollout_too() -> None:
