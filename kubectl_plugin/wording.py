@@ -22,6 +22,8 @@ _WITHOUT_WIDTH: Final = (
 """Unicode's Default_Ignorable_Code_Point, line separators and interlinear annotations."""
 
 INVISIBLE: Final = re.compile(f"[{_CONTROLS}{_WITHOUT_WIDTH}]")
+NO_BREAK: Final = "\N{NO-BREAK SPACE}"
+"""A blank at which no line breaks, such as within a wave."""
 COMMAND: Final = "kubectl kruise-ds"
 CLIENT: Final = "kubectl-kruise-ds"
 """The plugin towards the API server: its user agent, field manager and source of Events."""

@@ -27,8 +27,8 @@ from kubectl_plugin.changes.edit import (
 )
 from kubectl_plugin.errors import CommandError, ExitCode, UsageError
 from kubectl_plugin.rollout.diff import object_change_lines
-from kubectl_plugin.rollout.history import way_back
 from kubectl_plugin.rollout.snapshot import Snapshot, short_image
+from kubectl_plugin.rollout.target import way_back
 from kubectl_plugin.wording import between, command, new_nodes
 
 

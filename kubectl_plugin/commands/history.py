@@ -23,13 +23,12 @@ from kubectl_plugin.rollout.history import (
     history_document,
     live_side,
     need_revisions,
-    other_revisions,
     revision_document,
     revision_side,
-    target_of,
 )
 from kubectl_plugin.rollout.history import history as rows_of
 from kubectl_plugin.rollout.snapshot import Snapshot
+from kubectl_plugin.rollout.target import other_revisions, target_of
 
 
 async def history(invocation: Invocation, options: HistoryOptions) -> ExitCode:

@@ -5,17 +5,24 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from kubectl_plugin.changes.edit import Edit
-from kubectl_plugin.changes.rollback import RollbackSettings, already_back, roll_back
+from kubectl_plugin.changes.rollback import (
+    RollbackSettings,
+    already_back,
+    headline,
+    kept_cautions,
+    preview,
+    roll_back,
+)
 from kubectl_plugin.cluster.reads import HURRY, PREVIEW, Parts, revisions_of
 from kubectl_plugin.cluster.session import Deadline, Invocation
 from kubectl_plugin.commands.change_flow import carry_out, choose
 from kubectl_plugin.commands.consent import CONTINUE, PlannedChange, guard_of_pauses, preview_of, will_ask
 from kubectl_plugin.errors import ExitCode, UsageError
 from kubectl_plugin.options import RollbackOptions
-from kubectl_plugin.render.rollback import headline, kept_cautions, preview
+from kubectl_plugin.render.tables import labelled_rows
 from kubectl_plugin.rollout.diff import change_lines, differences
-from kubectl_plugin.rollout.history import other_revisions, target_of
 from kubectl_plugin.rollout.snapshot import RevisionDetail, Snapshot
+from kubectl_plugin.rollout.target import other_revisions, target_of
 
 
 async def rollback(invocation: Invocation, options: RollbackOptions) -> ExitCode:
@@ -66,7 +73,7 @@ def _change_of(
     changes = differences(*templates, show_values=options.show_values)
     lines = (
         *change_lines(changes, only_ascii=True),
-        *preview(snapshot, target, settings, edit, width=invocation.terminal.width - 2),
+        *labelled_rows(preview(snapshot, target, settings, edit), invocation.terminal.width - 2),
     )
     asks = will_ask(invocation, options)
     edit = edit if asks else replace(edit, details=lines)

@@ -16,10 +16,10 @@ from kubectl_plugin.changes.edit import Caution
 from kubectl_plugin.forecast.forecast import Forecast
 from kubectl_plugin.forecast.simulate import host_ports
 from kubectl_plugin.rollout.gitops import caution_of
-from kubectl_plugin.rollout.history import way_back
 from kubectl_plugin.rollout.in_place import How, unasked_words
 from kubectl_plugin.rollout.nodes import group_of
 from kubectl_plugin.rollout.snapshot import Snapshot
+from kubectl_plugin.rollout.target import way_back
 from kubectl_plugin.wording import command
 
 

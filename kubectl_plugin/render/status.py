@@ -24,7 +24,7 @@ from kubectl_plugin.rollout.diff import differences
 from kubectl_plugin.rollout.document import Problem, RolloutDocument
 from kubectl_plugin.rollout.domains import domain_rows
 from kubectl_plugin.rollout.gitops import driver_of
-from kubectl_plugin.rollout.history import summary, verb_to_go_back
+from kubectl_plugin.rollout.history import summary
 from kubectl_plugin.rollout.nodes import NodeRow
 from kubectl_plugin.rollout.reasons import (
     hold_reason,
@@ -37,6 +37,7 @@ from kubectl_plugin.rollout.snapshot import counts_of, failure_lines, images_of,
 from kubectl_plugin.rollout.status import DONE, RolloutStatus
 from kubectl_plugin.rollout.steps import release_of, step_words
 from kubectl_plugin.rollout.survey import NodeSurvey
+from kubectl_plugin.rollout.target import verb_to_go_back
 from kubectl_plugin.terminal import WIDEST, Terminal
 from kubectl_plugin.wording import between, command, for_cluster, short_duration
 

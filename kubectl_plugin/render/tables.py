@@ -13,7 +13,7 @@ from rich.text import Text
 from controller.api.daemonset import Phase
 from controller.planner.explanation import NodeState
 from kubectl_plugin.terminal import Terminal
-from kubectl_plugin.wording import visible
+from kubectl_plugin.wording import NO_BREAK, visible
 
 
 class Icon(NamedTuple):
@@ -212,6 +212,14 @@ def wrapped(
         break_long_words=not whole_words,
         break_on_hyphens=False,
     )
+
+
+def labelled_rows(rows: Iterable[tuple[str, str]], width: int) -> list[str]:
+    """Lines of at most `width` columns, with the labels of the rows before them."""
+    lines: list[str] = []
+    for label, text in rows:
+        lines += wrapped(text, width, first=label.ljust(12), indent=" " * 12, whole_words=True)
+    return [line.replace(NO_BREAK, " ") for line in lines]
 
 
 def _shown(character: str, only_ascii: bool) -> str:

@@ -11,10 +11,10 @@ from controller.api.daemonset import Phase
 from controller.api.formats import counted
 from controller.api.objects import Value
 from kubectl_plugin.errors import CommandError, ExitCode
-from kubectl_plugin.rollout.history import way_back
 from kubectl_plugin.rollout.snapshot import images_of, short_image
 from kubectl_plugin.rollout.status import RolloutStatus, is_degraded_for_long
 from kubectl_plugin.rollout.survey import NodeSurvey
+from kubectl_plugin.rollout.target import way_back
 from kubectl_plugin.wording import command, printed_name, short_duration
 
 _AT_REST: Final = (Phase.HEALTHY, Phase.HELD, Phase.AWAITING_APPROVAL, Phase.PAUSED, Phase.MANUAL)

@@ -14,7 +14,7 @@ from controller.api.names import RESTARTED_AT
 from controller.api.template_identity import identity, without_restart
 from controller.planner.validation import compiled
 from kubectl_plugin.errors import CommandError
-from kubectl_plugin.rollout.history import target_of
+from kubectl_plugin.rollout.target import target_of
 from tests.beds.snapshots import of_world
 from tests.beds.toy_cluster import ToyCluster
 from tests.beds.worlds import ds, node, numbered, taint, template, world

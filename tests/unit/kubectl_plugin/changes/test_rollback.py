@@ -15,11 +15,18 @@ from controller.api.objects import JSONObject, fields_of
 from controller.api.pod import Pod
 from controller.api.revision import Revision
 from kubectl_plugin.changes.edit import Caution, patch_of, with_operations
-from kubectl_plugin.changes.rollback import RollbackSettings, choice_explained, roll_back
+from kubectl_plugin.changes.rollback import (
+    RollbackSettings,
+    choice_explained,
+    kept_cautions,
+    nodes_going_forward,
+    preview,
+    roll_back,
+)
 from kubectl_plugin.errors import CommandError
-from kubectl_plugin.render.rollback import kept_cautions, preview
-from kubectl_plugin.rollout.history import target_of
+from kubectl_plugin.render.tables import labelled_rows
 from kubectl_plugin.rollout.snapshot import Snapshot, Unread
+from kubectl_plugin.rollout.target import target_of
 from tests.beds.snapshots import detail
 from tests.beds.worlds import OURS, numbered, pod, revision, served, template
 from tests.unit.kubectl_plugin.changes.documents import ON_DELETE, live, rolling, seen
@@ -181,7 +188,8 @@ def test_why_it_is_this_one_is_reported_where_another_might_be_expected() -> Non
         fleet = numbered(len(pods)) if pods else ()
         found = snapshot(of_revision("v3"), "v3", "v2", "v1", stable=stable, previous=previous)
         found = msgspec.structs.replace(found, pods=tuple(detail(one) for one in pods), nodes=fleet)
-        return choice_explained(found, target_of(found, None))
+        target = target_of(found, None)
+        return choice_explained(found, target, nodes_going_forward(found, target))
 
     assert why("v1") == "it is the last one that was rolled out completely; revision 2 was not"
     assert why("v3", "v1") == "it is the one before that was rolled out completely; revision 2 was not"
@@ -274,7 +282,7 @@ LEFT = served("node-1", "node-0")
 def lines(snapshot: Snapshot, *, width: int = 200, **wish: Any) -> list[str]:
     wanted = RollbackSettings(**wish)
     target = target_of(snapshot, wanted.to_revision)
-    return list(preview(snapshot, target, wanted, roll_back(snapshot, target, wanted), width=width))
+    return labelled_rows(preview(snapshot, target, wanted, roll_back(snapshot, target, wanted)), width)
 
 
 def canary(*pods: Pod, nodes: int = 4, **settings: Any) -> Snapshot:
