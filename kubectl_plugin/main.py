@@ -240,12 +240,12 @@ def _options(group: type[GlobalFlags | Options]) -> list[inspect.Parameter]:
 def _command_of(entry: Entry) -> ClickCommand:
     one = _plain(add_completion=False)
     epilog = f"Flags of every verb (-n, --context, -o, …): {COMMAND} --help"
-    function = _with_flags(partial(_carry_out, entry), GlobalFlags, entry.options)
+    function = _with_flags(partial(_run_verb, entry), GlobalFlags, entry.options)
     one.command(entry.name, cls=Verb, help=entry.options.__doc__, hidden=entry.hidden, epilog=epilog)(function)
     return typer.main.get_command(one)
 
 
-def _carry_out(entry: Entry, ctx: typer.Context, after: GlobalFlags, options: Options) -> None:
+def _run_verb(entry: Entry, ctx: typer.Context, after: GlobalFlags, options: Options) -> None:
     runner: Runner = ctx.obj
     runner.run(_flags(ctx, after), entry, options)
 

@@ -22,7 +22,7 @@ from controller.planner.rollout_state import RolloutState, rollout_state
 from controller.planner.validation import problems
 from kubectl_plugin.errors import CommandError, ExitCode
 from kubectl_plugin.rollout.in_place import Moves, planned_moves, unasked_words, ways_of
-from kubectl_plugin.rollout.last_action import LAST_ACTION, PAUSE, LastAction, last_action, noted_pause
+from kubectl_plugin.rollout.last_action import LAST_ACTION, PAUSE_VERB, LastAction, last_action, noted_pause
 from kubectl_plugin.rollout.snapshot import CHANGE_CAUSE, Snapshot
 from kubectl_plugin.rollout.steps import at_step
 from kubectl_plugin.rollout.survey import forecast_world
@@ -178,7 +178,7 @@ def action_operations(document: JSONObject, change: tuple[Operation, ...], done:
     draft = Draft(with_operations(document, change))
     if done.verb == ROLLBACK:
         done = replace(done, template=_new_template(change))
-    if done.verb != PAUSE and draft.get(*ROLLING, "paused"):
+    if done.verb != PAUSE_VERB and draft.get(*ROLLING, "paused"):
         done = replace(done, pause=noted_pause(document))
     draft.set(msgspec.json.encode(done).decode(), "metadata", "annotations", LAST_ACTION)
     return (*draft.operations, *cause_operations(document, (*change, *draft.operations), done.reason))

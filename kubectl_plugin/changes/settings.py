@@ -151,7 +151,7 @@ def _failing_caution(rollout: RolloutState, revision: str) -> tuple[Caution, ...
     return (Caution(text=f"{between(nodes)} {verb} failing on {revision}"),)
 
 
-EVERY: Final = "*"
+ALL_CONTAINERS: Final = "*"
 _FIELDS: Final = ("initContainers", "containers")
 
 
@@ -165,7 +165,7 @@ def parse_images(words: Sequence[str]) -> dict[str, str]:
         if images.get(container, image) != image:
             raise UsageError(f"two images for container {container}")
         images[container] = image
-    if EVERY in images and len(images) > 1:
+    if ALL_CONTAINERS in images and len(images) > 1:
         raise UsageError("*=IMAGE means all containers already: leave the others out")
     return images
 
@@ -176,12 +176,12 @@ def set_images(snapshot: Snapshot, images: Mapping[str, str], hold_at: IntOrPerc
     places = dict(images_by_container(snapshot.document))
     if not places:
         raise CommandError(f"{snapshot.key.name} has no containers: there is no image to set")
-    unknown = [name for name in images if name != EVERY and name not in places]
+    unknown = [name for name in images if name != ALL_CONTAINERS and name not in places]
     if unknown:
         raise _no_such_container(snapshot, places, unknown[0])
     draft = Draft(snapshot.document)
     for name, path in places.items():
-        image = images.get(name) or images.get(EVERY)
+        image = images.get(name) or images.get(ALL_CONTAINERS)
         if image is not None:
             draft.set(image, *path, "image")
     results = ["image updated"] if draft.operations else []

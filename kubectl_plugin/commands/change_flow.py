@@ -42,7 +42,7 @@ from kubectl_plugin.errors import CommandError, ExitCode, UsageError
 from kubectl_plugin.flags import Output
 from kubectl_plugin.options import ActingOptions, ChangeOptions, DryRun, StatusOptions, WaitingOptions
 from kubectl_plugin.rollout import gitops
-from kubectl_plugin.rollout.last_action import PAUSE, LastAction, action
+from kubectl_plugin.rollout.last_action import PAUSE_VERB, LastAction, action
 from kubectl_plugin.rollout.snapshot import Snapshot
 from kubectl_plugin.rollout.status import status_at
 from kubectl_plugin.rollout.wait import unfinished_result
@@ -72,7 +72,7 @@ class ChangeWriter:
     _pending: list[tuple[PlannedChange, JSONObject, str]] = field(default_factory=list)
     _documents: list[JSONObject] = field(default_factory=list)
 
-    async def carry_out(self, change: PlannedChange) -> None:
+    async def make(self, change: PlannedChange) -> None:
         """Raises CommandError and ApiError only if the change was not made."""
         snapshot, edit, options = change.snapshot, change.edit, self.options
         if not edit.operations:
@@ -276,7 +276,7 @@ async def carry_out(
 
     async def planned(snapshot: Snapshot) -> PlannedChange:
         change = plan(snapshot)
-        return change if verb == PAUSE else asking_beside_a_driver(change)
+        return change if verb == PAUSE_VERB else asking_beside_a_driver(change)
 
     code, found = await for_each_object(invocation, snapshots, planned)
     changes = [change for _, change in found]
@@ -294,7 +294,7 @@ async def carry_out(
     try:
         for change in changes:
             try:
-                await writer.carry_out(change)
+                await writer.make(change)
             except (CommandError, ApiError) as error:
                 if len(snapshots) == 1 and refusal is None:
                     raise

@@ -139,7 +139,7 @@ async def _side(session: Session, resource: AnyResource, key: Key) -> MigrationS
         return None
 
 
-async def carry_out(session: Session, key: Key, step: CreateObject | ChangeObject | Delete) -> bool:
+async def write_step(session: Session, key: Key, step: CreateObject | ChangeObject | Delete) -> bool:
     """Writes the step; returns False if the object has changed meanwhile. Raises ApiError."""
     resource = _RESOURCES[step.kind]
     where = Key(key.namespace, step.name)
@@ -228,7 +228,7 @@ class MigrationCourse:
             words = f"{self._key.name}: {step.kind}/{step.name} does not stay as it was written"
             raise CommandError(words, exit_code=ExitCode.STUCK)
         try:
-            done = await carry_out(self._invocation.session, self._key, step)
+            done = await write_step(self._invocation.session, self._key, step)
         except UnknownOutcome:
             return False
         if done:

@@ -95,7 +95,7 @@ async def _plan_of(
     planned = await _as_it_would_be(invocation, target, settings)
     _refuse_nonsense(planned.daemonset)
     planned = await with_admission(invocation, planned, planned.daemonset)
-    words = differences(live.daemonset, planned.daemonset)
+    words = tried_words(live.daemonset, planned.daemonset)
     if not target.exists and target.manifest is not None:
         source = "standard input" if target.manifest.source == STDIN else target.manifest.source
         words = (f"created from {source}", *words)
@@ -179,7 +179,7 @@ def _print_plans(invocation: Invocation, plans: Sequence[RolloutPlan]) -> None:
         terminal.show(block.drawn(), whole=wide)
 
 
-def differences(live: DaemonSet, planned: DaemonSet) -> tuple[str, ...]:
+def tried_words(live: DaemonSet, planned: DaemonSet) -> tuple[str, ...]:
     """In words, such as `partition 16 -> 0`, `image agent 1.9.0 -> 1.9.1`; empty if both roll out alike."""
     images, wanted = images_of(live.spec.template), images_of(planned.spec.template)
     other = [name for name in wanted if images.get(name, wanted[name]) != wanted[name]]

@@ -28,7 +28,7 @@ from controller.planner.status import Status
 from controller.planner.world import Accepted, Predecessor, World, predecessor
 from kubectl_plugin.rollout.in_place import How, what_it_restarts
 
-AT_ONCE = "old pod not available: outside the budget"
+OUTSIDE_BUDGET = "old pod not available: outside the budget"
 
 
 class NodeMove(Value):
@@ -46,7 +46,7 @@ class NodeMove(Value):
     @property
     def is_urgent(self) -> bool:
         """Whether the node is updated outside the budget."""
-        return self.why == AT_ONCE
+        return self.why == OUTSIDE_BUDGET
 
 
 class Wave(Value):
@@ -103,7 +103,7 @@ def _in_place(
     old = node.old if node is not None else None
     change = in_place_change_of(rollout, old) if old is not None else None
     detail = what_it_restarts(change) if isinstance(change, InPlaceChange) else None
-    why = "" if node is None or node.old_ready or (old is not None and old.draining) else AT_ONCE
+    why = "" if node is None or node.old_ready or (old is not None and old.draining) else OUTSIDE_BUDGET
     number = rollout.revision.number
     return NodeMove(node=action.node, how=How.IN_PLACE, why=why, detail=detail, revision=number)
 
@@ -115,7 +115,7 @@ def _deletion(
     how = How.FINISH if action.why is actions.DeleteReason.SURGED else How.REMOVE
     why, detail = "" if how is How.FINISH else str(action.why), None
     if action.why is actions.DeleteReason.OUTDATED:
-        why = "" if node is None or node.old_ready or (old is not None and old.held_by_hook) else AT_ONCE
+        why = "" if node is None or node.old_ready or (old is not None and old.held_by_hook) else OUTSIDE_BUDGET
         if isinstance(action, actions.DeletePod) and action.refusal is not None and old is not None:
             change = in_place_change_of(rollout, old)
             detail = change.why if isinstance(change, NotPossible) else None
@@ -125,7 +125,7 @@ def _deletion(
 def _creation(action: actions.CreatePod, node: NodeInfo | None) -> NodeMove:
     number = action.revision.number
     if node is not None and node.old is not None:
-        why = "" if node.old_ready else AT_ONCE
+        why = "" if node.old_ready else OUTSIDE_BUDGET
         return NodeMove(node=action.node, how=How.SURGE, why=why, pod=node.old.name, revision=number)
     was_there = node is not None and (node.had_current or node.had_old)
     why = "its pod is gone" if was_there else "no pod yet"
@@ -161,7 +161,7 @@ def world_after(world: World, decided: Plan) -> World:
         return world
     after = _WorldAfter(world)
     for action in decided.actions:
-        after.carry_out(action)
+        after.apply(action)
     return after.world()
 
 
@@ -248,7 +248,7 @@ class _WorldAfter:
             verdicts=self._verdicts,
         )
 
-    def carry_out(self, action: actions.Action) -> None:
+    def apply(self, action: actions.Action) -> None:
         match action:
             case actions.CreatePod():
                 pod = _created_pod(action, self._world)

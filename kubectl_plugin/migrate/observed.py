@@ -11,7 +11,7 @@ from controller.api.names import HASH_LABEL
 from controller.api.objects import JSONObject, Value, fields_of, value_at
 from kubectl_plugin.migrate.state import FINALIZER, NATIVE_VERSION, Mark, mark_of
 
-QUIET: Final = 3.0
+NEWEST_POD_SECONDS: Final = 3.0
 """Seconds without a new pod before a delete: only pods that the garbage collector has seen are orphaned."""
 
 

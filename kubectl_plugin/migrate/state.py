@@ -23,7 +23,7 @@ _ITEMWISE: Final = (
     ("f:spec", "f:template", "f:spec", "f:initContainers"),
 )
 """Lists in the Advanced spec whose items have managers of their own; the CRD's schema has no keys for others."""
-MARK: Final = "kruise-ds/migration"
+MIGRATION: Final = "kruise-ds/migration"
 """Annotation on both DaemonSets, with their settings for the end of the migration."""
 FINALIZER: Final = "kruise-ds/migration"
 """Finalizer that keeps the deleted Advanced DaemonSet, the only record of the native one to create, readable."""
@@ -34,7 +34,7 @@ SHARED: Final = ("selector", "template", "minReadySeconds", "revisionHistoryLimi
 """Spec fields of both kinds; the update strategies differ."""
 _STRATEGY: Final = ("spec", "updateStrategy")
 _SCALE: Final = ("spec", "scaleStrategy")
-_MARKED: Final = ("metadata", "annotations", MARK)
+_MARKED: Final = ("metadata", "annotations", MIGRATION)
 GENERATION: Final = "deprecated.daemonset.template.generation"
 """Annotation that counts changes of the template. The native controller takes pods labelled with the newest number
 for current, whatever their revision."""
@@ -95,7 +95,7 @@ def _member(value: JSON, key: str) -> JSON:
 
 
 class Mark(Value):
-    """Value of `MARK`. `strategy`, `scale` and `managers` (`managedFields`) are what the object gets at the end."""
+    """`strategy`, `scale` and `managers` (`managedFields`) are what the object gets at the end."""
 
     strategy: JSONObject
     scale: JSONObject | None = None
@@ -129,7 +129,9 @@ def as_ours(native: JSONObject) -> JSONObject:
     """The Advanced DaemonSet at the end of the migration."""
     spec: JSONObject = {key: value for key in SHARED if (value := value_at(native, "spec", key)) is not None}
     spec["updateStrategy"] = wanted_strategy(native)
-    kept = {key: text for key, text in _annotations(native).items() if key not in (*_NATIVE_ONLY, LAST_APPLIED, MARK)}
+    kept = {
+        key: text for key, text in _annotations(native).items() if key not in (*_NATIVE_ONLY, LAST_APPLIED, MIGRATION)
+    }
     if note := last_applied(native):
         kept[LAST_APPLIED] = note_of({**note, "apiVersion": API_VERSION})
     return {"apiVersion": API_VERSION, "kind": KIND, "metadata": _metadata(native, kept), "spec": spec}
@@ -148,7 +150,7 @@ def as_native(ours: JSONObject) -> JSONObject:
 
 def as_it_is(document: JSONObject) -> JSONObject:
     """Without fields added by the server or the plugin."""
-    kept = {key: text for key, text in _annotations(document).items() if key not in (*_NATIVE_ONLY, MARK)}
+    kept = {key: text for key, text in _annotations(document).items() if key not in (*_NATIVE_ONLY, MIGRATION)}
     fields: JSONObject = {key: document[key] for key in ("apiVersion", "kind", "spec")}
     return {**fields, "metadata": _metadata(document, kept)}
 

@@ -16,7 +16,7 @@ from controller.api.objects import JSONObject, Key, Value, as_bytes, value_at
 from kubectl_plugin.changes.edit import Draft, Operation
 from kubectl_plugin.errors import CommandError, ExitCode
 from kubectl_plugin.migrate import state
-from kubectl_plugin.migrate.observed import QUIET, Kind, MigrationSide, Observed, RevisionRecord
+from kubectl_plugin.migrate.observed import NEWEST_POD_SECONDS, Kind, MigrationSide, Observed, RevisionRecord
 from kubectl_plugin.migrate.state import Mark
 from kubectl_plugin.wording import command
 
@@ -108,9 +108,9 @@ def delete_without_pods(observed: Observed, side: MigrationSide) -> MigrationSte
     """Waits first until the garbage collector has seen all pods: it deletes those that it has not seen."""
     if (waits := wait_for_successors(observed, side)) is not None:
         return waits
-    if observed.age_of_newest_pod(side) < QUIET:
+    if observed.age_of_newest_pod(side) < NEWEST_POD_SECONDS:
         hints = ("pods are replaced, or nodes added, all the time: run it again when that has stopped",)
-        return WaitForPods(what=f"no new pod for {QUIET:g} s", hints=hints)
+        return WaitForPods(what=f"no new pod for {NEWEST_POD_SECONDS:g} s", hints=hints)
     return delete_of(side, "deleted; its pods keep running", orphan=True)
 
 

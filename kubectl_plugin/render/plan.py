@@ -18,13 +18,12 @@ from kubectl_plugin.forecast.forecast import MOST_WAVES
 from kubectl_plugin.forecast.report import Later, RolloutPlan
 from kubectl_plugin.forecast.simulate import Wave
 from kubectl_plugin.forecast.warnings import CheckResult
-from kubectl_plugin.render.tables import BAD, DIM, LABEL, clean, cut, wrapped
+from kubectl_plugin.render.tables import BAD, DIM, LABEL, LABEL_WIDTH, clean, cut, wrapped
 from kubectl_plugin.rollout.in_place import How
 from kubectl_plugin.rollout.nodes import NodeRow
 from kubectl_plugin.wording import between, for_cluster, new_nodes, short_duration
 
-LABELS: Final = 11
-BELOW: Final = LABELS + 2
+BELOW: Final = LABEL_WIDTH + 2
 """Indent, in columns, of words that continue below the line they belong to."""
 _MARKS: Final = {
     CheckResult.OK: ("ok", "green"),
@@ -52,7 +51,7 @@ class PlanBlock:
     def _fitted(self, line: Text) -> Text:
         return cut(clean(line, self._ascii), self._width, self._ascii)
 
-    def _wrapped(self, line: Text, indent: int = LABELS) -> Iterator[Text]:
+    def _wrapped(self, line: Text, indent: int = LABEL_WIDTH) -> Iterator[Text]:
         if line.cell_len <= self._width:
             yield line
             return
@@ -117,7 +116,7 @@ class PlanBlock:
             yield self._row("", f"({counted(len(waves), 'wave')} worked out{more})")
 
     def _moves(self, wave: Wave) -> tuple[str, str]:
-        nodes = self._listed([move.node for move in wave.moves], (self._width - LABELS) // 3)
+        nodes = self._listed([move.node for move in wave.moves], (self._width - LABEL_WIDTH) // 3)
         return nodes, ", ".join(dict.fromkeys(move.how.value for move in wave.moves))
 
     def _listed(self, names: Sequence[str], room: int) -> str:
@@ -168,16 +167,16 @@ class PlanBlock:
         for place, check in enumerate(self._plan.checks):
             mark, colour = _MARKS[check.result]
             line = self._bottom("Checks" if place == 0 else "", "").append(f"{mark:<4}", style=colour)
-            yield from self._wrapped(line.append(check.text), LABELS + 4)
+            yield from self._wrapped(line.append(check.text), LABEL_WIDTH + 4)
             for hint in check.hints:
                 hinted = self._bottom("", f"    hint: {for_cluster(hint, self._flags)}")
-                yield from self._wrapped(hinted, LABELS + 10)
+                yield from self._wrapped(hinted, LABEL_WIDTH + 10)
 
     def _row(self, label: str, words: str) -> Text:
-        return Text(f"  {label:<{LABELS - 2}}").append(words)
+        return Text(f"  {label:<{LABEL_WIDTH - 2}}").append(words)
 
     def _bottom(self, label: str, words: str) -> Text:
-        return Text.assemble((f"{label:<{LABELS}}", LABEL), words)
+        return Text.assemble((f"{label:<{LABEL_WIDTH}}", LABEL), words)
 
     @property
     def _replaces(self) -> bool:

@@ -19,36 +19,31 @@ from controller.planner.checks import words_of_state
 from controller.planner.conditions import some
 from controller.planner.explanation import NodeState
 from kubectl_plugin.render import tables
-from kubectl_plugin.render.tables import clean, cut, wrapped
+from kubectl_plugin.render.tables import LABEL_WIDTH, clean, cut, wrapped
 from kubectl_plugin.rollout.diff import differences
-from kubectl_plugin.rollout.document import Problem, RolloutDocument
-from kubectl_plugin.rollout.domains import domain_rows
-from kubectl_plugin.rollout.gitops import driver_of
+from kubectl_plugin.rollout.document import FailureLine, RolloutDocument
 from kubectl_plugin.rollout.history import summary
-from kubectl_plugin.rollout.nodes import NodeRow
+from kubectl_plugin.rollout.nodes import DONE, NodeRow
 from kubectl_plugin.rollout.reasons import (
-    hold_reason,
     new_pods_words,
     nodes_without_available_pod,
     partition_hold_words,
     waits_for_words,
 )
 from kubectl_plugin.rollout.snapshot import counts_of, failure_lines, images_of, short_beside, short_image
-from kubectl_plugin.rollout.status import DONE, RolloutStatus
-from kubectl_plugin.rollout.steps import release_of, step_words
+from kubectl_plugin.rollout.status import RolloutStatus
+from kubectl_plugin.rollout.steps import step_words
 from kubectl_plugin.rollout.survey import NodeSurvey
-from kubectl_plugin.rollout.target import verb_to_go_back
 from kubectl_plugin.terminal import WIDEST, Terminal
 from kubectl_plugin.wording import between, command, for_cluster, short_duration
 
-LABELS: Final = 11
-INDENT: Final = LABELS + 2
+INDENT: Final = LABEL_WIDTH + 2
 MOST_LINES: Final = 4
 BUSY: Final = (Phase.PROGRESSING, Phase.STALLED, Phase.DEGRADED, Phase.PENDING)
 """Phases in which pods are waited for."""
 BAR: Final = 20
 SHORTEST_BAR: Final = 6
-MOST_PROBLEMS: Final = 3
+MOST_FAILURES: Final = 3
 _WHO_REFUSES: Final = r"^(server dry-run of the new pod|unusable spec):"
 MOST_ICONS: Final = 60
 """Larger groups are drawn as bars."""
@@ -84,7 +79,7 @@ def _title(document: RolloutDocument, only_ascii: bool) -> Text:
 
 class _Block:
     def __init__(self, status: RolloutStatus, survey: NodeSurvey, terminal: Terminal, *, wide: bool) -> None:
-        self.survey, self.document, self.absence = survey, status.document, status.absence
+        self.status, self.survey, self.document = status, survey, status.document
         self.width, self.only_ascii, self.wide = WIDEST if wide else terminal.width, terminal.ascii, wide
         self.cluster_flags = terminal.cluster_flags
 
@@ -94,7 +89,7 @@ class _Block:
             lines += [*self._steps(), *self._holds(), *self._facts()]
             known = self.survey.snapshot.nodes is not None  # else the grid would lack nodes without a sign
             rows = self.survey.rows if detail is Detail.ALL and known else ()
-            lines += [*_apart(grid(rows, self.width, self.only_ascii)), *_apart(self._problems())]
+            lines += [*_apart(grid(rows, self.width, self.only_ascii)), *_apart(self._failures())]
         return [fitted for one in lines for fitted in self._fitted(one)]
 
     def _headline(self) -> Iterator[Text]:
@@ -128,7 +123,7 @@ class _Block:
             case Phase.AWAITING_APPROVAL if steps is not None and steps.reached_at:
                 return f"{step}, {on_it} for {time_since(steps.reached_at, now)}"
             case Phase.HEALTHY:
-                return f"{on_it}{_done_words(status, now)}"
+                return f"{on_it}{_completion_words(status, now)}"
             case Phase.DEGRADED:
                 return f"{on_it}, {nodes.desired - nodes.available} not available"
             case Phase.TERMINATING:
@@ -157,7 +152,7 @@ class _Block:
             yield line("Next", self._typed(deletion))
         elif phase is Phase.PENDING:
             yield line("Waits for", self.document.message.removeprefix("waiting for "))
-            yield from self._quoted("Problem", self.absence)
+            yield from self._quoted("Problem", self.status.absence)
             yield line("Try", self._typed(command("doctor")))
 
     def _steps(self) -> Iterator[Text]:
@@ -170,12 +165,12 @@ class _Block:
             yield from self._quoted("", check.message)
 
     def _held_lines(self) -> Iterator[Text]:
-        if driver := driver_of(self.survey.snapshot.document):
+        if driver := self.status.driver:
             yield line("Next", f"by {driver}, which sets the partition")
             return
-        release = release_of(self.survey)
+        release = self.status.release
         if release is None:
-            yield line("Held by", hold_reason(self.survey).text)
+            yield line("Held by", self.status.held_by)
             if self.document.reason == WaitReason.STEP:
                 yield line("Next", self._command("promote", "--full"))
             return
@@ -278,7 +273,7 @@ class _Block:
     def _domains(self) -> str:
         """Such as `zone-c 2 short (at most 2)`; empty without `topology`, or where no node is short."""
         words = []
-        for row in sorted(domain_rows(self.survey), key=lambda row: -len(row.short)):
+        for row in sorted(self.status.domains, key=lambda row: -len(row.short)):
             most = "" if row.max_unavailable is None else f" (at most {row.max_unavailable})"
             words += [f"{row.name} {len(row.short)} short{most}"] if row.short else []
         return listed(words, separator=", ")
@@ -293,60 +288,60 @@ class _Block:
             words.append(f"{counts.unplanned} newer than planned")
         return ", ".join(words)
 
-    def _problems(self) -> list[Text]:
+    def _failures(self) -> list[Text]:
         """Empty if all is well."""
         waiting = waits_for_words(self.survey) if self.survey.phase is Phase.PROGRESSING else ""
         return [
-            *self._problem_lines(),
+            *self._failure_lines(),
             *self._prepared_lines(),
             *self._quoted("Waits for", waiting),
             *labelled("Try", self._commands()),
         ]
 
-    def _problem_lines(self) -> Iterator[Text]:
+    def _failure_lines(self) -> Iterator[Text]:
         refused = self.survey.phase is Phase.STALLED and bool(self.survey.standing.refused)
         if refused:
             yield from self._quoted("Problem", self.document.message, bad=_WHO_REFUSES)
-        problems = self.document.problems
-        for index, problem in enumerate(problems[:MOST_PROBLEMS]):
-            yield line("" if index or refused else "Problem", Text(_described(problem), tables.BAD))
-            yield from self._quoted("", _words(problem))
-        if len(problems) > MOST_PROBLEMS:
-            yield line("", f"and {len(problems) - MOST_PROBLEMS} more")
+        failures = self.document.problems
+        for index, failure in enumerate(failures[:MOST_FAILURES]):
+            yield line("" if index or refused else "Problem", Text(_described(failure), tables.BAD))
+            yield from self._quoted("", _words(failure))
+        if len(failures) > MOST_FAILURES:
+            yield line("", f"and {len(failures) - MOST_FAILURES} more")
 
     def _prepared_lines(self) -> Iterator[Text]:
         """Pods held by the preDelete hook, whatever they are deleted for."""
         held = [one for row in self.survey.in_update_order for one in row.preparing]
-        shown, words = held[:MOST_PROBLEMS], list[str]()
+        shown, words = held[:MOST_FAILURES], list[str]()
         for handlers in dict.fromkeys(one.held_by for one in shown):
             alike = [one for one in shown if one.held_by == handlers]
             words += [f"{one.node}  {one.pod}{one.age(self.survey.snapshot.now)}" for one in alike]
             words.append(f"held {alike[0].until}")
-        if len(held) > MOST_PROBLEMS:
-            words.append(f"and {len(held) - MOST_PROBLEMS} more: {self._command('nodes', '--only', 'preparing')}")
+        if len(held) > MOST_FAILURES:
+            words.append(f"and {len(held) - MOST_FAILURES} more: {self._command('nodes', '--only', 'preparing')}")
         yield from labelled("Preparing", words)
 
     def _commands(self) -> list[str]:
         """At most two commands: one to see why, one to go back."""
         status = self.document
-        commands = [self._typed(self._look_command(problem)) for problem in status.problems[:1]]
+        commands = [self._typed(self._look_command(failure)) for failure in status.problems[:1]]
         bad = self.survey.standing.refused or any(
-            problem.revision == status.revision.current for problem in status.problems
+            failure.revision == status.revision.current for failure in status.problems
         )
-        if bad and status.phase in BUSY and (verb := verb_to_go_back(self.survey.snapshot)):
+        if bad and status.phase in BUSY and (verb := self.status.way_back):
             commands.append(self._command(verb))
         return commands
 
-    def _look_command(self, problem: Problem) -> str:
+    def _look_command(self, failure: FailureLine) -> str:
         namespace = self.document.namespace
-        if problem.reason == WRITES_FAIL:
+        if failure.reason == WRITES_FAIL:
             return f"kubectl describe ads -n {namespace} {self.document.name}"
-        if not problem.restarts:
-            return f"kubectl describe pod -n {namespace} {problem.pod}"
-        detail = next((row.pod for row in self.survey.rows if row.pod and row.pod.pod.name == problem.pod), None)
+        if not failure.restarts:
+            return f"kubectl describe pod -n {namespace} {failure.pod}"
+        detail = next((row.pod for row in self.survey.rows if row.pod and row.pod.pod.name == failure.pod), None)
         several = detail is not None and len(detail.all_containers) > 1
-        which = f" -c {problem.container}" if several and problem.container else ""  # else kubectl has to guess
-        return f"kubectl logs -n {namespace} {problem.pod}{which} --previous"
+        which = f" -c {failure.container}" if several and failure.container else ""  # else kubectl has to guess
+        return f"kubectl logs -n {namespace} {failure.pod}{which} --previous"
 
     def _quoted(self, label: str, words: str, bad: str = "") -> Iterator[Text]:
         """Foreign text on at most `MOST_LINES` lines. `bad`: pattern of what is coloured as an error."""
@@ -434,27 +429,27 @@ def _most_telling(groups: dict[str, list[NodeRow]]) -> list[str]:
     return sorted(ordered[:MOST_GROUPS])
 
 
-def _words(problem: Problem) -> str:
+def _words(failure: FailureLine) -> str:
     """Quotes a container's own message."""
-    return problem.message if problem.reason == WRITES_FAIL or not problem.message else f'"{problem.message}"'
+    return failure.message if failure.reason == WRITES_FAIL or not failure.message else f'"{failure.message}"'
 
 
-def _described(problem: Problem) -> str:
+def _described(failure: FailureLine) -> str:
     """Such as `c-04  node-agent-x7k2p  CrashLoopBackOff, 3 restarts, exit 1:`."""
-    if problem.reason == WRITES_FAIL:
+    if failure.reason == WRITES_FAIL:
         return "the controller's writes fail:"
-    facts = [problem.reason]
-    if problem.restarts:
-        facts.append(counted(problem.restarts, "restart"))
-    if problem.exit_code is not None:
-        facts.append(f"exit {problem.exit_code}")
-    end = ":" if problem.message else ""
-    return f"{problem.node}  {problem.pod}  {', '.join(facts)}{end}"
+    facts = [failure.reason]
+    if failure.restarts:
+        facts.append(counted(failure.restarts, "restart"))
+    if failure.exit_code is not None:
+        facts.append(f"exit {failure.exit_code}")
+    end = ":" if failure.message else ""
+    return f"{failure.node}  {failure.pod}  {', '.join(facts)}{end}"
 
 
 def line(label: str, words: str | Text) -> Text:
     """Such as `  Fleet      22 of 24 available`; an empty label continues the previous line."""
-    return Text.assemble("  ", (label.ljust(LABELS), tables.LABEL if label else ""), words)
+    return Text.assemble("  ", (label.ljust(LABEL_WIDTH), tables.LABEL if label else ""), words)
 
 
 def labelled(label: str, parts: Sequence[str | Text]) -> Iterator[Text]:
@@ -487,7 +482,7 @@ def ago_in_words(stamp: str | None, now: float) -> str:
     return f"{short_duration(now - moment)} ago" if moment is not None else ""
 
 
-def _done_words(status: RolloutDocument, now: float) -> str:
+def _completion_words(status: RolloutDocument, now: float) -> str:
     begun, ended = epoch(status.started_at), epoch(status.completed_at)
     if begun is None or ended is None:
         return ""

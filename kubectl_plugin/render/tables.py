@@ -30,6 +30,8 @@ class Icon(NamedTuple):
 DIM: Final = "dim"
 BAD: Final = "red"
 LABEL: Final = "bold"
+LABEL_WIDTH: Final = 11
+"""Columns for the labels of `status` and `plan`."""
 
 PHASES: Final[Mapping[Phase, Icon]] = {
     Phase.PENDING: Icon("…", "?", "yellow"),

@@ -67,7 +67,7 @@ class PathStep(Value):
 Path: TypeAlias = tuple[PathStep, ...]
 
 
-def text_of(path: Path) -> str:
+def path_text(path: Path) -> str:
     """`spec.template.spec.containers[agent].image`."""
     return ".".join(step.text for step in path)
 
@@ -143,14 +143,14 @@ class Difference(Value):
         """The path of what holds the difference."""
         *above, last = self.path
         if self.change is ChangeKind.ORDER:
-            return text_of(self.path)
-        return text_of((*above,) if last.kind is PlaceKind.FIELD else (*above, PathStep(field=last.field)))
+            return path_text(self.path)
+        return path_text((*above,) if last.kind is PlaceKind.FIELD else (*above, PathStep(field=last.field)))
 
     @property
     def document(self) -> JSONObject:
         sides: JSONObject = {"old": self.old, "new": self.new}
         shown = {key: value for key, value in sides.items() if value is not None}
-        return {"path": text_of(self.path), "change": self.change.value, **shown}
+        return {"path": path_text(self.path), "change": self.change.value, **shown}
 
 
 class _Side(NamedTuple):

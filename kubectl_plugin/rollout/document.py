@@ -42,7 +42,7 @@ class BudgetUse(Value, rename="camel"):
     by: tuple[str, ...]
 
 
-class Problem(Value, rename="camel", kw_only=True):
+class FailureLine(Value, rename="camel", kw_only=True):
     """A pod that will not become ready by itself; without node and pod, a failed write of the controller."""
 
     node: str = ""
@@ -108,7 +108,7 @@ class RolloutDocument(Value, rename="camel", kw_only=True):
     budget: BudgetUse
     groups: tuple[Group, ...]
     """Empty without the right to list nodes."""
-    problems: tuple[Problem, ...]
+    problems: tuple[FailureLine, ...]
     """Failing writes, then nodes with a pod of the new revision, in update order."""
     preparing: tuple[Preparing, ...]
     """Pods held by the preDelete hook, in update order; empty without the right to read pods."""

@@ -13,8 +13,8 @@ from controller.api.objects import JSONObject, Value
 from controller.planner.node_fit import natural
 from kubectl_plugin.errors import CommandError
 from kubectl_plugin.rollout.document import document
+from kubectl_plugin.rollout.nodes import DONE
 from kubectl_plugin.rollout.snapshot import Snapshot
-from kubectl_plugin.rollout.status import DONE
 from kubectl_plugin.rollout.survey import NodeSurvey
 from kubectl_plugin.wording import command
 

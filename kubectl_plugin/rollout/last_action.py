@@ -13,7 +13,7 @@ from kubectl_plugin.rollout.snapshot import Snapshot
 
 LAST_ACTION: Final = "kruise-ds/last-action"
 """Annotation with a `LastAction` as compact JSON: the newest, with the pause still in force."""
-PAUSE: Final = "pause"
+PAUSE_VERB: Final = "pause"
 WRITE_SECONDS: Final = 30.0
 """Maximum delay in seconds between the recorded time and the write, which may be retried."""
 _PAUSED: Final = ("f:spec", "f:updateStrategy", "f:rollingUpdate", "f:paused")
@@ -59,7 +59,7 @@ def noted_pause(document: JSONObject) -> LastAction | None:
     last = last_action(texts_in(meta.get("annotations")))
     if last is None or _pause_written(meta) > (epoch(last.at) or 0.0) + WRITE_SECONDS:
         return None
-    return last if last.verb == PAUSE else last.pause
+    return last if last.verb == PAUSE_VERB else last.pause
 
 
 def _pause_written(meta: JSONObject) -> float:

@@ -45,7 +45,7 @@ class Preparing(Value, rename="camel"):
         return f"{who}held{self.age(now)} {self.until}"
 
 
-LABELS: Final = {
+GROUPINGS: Final = {
     "zone": ZONE_LABELS,
     "arch": ("kubernetes.io/arch",),
     "pool": (
@@ -63,7 +63,7 @@ WITHOUT: Final = "nodes"
 
 def group_of(node: Node, by: str) -> str:
     """`by` is `zone`, `arch`, `pool` or a node label key."""
-    for key in LABELS.get(by, (by,)):
+    for key in GROUPINGS.get(by, (by,)):
         if value := node.labels.get(key):
             return value
     return WITHOUT
@@ -119,6 +119,7 @@ def _reason(container: Container, *, replaced: bool) -> str:
     return stuck(waiting=container.waiting, ready=container.ready, exit_code=code, ended=container.ended)
 
 
+DONE: Final = (NodeState.UPDATED, NodeState.UNPLANNED)
 _IN_PLACE: Final = (Blocker.RESTARTING, Blocker.RESIZING, Blocker.UNRESIZED)
 _FIELDS: Final = {"nodeName": "spec.nodeName", "nodeSelector": "node selector", "affinity": "node affinity"}
 

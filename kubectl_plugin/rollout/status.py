@@ -16,28 +16,31 @@ from controller.planner.limits import Budget, budget_of
 from kubectl_plugin.rollout.document import (
     API_VERSION,
     BudgetUse,
+    FailureLine,
     Group,
     ImageChange,
     OverviewLine,
     PauseNote,
-    Problem,
     RevisionNumbers,
     RolloutDocument,
     Strategy,
 )
+from kubectl_plugin.rollout.domains import DomainRow, domain_rows
+from kubectl_plugin.rollout.gitops import driver_of
 from kubectl_plugin.rollout.last_action import pause_of, paused_words
-from kubectl_plugin.rollout.nodes import NodeCounts, NodeRow
+from kubectl_plugin.rollout.nodes import DONE, NodeCounts, NodeRow
 from kubectl_plugin.rollout.reasons import (
     awaited_nodes_words,
     checks_words,
     failing_words,
     failure_words,
+    hold_reason,
     reason_of,
     refused_writes_words,
     without_pod_name,
 )
 from kubectl_plugin.rollout.snapshot import Snapshot, counts_of, images_of, short_image
-from kubectl_plugin.rollout.steps import steps_of
+from kubectl_plugin.rollout.steps import Release, release_of, steps_of
 from kubectl_plugin.rollout.survey import (
     NodeSurvey,
     StatusSurvey,
@@ -47,11 +50,11 @@ from kubectl_plugin.rollout.survey import (
     survey,
     survey_of_status,
 )
+from kubectl_plugin.rollout.target import verb_to_go_back
 
 MOST_LOGS: Final = 3
 _KUBELET: Final = "back-off "
 """Prefix of the kubelet's message for a waiting container, which does not say why it ended."""
-DONE: Final = (NodeState.UPDATED, NodeState.UNPLANNED)
 
 Run: TypeAlias = tuple[Key, str, int]
 """Pod, container, and its number of restarts."""
@@ -122,6 +125,29 @@ class RolloutStatus(Value, dict=True, gc=True):
         return awaited_nodes_words(self.survey)
 
     @property
+    def release(self) -> Release | None:
+        return release_of(self.survey) if isinstance(self.survey, NodeSurvey) else None
+
+    @property
+    def held_by(self) -> str:
+        """What keeps nodes old in phase Held."""
+        return hold_reason(self.survey).text if isinstance(self.survey, NodeSurvey) else self.why
+
+    @property
+    def domains(self) -> tuple[DomainRow, ...]:
+        return domain_rows(self.survey) if isinstance(self.survey, NodeSurvey) else ()
+
+    @property
+    def driver(self) -> str | None:
+        """The Rollout of kruise-rollouts that sets the partition."""
+        return driver_of(self.snapshot.document)
+
+    @property
+    def way_back(self) -> str:
+        """The verb that goes back; empty if there is no earlier revision."""
+        return verb_to_go_back(self.snapshot)
+
+    @property
     def progress(self) -> str:
         """`Progressing 4/8 updated`."""
         return f"{self.phase} {self.done}/{self.counts.target} updated"
@@ -150,17 +176,19 @@ class RolloutStatus(Value, dict=True, gc=True):
     @property
     def silent_runs(self) -> list[Run]:
         """The first containers whose termination only their log explains."""
-        return [_run(self.snapshot, problem) for problem in self._problems[:MOST_LOGS] if _lacks_words(problem)]
+        return [_run(self.snapshot, failure) for failure in self._failures[:MOST_LOGS] if _lacks_words(failure)]
 
     @cached_property
-    def _problems(self) -> tuple[Problem, ...]:
+    def _failures(self) -> tuple[FailureLine, ...]:
         if isinstance(self.survey, StatusSurvey):
             return ()
         failing = [(row, row.failure) for row in self._rows if row.failure is not None]
         failing.sort(key=lambda one: one[0].state is not NodeState.FAILING)
-        writes = (Problem(reason=WRITES_FAIL, message=self.writes),) if self.writes else ()
+        writes = (FailureLine(reason=WRITES_FAIL, message=self.writes),) if self.writes else ()
         pods = (
-            Problem(node=row.node, pod=row.pod.pod.name if row.pod else "", revision=row.revision, **asdict(failure))
+            FailureLine(
+                node=row.node, pod=row.pod.pod.name if row.pod else "", revision=row.revision, **asdict(failure)
+            )
             for row, failure in failing
         )
         return (*writes, *pods)
@@ -204,7 +232,7 @@ class RolloutStatus(Value, dict=True, gc=True):
             nodes=self.counts,
             budget=budget,
             groups=groups,
-            problems=tuple(_with_log_line(self.snapshot, problem, self.logs) for problem in self._problems),
+            problems=tuple(_with_log_line(self.snapshot, failure, self.logs) for failure in self._failures),
             preparing=tuple([one for row in self._rows for one in row.preparing]),
             steps=steps_of(seen),
             checks=recorded.checks or (),
@@ -264,20 +292,20 @@ def _limits_of(daemonset: DaemonSet, desired: int) -> Budget:
         return Budget(desired=desired, max_unavailable=0, max_surge=0, partition=0, burst=0)
 
 
-def _lacks_words(problem: Problem) -> bool:
-    ran = problem.exit_code is not None and problem.restarts > 0
-    return ran and (not problem.message or problem.message.startswith(_KUBELET))
+def _lacks_words(failure: FailureLine) -> bool:
+    ran = failure.exit_code is not None and failure.restarts > 0
+    return ran and (not failure.message or failure.message.startswith(_KUBELET))
 
 
-def _run(snapshot: Snapshot, problem: Problem) -> Run:
-    return Key(snapshot.key.namespace, problem.pod), problem.container, problem.restarts
+def _run(snapshot: Snapshot, failure: FailureLine) -> Run:
+    return Key(snapshot.key.namespace, failure.pod), failure.container, failure.restarts
 
 
-def _with_log_line(snapshot: Snapshot, problem: Problem, logs: Mapping[Run, str] | None) -> Problem:
+def _with_log_line(snapshot: Snapshot, failure: FailureLine, logs: Mapping[Run, str] | None) -> FailureLine:
     """Replaces the kubelet's message with the last log line if it gives no reason."""
-    if logs is None or not _lacks_words(problem):
-        return problem
-    return replace(problem, message=logs.get(_run(snapshot, problem), ""))
+    if logs is None or not _lacks_words(failure):
+        return failure
+    return replace(failure, message=logs.get(_run(snapshot, failure), ""))
 
 
 def _budget(survey: NodeSurvey) -> BudgetUse:

@@ -11,7 +11,7 @@ from controller.api.daemonset import LifecycleHook, Phase
 from controller.planner.blocker_texts import Blocker
 from controller.planner.world import World
 from kubectl_plugin.forecast.forecast import MOST_WAVES, Forecast, forecast
-from kubectl_plugin.forecast.simulate import AT_ONCE, Wave
+from kubectl_plugin.forecast.simulate import OUTSIDE_BUDGET, Wave
 from kubectl_plugin.rollout.in_place import How
 from tests.beds.worlds import (
     NOW,
@@ -122,7 +122,7 @@ def test_an_old_pod_that_is_not_available_goes_at_once_and_uses_the_budget() -> 
     pods = (*served("node-0", "node-2", "node-3", "node-4"), pod("node-1", ready=None))
     found = forecast(world(ds("v2"), pods=pods))
     assert told(found) == ["1!", "4", "3", "2", "0"]
-    assert found.waves[0].moves[0].why == AT_ONCE
+    assert found.waves[0].moves[0].why == OUTSIDE_BUDGET
     assert found.most_unavailable == 1
 
 

@@ -40,7 +40,10 @@ def _side(version: str, uid: str, mark: Mark | None, strategy: JSONObject, more:
         "generation": 3,
     }
     meta["labels"] = {"team": "infra"}
-    meta["annotations"] = {**more.pop("annotations", {}), **({state.MARK: state.mark_text(mark)} if mark else {})}
+    meta["annotations"] = {
+        **more.pop("annotations", {}),
+        **({state.MIGRATION: state.mark_text(mark)} if mark else {}),
+    }
     if more.pop("terminating", False):
         meta["deletionTimestamp"] = "2026-11-23T00:00:00Z"
     if kept := more.pop("kept", ()):

@@ -11,7 +11,7 @@ from controller.api.daemonset import DaemonSet, DaemonSetStatus, Phase, RolloutS
 from controller.api.objects import JSONObject
 from controller.api.pod import Pod
 from controller.planner.rollout_state import rollout_state
-from kubectl_plugin.commands.plan import differences, laid_over
+from kubectl_plugin.commands.plan import laid_over, tried_words
 from kubectl_plugin.forecast.forecast import MOST_WAVES, forecast
 from kubectl_plugin.forecast.report import DryRunAnswer, Pace, later_steps, pace_of, refusal_in
 from kubectl_plugin.forecast.simulate import port_waiters
@@ -152,7 +152,7 @@ def test_a_manifest_is_laid_over_what_is_there(before: JSONObject, manifest: JSO
     ],
 )
 def test_differences_in_words(before: Any, after: Any, told: tuple[str, ...]) -> None:
-    assert differences(before, after) == told
+    assert tried_words(before, after) == told
 
 
 YES = DryRunAnswer(result=CheckResult.OK)
