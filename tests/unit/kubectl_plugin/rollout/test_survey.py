@@ -14,6 +14,7 @@ from controller.planner.explanation import NodeState
 from kubectl_plugin.commands.nodes import choice_of, chosen_rows
 from kubectl_plugin.errors import CommandError
 from kubectl_plugin.rollout.history import daemonset_among
+from kubectl_plugin.rollout.nodes import Preparing
 from kubectl_plugin.rollout.snapshot import PodDetail, Snapshot, Unread
 from kubectl_plugin.rollout.survey import NodeSurvey, is_unusable, survey
 from tests.beds.snapshots import container, crashing, detail, observed, of_world, snapshot
@@ -301,3 +302,8 @@ def test_nodes_without_need_of_a_pod_are_shown_when_asked_for(only: str, exclude
     seen = survey(snapshot(ds(), pods=served("node-0", "node-1"), nodes=EXCLUDED))
     rows = chosen_rows(seen, choice_of(only, excluded=excluded, group=None, sort="update"))
     assert [row.node for row in rows] == shown.split()
+
+
+def test_several_labels_that_hold_a_pod_are_to_be_removed() -> None:
+    held = Preparing(node="node-0", pod="agent", since=None, held_by=("label hook=yes", "finalizer example.io/busy"))
+    assert held.words(0.0, beside="agent") == "held until label hook=yes and finalizer example.io/busy are removed"
