@@ -185,6 +185,7 @@ def test_another_generation_begins_with_a_clean_page() -> None:
     state.learn(REFUSED, ds(), NOW)
     state.refused_resizes, state.unmapped, state.no_resize = {"uid": "no"}, {"uid": "no"}, "no pods/resize"
     state.reverted_writes.reverted_externally.add(BackoffKey("node", "node-3"))
+    state.node_backoff.created("node-3", "demo-x", NOW)
     state.begin(ds(generation=1), CacheProgress())
     assert (state.write_failure, state.verdicts.refusals) == (told, 1)
     state.begin(ds(generation=2), CacheProgress())
@@ -192,6 +193,7 @@ def test_another_generation_begins_with_a_clean_page() -> None:
     assert state.write_backoff.in_backoff(NOW) == {}
     assert (state.refused_resizes, state.unmapped, state.no_resize) == ({}, {}, "")
     assert state.reverted_writes.reverted_externally == set()
+    assert state.node_backoff.created_on == {}
     assert state.verdicts.ask_at == 0.0
     state.learn(REFUSED, ds(generation=2), NOW)
     assert state.verdicts.ask_at == NOW + ASK_AGAIN_SECONDS
@@ -248,6 +250,16 @@ def test_nothing_is_kept_of_a_daemonset_that_is_gone() -> None:
     before = states.of(ds().uid).compiled_for(ds())
     states.forget(ds().uid)
     assert states.of(ds().uid).compiled_for(ds()) is not before
+
+
+def test_a_lost_pod_makes_room_in_a_quota_and_a_lost_stray_was_none_of_ours() -> None:
+    state, there = DaemonSetState(strays={pod("node-1").uid}), pod("node-0")
+    state.write_backoff.record_failure(POD_QUOTA, NOW)
+    state.lost(there, NOW)
+    assert state.write_backoff.failing == {}
+    state.lost(pod("node-1"), NOW)
+    assert state.predecessors["node-1"] == Predecessor(uid=pod("node-1").uid)
+    assert set(state.node_backoff.ended_on) == {"node-0"}
 
 
 def test_several_creates_refused_at_once_lengthen_the_wait_once() -> None:

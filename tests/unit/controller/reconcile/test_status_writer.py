@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 from msgspec.structs import replace
@@ -62,7 +64,11 @@ def test_only_what_differs_is_written_and_conditions_of_others_stay() -> None:
     assert after.conditions is not None
     assert after.conditions[0] == THEIRS
     (first,) = changed(ds(), status).patch[1:]
-    assert msgspec.convert(first["value"], dict[str, object])["numberMisscheduled"] == 0, "kubectl shows it"
+    fields = msgspec.convert(first["value"], dict[str, Any])
+    assert fields["numberMisscheduled"] == 0, "kubectl shows it"
+    assert None not in fields["rollout"].values(), "the schema allows none"
+    gone: JSONObject = {**THEIRS, "type": "HookUnmatched"}
+    assert gone not in (changed(shown(status, gone), status).result.conditions or ())
 
 
 @pytest.mark.parametrize(("cached", "guard"), [("10", "12"), ("12", "12"), ("15", "15")])
@@ -119,6 +125,8 @@ def test_what_a_user_waits_for_is_urgent() -> None:
     progressing, *others = status.conditions
     turned = replace(progressing, reason="ProgressDeadlineExceeded")
     assert changed(shown(status), replace(status, conditions=(turned, *others))).urgent
+    with_pods = [replace(one, reason="Another") if one.type == "Available" else one for one in status.conditions]
+    assert not changed(shown(status), replace(status, conditions=tuple(with_pods))).urgent
     told_anew = replace(progressing, message="4 of 5")
     assert not changed(shown(status), replace(status, conditions=(told_anew, *others))).urgent
 

@@ -14,15 +14,26 @@ from controller.api.objects import Key
 from controller.api.pod import Pod
 from controller.inplace.change import InPlaceChange
 from controller.kube.decode import Malformed
-from controller.planner.actions import Action, DeletePod, DeleteReason, PrepareDelete, UpdateInPlace
-from controller.planner.world import BackoffKey, ClockOffset, World
+from controller.planner.actions import (
+    Action,
+    AdoptPod,
+    CreatePod,
+    DeletePod,
+    DeleteReason,
+    PrepareDelete,
+    UpdateInPlace,
+)
+from controller.planner.world import BackoffKey, ClockOffset, FormerPod, Predecessor, World
 from controller.reconcile.caches import Caches
-from controller.reconcile.reconcile import ImagePulls, world_of
+from controller.reconcile.reconcile import MOST_RESTORED, ImagePulls, world_of
 from controller.reconcile.state import DaemonSetState, PendingWrite, ReadyTimes, SeenTimes
 from controller.runtime.clock import Instant
 from controller.settings import FeatureGates
 from tests.beds.stores import caches_of
-from tests.beds.worlds import NOW, ds, pod, revision
+from tests.beds.worlds import NOW, OURS, ds, pod, revision
+
+BEGAN = NOW - 500.0
+"""When our machine began to count `elapsed`."""
 
 
 def caches_with(
@@ -34,12 +45,13 @@ def caches_with(
     return caches
 
 
-def world_seen(caches: Caches, state: DaemonSetState | None = None) -> World:
+AT = Instant(NOW, NOW)
+
+
+def world_seen(caches: Caches, state: DaemonSetState | None = None, at: Instant = AT) -> World:
     (daemonset,) = caches.daemonsets.values()
     cached, state = caches.snapshot(daemonset), state or DaemonSetState()
-    return world_of(
-        daemonset, cached, state, Instant(NOW, NOW), fresh=True, image_pulls=ImagePulls(), server_offset=ClockOffset()
-    )
+    return world_of(daemonset, cached, state, at, fresh=True, image_pulls=ImagePulls(), server_offset=ClockOffset())
 
 
 def begun(action: Action) -> DaemonSetState:
@@ -99,6 +111,47 @@ def test_what_the_server_has_not_answered_is_awaited_and_left_alone() -> None:
     assert [one.terminating for one in found.pods] == [True], "it may have been deleted"
 
 
+def test_a_pod_that_may_be_there_counts_as_there() -> None:
+    made = CreatePod(node="node-1", name="demo-1", revision=revision("v2"))
+    left = pod("node-0")
+    asked = DeletePod(pod=left.ref, node="node-0", why=DeleteReason.OUTDATED)
+    state = begun(made)
+    state.pending_writes[asked.backoff_key] = PendingWrite(action=asked)
+    state.predecessors = {"node-1": Predecessor(uid="uid-before", pod=FormerPod(hash="v1"))}
+    found = world_seen(caches_with([left]), state)
+    assert (found.coming, found.leaving) == ({"node-1": "v2"}, frozenset({"node-0"}))
+    assert found.predecessors == {
+        "node-1": Predecessor(uid="uid-before", pod=FormerPod(hash="v2", created=NOW)),
+    }, "it gets the name that it had, and is of the new revision"
+
+
+def test_an_orphan_that_may_have_been_adopted_is_ours() -> None:
+    orphan = pod("node-0", owner="")
+    asked = AdoptPod(pod=orphan.ref, owners=0)
+    found = world_seen(caches_with([orphan]), begun(asked))
+    assert ([one.owner_uid for one in found.pods], found.orphans) == ([OURS], ())
+
+
+def test_moments_of_the_state_are_told_by_the_clock() -> None:
+    state, key = DaemonSetState(), BackoffKey("label", "uid")
+    state.verdicts.ask_at = BEGAN
+    state.write_backoff.hold(key, 9.0, NOW - BEGAN)
+    state.reverted_writes.reverted_externally.add(key)
+    found = world_seen(caches_with(), state, at=Instant(NOW, NOW - BEGAN))
+    assert (found.ask_at, found.in_backoff) == (BEGAN + BEGAN, {key: NOW + 9.0})
+    assert found.reverted_externally
+
+
+@pytest.mark.parametrize("count", [MOST_RESTORED, MOST_RESTORED + 1])
+def test_of_very_many_pods_that_another_controller_makes_none_waits(count: int) -> None:
+    state = DaemonSetState()
+    for number in range(2):
+        state.node_backoff.ended(pod("node-0", name=f"theirs-{number}", created=NOW + number), NOW)
+    going = pod("node-0", name="demo-going", terminating=True)
+    found = world_seen(caches_with([going, *(pod("node-0", name=f"demo-{one}") for one in range(count))]), state)
+    assert found.restored == (frozenset({"node-0"}) if count <= MOST_RESTORED else frozenset())
+
+
 def test_a_pod_that_may_have_been_prepared_is_unavailable() -> None:
     leaving = pod("node-0")
     asked = PrepareDelete(pod=leaving.ref, node="node-0", why=DeleteReason.OUTDATED, mark=False, held_by="label a=b")
@@ -126,10 +179,6 @@ def test_where_pods_can_be_resized(gate: bool, why: str, expected: bool) -> None
 def test_a_pod_that_is_terminating_is_not_waited_for_any_more() -> None:
     is_alive = caches_with([pod("node-0"), pod("node-1", terminating=True)]).aliveness(ds())
     assert [is_alive(one.uid) for one in (pod("node-0"), pod("node-1"), pod("node-2"))] == [True, False, False]
-
-
-BEGAN = NOW - 500.0
-"""When our machine began to count `elapsed`."""
 
 
 def seen(state: ReadyTimes, *pods: Pod, at: float = NOW, ahead: float = 0.0) -> dict[str, float]:
