@@ -45,7 +45,6 @@ class Written(View):
 
 
 class _WrittenView(View):
-    kind: str = ""
     metadata: Written = Written()
 
 
@@ -123,7 +122,7 @@ class Client:
             query=((DRY_RUN,) if dry_run else ()) + ((STRICT,) if strict else ()),
             body=_bytes(body),
         )
-        return (await self._written(call, request)).metadata
+        return await self._written(call, request)
 
     async def patch(
         self,
@@ -136,7 +135,7 @@ class Client:
     ) -> Written:
         """Sends a JSON Patch with its own guard (`api.patch`). Raises Conflict for an old version or another uid."""
         call, request = _patch(resource, target, patch, sub, dry_run=dry_run)
-        return (await self._written(call, request)).metadata
+        return await self._written(call, request)
 
     async def preview(self, resource: Resource[W, T], target: Target, patch: Body, *, sub: str = "") -> T | None:
         """The object as a patch would leave it after admission; nothing is stored. Raises as `patch` does."""
@@ -153,8 +152,7 @@ class Client:
         guards = _given(uid=ref.uid, resourceVersion=version)
         options = _given(kind="DeleteOptions", apiVersion="v1", preconditions=guards, propagationPolicy=propagation)
         request = Request(method="DELETE", path=resource.path(ref), body=as_bytes(options))
-        view = await self._written(call, request)
-        return None if view.kind == "Status" else view.metadata.version or None
+        return (await self._written(call, request)).version or None  # a Status has no version
 
     @asynccontextmanager
     async def watch(
@@ -176,9 +174,10 @@ class Client:
             async with aclosing(events):
                 yield events
 
-    async def _written(self, call: Call, request: Request) -> _WrittenView:
+    async def _written(self, call: Call, request: Request) -> Written:
         """The metadata alone: it is less than half of the answer."""
-        return await self._sender.answer(call, replace(request, accept=ONLY_METADATA), _WrittenView, stores=True)
+        request = replace(request, accept=ONLY_METADATA)
+        return (await self._sender.answer(call, request, _WrittenView, stores=True)).metadata
 
     async def _single(self, call: Call, request: Request, resource: Resource[W, T]) -> T | None:
         response = await self._sender.send(call, request)

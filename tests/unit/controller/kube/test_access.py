@@ -115,7 +115,8 @@ async def test_a_pod_finds_its_server_and_its_service_account(folder: Path) -> N
     assert connection.namespace == "kruise-ds-system"
     assert await connection.credentials.authorization() == "Bearer t0ken"
     assert trusted(connection) == ["one"]
-    assert in_cluster({"KUBERNETES_SERVICE_HOST": "fd00::1"}, folder).server == "https://[fd00::1]:443"
+    for port in ({}, {"KUBERNETES_SERVICE_PORT": ""}):
+        assert in_cluster({"KUBERNETES_SERVICE_HOST": "fd00::1", **port}, folder).server == "https://[fd00::1]:443"
     with pytest.raises(ConfigError, match="KUBERNETES_SERVICE_HOST is not set"):
         in_cluster({}, folder)
 
@@ -164,6 +165,13 @@ def test_a_half_written_authority_leaves_the_old_one_until_it_is_whole(folder: P
 def test_what_is_missing_is_named(folder: Path, missing: str) -> None:
     (folder / missing).unlink()
     with pytest.raises(ConfigError, match=missing):
+        in_cluster(POD, folder)
+
+
+@pytest.mark.parametrize(("token", "words"), [(" \n", "is empty"), ("a\nb", "has several lines")])
+def test_a_token_file_holds_one_token(folder: Path, token: str, words: str) -> None:
+    (folder / "token").write_text(token)
+    with pytest.raises(ConfigError, match=f"token {words}$"):
         in_cluster(POD, folder)
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from controller.api import patch
 from controller.api.objects import Key, Ref
@@ -13,7 +15,7 @@ from controller.kube import errors
 from controller.kube.client import Client, Written
 from controller.kube.decode import Bookmark, Page, Seen
 from controller.kube.errors import ApiError
-from controller.kube.requests import JSON_PATCH, Request, Response
+from controller.kube.requests import JSON_PATCH, Request, Resource, Response
 from controller.kube.sender import Sender
 from controller.kube.typed import Reviewed, Reviews
 from tests.beds.api import Object
@@ -87,6 +89,12 @@ def test_get_returns_the_record_or_none_for_a_foreign_object() -> None:
     assert got is None
 
 
+def test_a_preview_changes_nothing_and_returns_the_record() -> None:
+    got, request = asked(lambda client: client.preview(THINGS, REF, ()), ok(json.dumps(thing("a", 7)).encode()))
+    assert got == Thing(name="a", uid="uid-a", version="7")
+    assert (request.method, request.path, request.query) == ("PATCH", ONE, (("dryRun", "All"),))
+
+
 def test_pages_are_asked_for_with_the_token_of_the_one_before() -> None:
     async def main() -> tuple[list[Page[Thing]], list[Request]]:
         script = Script(ok(page(thing("a", 3), version=9, token="t")), ok(page(thing("b", 4), version=9)))
@@ -109,9 +117,9 @@ def test_an_answer_that_cannot_be_read_is_an_error_of_the_server() -> None:
         asked(lambda client: client.create(THINGS, "default", b"{}"), ok(b"<html>"))
 
 
-async def watched(script: Script) -> list[object]:
+async def watched(script: Script, things: Resource[Any, Thing] = THINGS) -> list[object]:
     events: list[object] = []
-    async with Client(Sender(script)).watch(THINGS, query=(("resourceVersion", "5"),)) as bunches:
+    async with Client(Sender(script)).watch(things, query=(("resourceVersion", "5"),)) as bunches:
         async for bunch in bunches:
             events.extend(bunch)
     return events
@@ -128,6 +136,8 @@ def test_a_watch_gives_records_and_bookmarks_until_the_server_closes() -> None:
     request = script.requests[0]
     assert request.query == (("watch", "1"), ("resourceVersion", "5"))
     assert request.path == "/apis/example.com/v1/things"
+    virtually(watched(script := Script(Watch()), replace(THINGS, only="of=us")))
+    assert script.requests[0].query == (("watch", "1"), ("labelSelector", "of=us"), ("resourceVersion", "5"))
 
 
 @pytest.mark.parametrize(

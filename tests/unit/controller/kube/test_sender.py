@@ -136,17 +136,18 @@ def test_every_exchange_is_reported_also_the_ones_that_are_retried() -> None:
     seen: list[Exchange] = []
 
     async def main() -> None:
-        client = Client(Sender(Script(BUSY, ok(), ConnectionResetError()), on_response=seen.append))
+        client = Client(Sender(Script(BUSY, ok(), *[ConnectionResetError()] * 2), on_response=seen.append))
         await client.create(THINGS, "default", b"{}")
         with pytest.raises(errors.Unreachable):
             await client.get(THINGS, Key("default", "a"))
+        with pytest.raises(errors.Unreachable):
+            await client.watch(THINGS, "default").__aenter__()
 
     virtually(main())
-    assert [(answer.call.verb, answer.status) for answer in seen] == [("create", 429), ("create", 200), ("get", 0)]
-    assert [answer.call.what.removeprefix("things.example.com ") for answer in seen] == [
-        *["in default"] * 2,
-        "default/a",
-    ]
+    verbs = [("create", 429), ("create", 200), ("get", 0), ("watch", 0)]
+    assert [(answer.call.verb, answer.status) for answer in seen] == verbs
+    named = [answer.call.what.removeprefix("things.example.com ") for answer in seen]
+    assert named == ["in default", "in default", "default/a", "in default"]
 
 
 @virtual_time_from(1000.0)

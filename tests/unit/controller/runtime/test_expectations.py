@@ -72,10 +72,10 @@ def test_versions_that_are_no_integers_switch_the_gate_off_per_resource() -> Non
 def test_stale_since_is_when_it_was_first_seen_without_a_break() -> None:
     expectations = Expectations()
     expectations.expect_version("ds", "pods", "43", 0.0)
-    for at in (10.0, 25.0, 40.1):
+    for at, overdue in ((10.0, False), (40.0, False), (40.1, True), (41.0, False)):
         stale = look(expectations, at=at)
         assert stale is not None
-        assert stale.since == 10.0
+        assert (stale.since, stale.overdue) == (10.0, overdue), "once"
     assert look(expectations, pods=43, at=41.0) is None
     expectations.expect_version("ds", "pods", "44", 0.0)
     stale = look(expectations, pods=43, at=50.0)
