@@ -7,15 +7,19 @@ from collections import Counter
 from typing import NoReturn
 
 import msgspec
+import pytest
 
-from controller.kube.requests import Request, Response
+from controller.api.objects import Key
+from controller.kube.requests import PODS, Request, Response
 from controller.observe.http import CACHE_SECONDS, Refusal
 from controller.observe.metrics import encoded
 from controller.runtime.clock import system_clock
 from controller.settings import Settings
 from controller.wiring import Parts
 from tests.beds.scripted import Script, ok
+from tests.beds.stores import fill
 from tests.beds.virtual_time import now, virtual_time
+from tests.beds.worlds import NOW, ds
 from tests.unit.controller.observe.test_delegated_auth import READER, answer_of
 
 
@@ -39,6 +43,31 @@ async def test_build_info_names_the_commit_that_the_image_was_built_from() -> No
     parts = Parts(Settings(revision="4f2d1c0"), Script(), server="", refresh=None, clock=system_clock)
     text, _ = encoded(tuple(parts.metrics.families()))
     assert b'revision="4f2d1c0"' in text
+
+
+@virtual_time
+async def test_requests_keep_the_rate_and_the_burst_that_were_asked_for() -> None:
+    answers = [msgspec.structs.replace(ok(), date="Fri, 15 Jan 2027 08:00:00 GMT")] * 5
+    parts = Parts(Settings(qps=1.0, burst=3), Script(*answers), clock=system_clock)
+    for _ in answers:
+        await parts.client.get(PODS, Key("default", "a"))
+    assert now() == 2.0
+    assert parts.server_clock.ahead(NOW - 30) == 30.0, "as the last answer says"
+
+
+@pytest.mark.parametrize("zones", [True, False])
+@virtual_time
+async def test_metrics_by_zone_are_shown_where_asked_for_and_all_only_by_the_leader(zones: bool) -> None:
+    parts = Parts(Settings(zone_metrics=zones), Script(), clock=lambda: NOW)
+    fill(parts.informers.caches.daemonsets, [ds()])
+
+    def shown() -> str:
+        return encoded(tuple(parts.metrics.families()))[0].decode()
+
+    assert ("kruise_daemonset_rollout_zone_nodes" in shown()) is zones
+    assert 'daemonset="demo"' not in shown()
+    parts.leadership.deadline = float("inf")
+    assert 'kruise_daemonset_rollouts_total{daemonset="demo"' in shown()
 
 
 @virtual_time

@@ -207,7 +207,7 @@ async def test_a_token_review_names_the_user_whose_access_is_reviewed() -> None:
     user = await reviews.user_of("the-token")
     assert user is not None
     assert user.username == PROMETHEUS["username"]
-    assert await reviews.may_get(user, "/metrics")
+    assert await reviews.may_get(user, "/page")
     token, access = server.requests
     assert (token.method, token.path) == ("POST", "/apis/authentication.k8s.io/v1/tokenreviews")
     assert json.loads(token.body) == {
@@ -216,7 +216,7 @@ async def test_a_token_review_names_the_user_whose_access_is_reviewed() -> None:
         "spec": {"token": "the-token"},
     }
     assert (access.method, access.path) == ("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews")
-    asked_for = {"nonResourceAttributes": {"verb": "get", "path": "/metrics"}}
+    asked_for = {"nonResourceAttributes": {"verb": "get", "path": "/page"}}
     assert json.loads(access.body) == {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SubjectAccessReview",

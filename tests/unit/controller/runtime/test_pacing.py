@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller.runtime.pacing import Backoff, PacedQueue, Pacer, StatusPacer
+from controller.runtime.pacing import Backoff, PacedPass, PacedQueue, Pacer, StatusPacer
 from tests.beds.stores import taken_from
 from tests.beds.virtual_time import now, virtual_time_from
 
@@ -72,6 +72,16 @@ def test_a_quiet_object_or_an_urgent_status_is_written_at_once() -> None:
     assert pacer.delay(4.4) == 0.0
     pacer.wrote(4.4)
     assert pacer.delay(4.4) == pytest.approx(0.2), "quiet for twice the interval: the row starts again"
+
+
+@virtual_time_from(1000.0)
+async def test_a_pass_that_returns_its_key_early_is_over() -> None:
+    pacer, delays = Pacer[str](), list[float]()
+    pacer.passed("a", 2.0, now())
+    with PacedPass(pacer, "a", lambda _: delays.append(pacer.delay("a", "urgent", now()))) as paced:
+        paced.decided()
+        paced.requeue("not answered yet")
+    assert delays == [0.0], "it has cost nothing; the one before it does not count"
 
 
 @virtual_time_from(1000.0)

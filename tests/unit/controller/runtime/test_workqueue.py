@@ -96,7 +96,9 @@ async def test_close_sends_the_waiting_away_and_lets_the_taken_finish() -> None:
         waiting = asyncio.ensure_future(next_key(queue))
         await asyncio.sleep(0)
         queue.add_after("b", 1.0)
+        (timer,) = queue._timers.values()
         queue.shut_down()
+        assert timer.cancelled()
         queue.add("a")
         queue.add_after("c", 1.0)
         with pytest.raises(QueueShutDown):
