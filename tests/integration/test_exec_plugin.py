@@ -49,6 +49,23 @@ async def test_an_exec_plugin_runs_once_and_again_before_its_token_expires(tmp_p
     assert (tmp_path / "runs").read_text() == "2", "whoever is refused meanwhile waits for the run that is on its way"
 
 
+KNOWS = """
+import json, os
+info = json.loads(os.environ["KUBERNETES_EXEC_INFO"])
+status = {"token": "+".join(sorted(info["spec"]))}
+print(json.dumps({"apiVersion": info["apiVersion"], "kind": "ExecCredential", "status": status}))
+"""
+
+
+@pytest.mark.parametrize(("asked", "told"), [({}, ""), ({"provideClusterInfo": True}, "cluster+")])
+async def test_only_a_plugin_that_asks_for_it_learns_of_the_cluster(
+    tmp_path: Path, asked: dict[str, bool], told: str
+) -> None:
+    settings = {**SETTINGS, **asked, "command": sys.executable, "args": ["-c", KNOWS]}
+    connection = await config.load(kubeconfig(tmp_path / "config", {"exec": settings}), environ={})
+    assert await connection.credentials.authorization() == f"Bearer {told}interactive"
+
+
 async def test_a_plugin_that_fails_later_leaves_the_old_token(tmp_path: Path) -> None:
     now = [NOW]
     connection = await config.load(with_plugin(tmp_path), environ={}, clock=lambda: now[0])

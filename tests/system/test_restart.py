@@ -10,7 +10,13 @@ import pytest
 
 from controller import app
 from controller.api.names import LEASE_NAME
-from controller.runtime.leader_election import LEASE_DURATION, RENEW_DEADLINE, RETRY_PERIOD, Watchdog
+from controller.runtime.leader_election import (
+    LEASE_DURATION,
+    RENEW_DEADLINE,
+    RETRY_PERIOD,
+    WATCHDOG_SECONDS,
+    Watchdog,
+)
 from controller.wiring import Parts
 from tests.beds import api
 from tests.beds.api import CONFIGMAPS, DAEMONSETS, PODS
@@ -134,6 +140,7 @@ async def test_a_leaders_watchdog_expires_before_its_lease() -> None:
         assert len(watchdog.until) == len(sent)
         for began, (until, _) in zip(sent, watchdog.until, strict=True):
             assert began + RENEW_DEADLINE < until < began + LEASE_DURATION
+            assert until == pytest.approx(began + WATCHDOG_SECONDS), "counted from its request"
         assert all(watched for _, watched in watchdog.until[1:])
         held = len(watchdog.until)
         unanswered = Rule(verb="patch", resource=LEASES, effect=LoseAnswer())

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from typing import NoReturn
+from types import SimpleNamespace
+from typing import Any, NoReturn, cast
 
 import msgspec
 import pytest
 
 from controller.api.objects import Key
-from controller.kube.requests import PODS, Request, Response
+from controller.informers import RESTORED_SECONDS, Informers
+from controller.kube.requests import NODES, PODS, Request, Response
 from controller.observe.http import CACHE_SECONDS, Refusal
 from controller.observe.metrics import encoded
 from controller.runtime.clock import system_clock
@@ -68,6 +70,30 @@ async def test_metrics_by_zone_are_shown_where_asked_for_and_all_only_by_the_lea
     assert 'daemonset="demo"' not in shown()
     parts.leadership.deadline = float("inf")
     assert 'kruise_daemonset_rollouts_total{daemonset="demo"' in shown()
+
+
+class Relisted:
+    """A reflector that counts its lists."""
+
+    def __init__(self, resource: object) -> None:
+        self.resource, self.namespace, self.lists = resource, "", 0
+
+    def relist(self) -> None:
+        self.lists += 1
+
+
+@virtual_time
+async def test_who_notices_a_restored_server_has_all_others_list_again_once() -> None:
+    informers, told = Informers(()), list[tuple[object, ...]]()
+    pods, nodes = Relisted(PODS), Relisted(NODES)
+    informers._needed = [cast("Any", pods), cast("Any", nodes)]
+    triggers: Any = SimpleNamespace(on_server_restored=lambda *about: told.append(about))
+    for noticed_by in (pods, nodes):
+        informers._restored(triggers, cast("Any", noticed_by))
+        assert (pods.lists, nodes.lists, told) == (0, 1, [(PODS, "")])
+    await asyncio.sleep(RESTORED_SECONDS)
+    informers._restored(triggers, cast("Any", nodes))
+    assert (pods.lists, nodes.lists, told[1:]) == (1, 1, [(NODES, "")]), "another time"
 
 
 @virtual_time
