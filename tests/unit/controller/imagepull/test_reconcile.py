@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import NoReturn
+from typing import Any, NoReturn
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
-from controller.api.image_pull_job import ImagePullJob
-from controller.api.objects import Key
-from controller.imagepull.job_reconcile import JobReconciler
+from controller.api.image_pull_job import ImagePullJob, ImagePullJobStatus
+from controller.api.objects import Key, rfc3339
+from controller.imagepull.job_reconcile import PODS_LISTED_SECONDS, JobReconciler
 from controller.imagepull.parts import STARTUP_SECONDS
 from controller.imagepull.rollouts import RolloutJobs
 from controller.imagepull.wanted import wanted_images
 from controller.kube.decode import Seen
+from controller.kube.requests import Response
 from controller.observe.metrics import Metrics
 from controller.planner.validation import compiled
 from controller.reconcile.dependencies import Observer
+from controller.runtime.expectations import STALE_WARNING
 from controller.runtime.pacing import PacedQueue, Pacer
 from controller.runtime.workers import SILENCE_SECONDS, STALE_RETRY_SECONDS, Outcome, RequeueAfter
 from controller.runtime.workqueue import WorkItem
@@ -47,7 +50,7 @@ class Jobs:
     def __init__(self, passes: Passes, job: ImagePullJob, clock: Callable[[], float]) -> None:
         self.key, self.pacer, self.passes = job.key, Pacer[Key](), passes
         self.stored(job)
-        self.metrics = Metrics(version="0")
+        self.metrics, self.relisted = Metrics(version="0"), list[float]()
         self.reconciler = JobReconciler(
             passes.acting.dependencies.client,
             passes.caches,
@@ -56,7 +59,7 @@ class Jobs:
             instrumentation_of(self.metrics, passes.caches),
             attempts=self.metrics.count_image_pulls(int, int),
             daemonset_queue=PacedQueue(),
-            relist=lambda: None,
+            relist=lambda: self.relisted.append(now()),
         )
 
     async def __call__(self, *answers: Answer) -> Outcome:
@@ -68,6 +71,11 @@ class Jobs:
     async def once(self) -> Outcome:
         taken = WorkItem(key=self.key, reasons=(), queued_seconds=0.0)
         return await self.reconciler(taken, self.passes.woken.append)
+
+    @property
+    def bodies(self) -> list[Any]:
+        """What was written in the last pass."""
+        return [msgspec.json.decode(one.body) for one in self.passes.acting.script.requests if one.body]
 
     def stored(self, job: ImagePullJob) -> None:
         fill(self.passes.caches.jobs, [job])
@@ -81,6 +89,45 @@ async def test_a_pass_that_cannot_decide_is_over_all_the_same() -> None:
         await jobs()
     await asyncio.sleep(60)
     assert jobs.pacer.delay(jobs.key, "urgent", now()) == 0.0
+
+
+LISTED = (
+    b'{"metadata":{"resourceVersion":"15"},"items":[{"metadata":{"name":"x","uid":"x"},"spec":{"nodeName":"node-0"}},'
+    b'{"metadata":{"name":"y","uid":"y","deletionTimestamp":"2027-01-15T08:00:00Z"},"spec":{"nodeName":"node-1"}}]}'
+)
+CREATED = ok(b'{"kind":"Pod","metadata":{"uid":"u-new","resourceVersion":"20"}}', 201)
+
+
+@virtual_time
+async def test_pods_that_end_have_no_part_in_a_job_and_an_older_list_will_do() -> None:
+    jobs = Jobs(Passes(nodes=2), job(podSelector={}, parallelism=2), lambda: NOW + now())
+    await jobs(ok(LISTED), CREATED, ok())
+    assert jobs.passes.asked == ["GET pods", "POST pods", STATUS]
+    await asyncio.sleep(PODS_LISTED_SECONDS)
+    assert await jobs(Response(status=500)) == RequeueAfter(STALE_RETRY_SECONDS, "own writes not seen yet")
+    assert jobs.passes.asked == ["GET pods"]
+    await asyncio.sleep(STALE_WARNING + 0.1)
+    await jobs(Response(status=500))
+    assert jobs.relisted == [now()], "the puller has not been seen for long"
+
+
+@virtual_time
+async def test_writes_about_a_job_mean_that_very_job() -> None:
+    over = ImagePullJobStatus(desired=1, failed=1, failed_nodes=("gone",), start_time=rfc3339(NOW))
+    jobs = Jobs(
+        Passes(nodes=0), replace(job(completionPolicy={"ttlSecondsAfterFinished": 60}), status=over), lambda: NOW
+    )
+    await jobs(ok())
+    (operations,) = jobs.bodies
+    assert operations[0] == {"op": "replace", "path": "/metadata/uid", "value": "j1"}
+    assert {"op": "remove", "path": "/status/failedNodes"} in operations
+    assert "/status/startTime" not in [one["path"] for one in operations], "it has not changed"
+    ended = replace(over, completion_time=rfc3339(NOW - 60))
+    jobs = Jobs(
+        Passes(nodes=0), replace(job(completionPolicy={"ttlSecondsAfterFinished": 60}), status=ended), lambda: NOW
+    )
+    await jobs(ok())
+    assert jobs.bodies[0]["preconditions"] == {"uid": "j1", "resourceVersion": "7"}
 
 
 @virtual_time
