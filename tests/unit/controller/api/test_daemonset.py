@@ -6,9 +6,10 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from controller.api import daemonset, node, template_identity
-from controller.api.daemonset import DaemonSet, DaemonSetView
+from controller.api.daemonset import DaemonSet, DaemonSetView, Rollout
 from controller.api.names import (
     PREDOWNLOAD_WAIT_ANNOTATION,
     PROGRESS_DEADLINE_ANNOTATION,
@@ -147,6 +148,22 @@ def test_a_node_is_its_name_labels_and_taints() -> None:
     assert found.unreachable
     bare = node.project(msgspec.convert({"metadata": {"name": "n"}}, NodeView))
     assert (bare.labels, bare.taints, bare.unreachable) == ({}, (), False)
+    assert bare.same_placement(replace(bare, version="9"))
+    for changed in ({"uid": "another"}, {"terminating": True}, {"labels": {"a": "c"}}, {"taints": found.taints}):
+        assert not bare.same_placement(replace(bare, **changed))
+    zones = {"topology.kubernetes.io/zone": "new", "failure-domain.beta.kubernetes.io/zone": "old"}
+    assert replace(bare, labels=zones).zone == "new"
+
+
+def test_a_rollout_is_past_its_steps_once_it_was_complete_at_the_last_one() -> None:
+    complete = Rollout(completion_time="2026-11-21T12:00:00Z", step=1)
+    assert (complete.is_past(1), complete.is_past(2)) == (True, False)
+    assert not replace(complete, completion_time=None).is_past(1)
+
+
+@pytest.mark.parametrize(("spec", "kept"), [({}, 10), ({"revisionHistoryLimit": 0}, 0)])
+def test_the_history_limit(spec: dict[str, Any], kept: int) -> None:
+    assert record(spec).spec.history_limit == kept
 
 
 COUNTS: JSONObject = {"f:status": {"f:numberReady": {}}}

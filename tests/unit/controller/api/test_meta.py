@@ -10,12 +10,13 @@ from controller.api.formats import (
     IntOrPercent,
     canonical_quantity,
     is_well_formed,
+    joined,
     listed,
     scaled,
     truncated,
 )
 from controller.api.objects import Key, ObjectMeta, OwnerReference, Ownership, Ref, epoch, ownership_of, rfc3339
-from controller.api.patch import add, encode, guarded_by_uid, guarded_by_version, pointer, remove
+from controller.api.patch import add, encode, guarded_by_uid, guarded_by_version, merged, pointer, remove
 
 
 @pytest.mark.parametrize(
@@ -101,6 +102,16 @@ def test_of_many_the_first_few_are_listed_and_the_others_counted() -> None:
 def test_slashes_and_tildes_inside_a_segment_are_escaped() -> None:
     assert pointer("metadata", "labels", "demo.io/a~b") == "/metadata/labels/demo.io~1a~0b"
     assert pointer() == ""
+
+
+def test_only_keys_that_are_there_are_removed() -> None:
+    """The server refuses a patch that removes another one."""
+    assert merged("labels", {"a": None, "b": None}, {"b": "1"}) == (remove("metadata", "labels", "b"),)
+    assert merged("labels", {"a": None}, None) == ()
+
+
+def test_a_part_of_a_message_is_said_once() -> None:
+    assert joined("a; b", "", "b", "c") == "a; b; c"
 
 
 def test_the_bytes_of_a_patch_guarded_by_version() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from controller.api import pod as pods
 from controller.api.containers import PodProblem
-from controller.api.names import LIFECYCLE_STATE_LABEL, PREPARING_DELETE
+from controller.api.names import LIFECYCLE_STATE_LABEL, LIFECYCLE_TIMESTAMP_ANNOTATION, PREPARING_DELETE
 from controller.api.objects import Key
 from controller.api.pod import Pod, PodView
 
@@ -67,6 +67,12 @@ def test_readiness_is_a_condition_and_its_time() -> None:
     assert (ready.ready, ready.ready_since, ready.phase) == (True, 1795255200.0, "Running")
     unready = record(status={"conditions": [{**condition, "status": "False"}]})
     assert (unready.ready, unready.ready_since) == (False, None)
+    assert (ready.unready_since, unready.unready_since) == (None, 1795255200.0)
+    later = record(status={"conditions": [condition], "containerStatuses": [started("main", 30)]})
+    assert later.ready_since == 1795255230.0, "a container started since"
+    closed = {"type": "InPlaceUpdateReady", "status": "False"}
+    gates = {"readinessGates": [{"conditionType": "InPlaceUpdateReady"}]}
+    assert not record(spec=gates, status={"conditions": [condition, closed]}).ready, "the kubelet is late"
     untold = record(status={"conditions": [{"type": "Ready", "status": "True"}]})
     assert (untold.ready, untold.ready_since) == (True, None)
 
@@ -114,6 +120,28 @@ def test_what_else_is_kept() -> None:
     bare = record()
     assert (bare.hash, bare.created, bare.terminating, bare.ready, bare.node) == ("", 0.0, False, False, "")
     assert (bare.owner_uid, bare.held_by_hook, bare.updated_in_place) == ("", False, False)
+    assert bare.adoptable
+    assert not record({"deletionTimestamp": "2026-11-21T10:01:00Z"}).adoptable
+    assert not record(status={"phase": "Failed"}).adoptable
+
+
+@pytest.mark.parametrize(("labels", "since"), [({LIFECYCLE_STATE_LABEL: PREPARING_DELETE}, 1795255200.0), ({}, None)])
+def test_a_pod_is_held_as_long_as_its_label_says_so(labels: dict[str, str], since: float | None) -> None:
+    stamp = {LIFECYCLE_TIMESTAMP_ANNOTATION: "2026-11-21T10:00:00Z"}
+    assert record({"labels": labels, "annotations": stamp}).held_since == since
+
+
+OURS, THEIRS = '{"userAgent":"Lifecycle","key":"preDeleteHook"}', '{"userAgent":"other","key":"other"}'
+
+
+@pytest.mark.parametrize(("entries", "drained"), [(OURS, True), (f"{OURS},{THEIRS}", False), (THEIRS, False)])
+def test_a_pod_is_drained_only_if_no_other_writer_holds_it(entries: str, drained: bool) -> None:
+    conditions = [
+        {"type": "ContainersReady", "status": "True"},
+        {"type": "KruisePodReady", "status": "False", "message": f"[{entries}]"},
+    ]
+    gates = {"readinessGates": [{"conditionType": "KruisePodReady"}]}
+    assert record(spec=gates, status={"conditions": conditions}).drained is drained
 
 
 def test_restarts_do_not_count_where_an_update_in_place_by_another_controller_recorded_none() -> None:
@@ -229,3 +257,21 @@ def test_the_problem_of_a_container_that_does_not_start_again(status: dict[str, 
     annotations, spec = {"apps.kruise.io/inplace-update-state": state}, {"containers": [{"name": "a", "image": "x"}]}
     found = record({"annotations": annotations}, spec, {"containerStatuses": [{"name": "a", **status}]})
     assert found.failure_message == (f"container a: {words}" if words else "")
+
+
+@pytest.mark.parametrize(
+    ("status", "problem"),
+    [
+        ({"state": {"running": {}}, "lastState": dead(137, "old")}, None),
+        ({"state": {"running": {}}, "lastState": dead(137, "new")}, PodProblem.CRASH_LOOP),
+        ({"state": BACK_OFF, "containerID": "old"}, PodProblem.IMAGE_PULL),
+        ({"state": BACK_OFF, "containerID": "new"}, PodProblem.CRASH_LOOP),
+    ],
+)
+def test_how_the_container_ended_that_an_update_replaced_is_no_problem(
+    status: dict[str, Any], problem: PodProblem | None
+) -> None:
+    """A back-off after it means that the new image cannot be pulled."""
+    state = '{"revision":"v2","lastContainerStatuses":{"a":{"imageID":"x","containerID":"old"}}}'
+    metadata = {"annotations": {"apps.kruise.io/inplace-update-state": state}}
+    assert record(metadata, None, {"containerStatuses": [{"name": "a", **status}]}).problem is problem

@@ -57,6 +57,11 @@ def test_an_image_that_pullers_got_under_another_name_is_asked_about() -> None:
     assert by_admission(made(image=image("v2")).document, change, frozenset({image("v2")})) == ByAdmission()
 
 
+def test_a_container_that_was_renamed_is_missing_for_a_resize_too() -> None:
+    resize = between(V1, template(container("v1", resources=asks(cpu="200m"))))
+    assert by_admission(made(name="other").document, resize).missing == {"main"}
+
+
 def test_what_an_earlier_update_has_still_to_write_is_not_of_admission() -> None:
     pod = ChangingPod(V1)
     pod.edit("v2", V2)  # its resize comes later

@@ -4,10 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
-from controller.api.names import HASH_LABEL, IN_PLACE_STATE_ANNOTATION, START_IN_PLACE_UPDATE
+from controller.api.names import (
+    HASH_LABEL,
+    IN_PLACE_STATE_ANNOTATION,
+    LIFECYCLE_STATE_LABEL,
+    LIFECYCLE_TIMESTAMP_ANNOTATION,
+    PREPARING_DELETE,
+    START_IN_PLACE_UPDATE,
+)
 from controller.api.objects import rfc3339
+from controller.api.patch import pointer
+from controller.api.pod import PodView
+from controller.inplace.patches import cancelling, preparing
 from tests.beds.changing_pod import ChangingPod, Json, asks, container, image, template, with_priority
 from tests.beds.worlds import NOW
 
@@ -34,6 +45,7 @@ def of(*tags: str, **metadata: Any) -> Any:
 def test_image_hash_and_metadata_come_in_one_write() -> None:
     old = template(container("v1"), annotations={"go": "1"}, finalizers=["a/go"])
     pod = ChangingPod(old)
+    pod.object["metadata"]["finalizers"].append("a/come")
     pod.edit("v2", template(container("v2"), labels={"app": "demo", "team": "x"}, finalizers=["a/come"]))
     metadata = pod.object["metadata"]
     assert images(pod) == {"main": "v2"}
@@ -186,6 +198,24 @@ def test_a_pod_without_it_is_not() -> None:
     pod.drain()
     assert START_IN_PLACE_UPDATE not in str(pod.object)
     assert pod.record.ready
+
+
+def test_the_state_before_a_deletion_is_written_once_and_leaves_nothing_behind() -> None:
+    held = msgspec.convert(
+        {
+            "metadata": {
+                "labels": {LIFECYCLE_STATE_LABEL: PREPARING_DELETE},
+                "annotations": {LIFECYCLE_TIMESTAMP_ANNOTATION: rfc3339(NOW)},
+            }
+        },
+        PodView,
+    )
+    assert preparing(held, NOW) == ()
+    removed = [one["path"] for one in cancelling(held, {}) if one["op"] == "remove"]
+    assert removed == [
+        pointer("metadata", "labels", LIFECYCLE_STATE_LABEL),
+        pointer("metadata", "annotations", LIFECYCLE_TIMESTAMP_ANNOTATION),
+    ]
 
 
 # images that another client puts back
