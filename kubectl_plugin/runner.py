@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from importlib import import_module
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
@@ -19,9 +19,6 @@ from kubectl_plugin.errors import CommandError, ExitCode, UsageError
 from kubectl_plugin.flags import GlobalFlags, Options, Output, seconds_of
 from kubectl_plugin.host import Host
 from kubectl_plugin.terminal import Terminal
-
-if TYPE_CHECKING:
-    from kubectl_plugin.cluster.session import Invocation
 
 
 @dataclass(frozen=True)
@@ -39,6 +36,8 @@ class Entry:
     offline: str = ""
     """Replaces `function` where no cluster is needed; takes the host, the terminal, `-o` and the options."""
     hidden: bool = False
+    event: str = ""
+    """Reason of the Event about the object that the verb writes."""
 
     @property
     def summary(self) -> str:
@@ -65,16 +64,16 @@ ENTRIES = (
     _look("plan", "plan.plan", verb_options.PlanOptions, outputs=(*_DOCUMENTS, Output.WIDE)),
     _look("history", "history.history", verb_options.HistoryOptions),
     _look("diff", "history.diff", verb_options.DiffOptions, outputs=_DOCUMENTS),
-    _act("pause", "steering.pause", verb_options.PauseOptions),
-    _act("resume", "steering.resume", verb_options.ResumeOptions),
-    _act("set-partition", "settings.set_partition", verb_options.SetPartitionOptions),
-    _act("promote", "steering.promote", verb_options.PromoteOptions),
-    _act("retry", "steering.retry", verb_options.RetryOptions),
-    _act("rollback", "rollback.rollback", verb_options.RollbackOptions),
-    _act("undo", "rollback.rollback", verb_options.RollbackOptions, hidden=True),
-    _act("restart", "steering.restart", verb_options.RestartOptions),
-    _act("set-image", "settings.set_image", verb_options.SetImageOptions),
-    _act("apply", "apply.apply", verb_options.ApplyOptions),
+    _act("pause", "steering.pause", verb_options.PauseOptions, event="Paused"),
+    _act("resume", "steering.resume", verb_options.ResumeOptions, event="Resumed"),
+    _act("set-partition", "settings.set_partition", verb_options.SetPartitionOptions, event="PartitionSet"),
+    _act("promote", "steering.promote", verb_options.PromoteOptions, event="Promoted"),
+    _act("retry", "steering.retry", verb_options.RetryOptions, event="Retried"),
+    _act("rollback", "rollback.rollback", verb_options.RollbackOptions, event="RolledBack"),
+    _act("undo", "rollback.rollback", verb_options.RollbackOptions, hidden=True, event="RolledBack"),
+    _act("restart", "steering.restart", verb_options.RestartOptions, event="Restarted"),
+    _act("set-image", "settings.set_image", verb_options.SetImageOptions, event="ImageSet"),
+    _act("apply", "apply.apply", verb_options.ApplyOptions, event="Applied"),
     _act("pull", "pull.pull", verb_options.PullOptions),
     _act("migrate", "migrate.migrate", verb_options.MigrateOptions, outputs=()),
     _set_up("doctor", "doctor.doctor", verb_options.DoctorOptions),
@@ -93,13 +92,12 @@ class Runner:
 
         def body(terminal: Terminal) -> int:
             options.check()
-            function = imported_function(entry.offline if options.offline else entry.function)
             if options.offline:
-                return int(function(self.host, terminal, flags.output, options))
+                return int(imported_function(entry.offline)(self.host, terminal, flags.output, options))
             import asyncio  # imported late: `--help` must not wait for it
 
             try:
-                return self.host.run(self._in_session(flags, terminal, function, options))
+                return self.host.run(self._in_session(flags, terminal, entry, options))
             except asyncio.CancelledError:  # SIGTERM during a write; Ctrl-C raises KeyboardInterrupt
                 return ExitCode.TERMINATED
 
@@ -129,13 +127,7 @@ class Runner:
         terminal.flush()
         raise typer.Exit(code)
 
-    async def _in_session(
-        self,
-        flags: GlobalFlags,
-        terminal: Terminal,
-        verb: Callable[[Invocation, Any], Awaitable[int]],
-        options: Options,
-    ) -> int:
+    async def _in_session(self, flags: GlobalFlags, terminal: Terminal, entry: Entry, options: Options) -> int:
         import asyncio
 
         from controller.kube.errors import ApiError, ConfigError
@@ -163,8 +155,10 @@ class Runner:
                 except TimeoutError as error:
                     words = f"timed out after {options.timeout}: the login has not ended"
                     raise CommandError(words, exit_code=ExitCode.TIMED_OUT) from error
-                invocation = Invocation(session, terminal, flags.output, self.host, flags.namespace, began)
-                return await verb(invocation, options)
+                invocation = Invocation(
+                    session, terminal, flags.output, self.host, flags.namespace, began, entry.event
+                )
+                return int(await imported_function(entry.function)(invocation, options))
         except (ApiError, ConfigError) as error:
             raise explained_error(error, session) from error
 

@@ -10,6 +10,8 @@ GROUP: Final = "apps.kruise.io"
 VERSION: Final = "v1beta1"
 API_VERSION: Final = f"{GROUP}/{VERSION}"
 KIND: Final = "DaemonSet"
+SYSTEM_NAMESPACE: Final = "kruise-ds-system"
+"""Default namespace of the controller and its Lease."""
 LEASE_NAME: Final = "kruise-ds-controller"
 """The leader election Lease; manifests/base/leader-election.yaml grants it by this name."""
 

@@ -41,7 +41,7 @@ T2 = TypeVar("T2")
 T3 = TypeVar("T3")
 T4 = TypeVar("T4")
 T5 = TypeVar("T5")
-AT_ONCE: Final = 20
+CONCURRENT_READS: Final = 20
 """Concurrent reads of `for_each`: fewer than the server handles at once, so that none times out in its queue."""
 Read: TypeAlias = Coroutine[object, None, T]
 AnyResource: TypeAlias = Resource[Any, Any]
@@ -78,8 +78,8 @@ async def side_by_side(*reads: Read[object]) -> tuple[object, ...]:
 
 
 async def for_each(items: Iterable[T1], read: Callable[[T1], Read[T]]) -> tuple[T, ...]:
-    """The results of `read` in the order of `items`, at most `AT_ONCE` at a time. Raises as `side_by_side`."""
-    turns = asyncio.Semaphore(AT_ONCE)
+    """The results of `read` in the order of `items`, `CONCURRENT_READS` at a time. Raises as `side_by_side`."""
+    turns = asyncio.Semaphore(CONCURRENT_READS)
 
     async def one(item: T1) -> T:
         async with turns:

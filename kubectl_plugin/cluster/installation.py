@@ -34,7 +34,7 @@ from kubectl_plugin.cluster.documents import (
 from kubectl_plugin.cluster.reads import read_as
 from kubectl_plugin.cluster.session import Session
 from kubectl_plugin.errors import NoAnswer
-from kubectl_plugin.rollout.installation import (
+from kubectl_plugin.rollout.doctor_checks import (
     ControllerPod,
     Leader,
     OurDaemonSet,

@@ -28,7 +28,7 @@ SECONDS: Final = 30.0
 """Seconds for one manifest, including all attempts."""
 ATTEMPTS: Final = 3
 """As in kubectl: after no response, and after 5xx."""
-PAUSE: Final = 1.0
+DELAY: Final = 1.0
 """Seconds between two attempts."""
 SUFFIXES: Final = (".json", ".yaml", ".yml")
 """Suffixes of files read from a folder, as in kubectl; a file that is given itself may have any name."""
@@ -43,7 +43,7 @@ def is_url(source: str) -> bool:
 
 
 async def downloaded(
-    url: str, environ: Mapping[str, str], *, seconds: float = SECONDS, pause: float = PAUSE, most: int = MOST_BYTES
+    url: str, environ: Mapping[str, str], *, seconds: float = SECONDS, pause: float = DELAY, most: int = MOST_BYTES
 ) -> str:
     """The text at `url`; sends no credentials. Raises CommandError; ConfigError for an invalid proxy."""
     if not is_http_url(url):
@@ -100,7 +100,7 @@ async def read_manifests(options: ManifestOptions, host: Host) -> tuple[tuple[Ma
     """The Advanced DaemonSets in the order of the files, perhaps with duplicates, and the other objects. Runs
     `kubectl kustomize` for a kustomization. Raises CommandError for an unreadable source and if none is found."""
     files, kustomize = options.files, options.kustomize
-    texts = [(await text_of(source, host), source) for source in _sources_in(files, recursive=options.recursive)]
+    texts = [(await text_at(source, host), source) for source in _sources_in(files, recursive=options.recursive)]
     texts += [(await _kustomized(kustomize, host), kustomize)] if kustomize is not None else []
     found: list[Manifest] = []
     others: list[JSONObject] = []
@@ -211,7 +211,7 @@ def _sources_in(named: Sequence[str], *, recursive: bool) -> Iterator[str]:
         yield from (str(file) for file in inside if file.suffix in SUFFIXES and file.is_file())
 
 
-async def text_of(source: str, host: Host) -> str:
+async def text_at(source: str, host: Host) -> str:
     """The text of a file, a URL, or standard input for `-`. Raises CommandError."""
     return await downloaded(source, host.environ) if is_url(source) else _text_here(source, host.stdin)
 

@@ -219,12 +219,13 @@ async def _target_of(invocation: Invocation, manifest: Manifest) -> ForecastTarg
     session = invocation.session
     key = Key(manifest.namespace or session.namespace, manifest.name)
     try:
-        await documents.get(session, DAEMONSETS, key)
+        document = await documents.get(session, DAEMONSETS, key)
     except NotFound as error:
         if not error.name:
             raise
         return await _new_target(invocation, key, manifest)
-    return ForecastTarget(await reads.snapshot(invocation, key.name, namespace=key.namespace), manifest)
+    (found,) = await reads.completed(invocation, [document], reads.ALL)
+    return ForecastTarget(found, manifest)
 
 
 async def _new_target(invocation: Invocation, key: Key, manifest: Manifest) -> ForecastTarget:

@@ -17,6 +17,7 @@ from urllib.parse import urlencode, urlsplit
 
 from msgspec.structs import replace
 
+from controller.api.names import SYSTEM_NAMESPACE
 from controller.api.objects import JSONObject
 from controller.kube.client import Client
 from controller.kube.connection import Connection
@@ -26,7 +27,6 @@ from controller.kube.sender import CALL_SECONDS, Exchange, Sender
 from kubectl_plugin.errors import CommandError, ExitCode, UsageError
 from kubectl_plugin.flags import GlobalFlags, Options, Output
 from kubectl_plugin.host import Host, ServerClock
-from kubectl_plugin.rollout.installation import NAMESPACE
 from kubectl_plugin.terminal import Terminal
 from kubectl_plugin.wording import CLIENT
 
@@ -172,7 +172,7 @@ def session_over(
     on_warning: Callable[[str], None] | None = None,
 ) -> Session:
     """As `open_session`, over a given transport. Raises UsageError for an invalid namespace."""
-    for one in (namespace or connection.namespace, controller_namespace or NAMESPACE):
+    for one in (namespace or connection.namespace, controller_namespace or SYSTEM_NAMESPACE):
         check_path_segment(one, "namespace")
     request_seconds = math.inf if request_timeout == 0 else request_timeout
     sender = Sender(
@@ -187,7 +187,7 @@ def session_over(
         client=Client(sender),
         sender=sender,
         namespace=namespace or connection.namespace,
-        controller_namespace=controller_namespace or NAMESPACE,
+        controller_namespace=controller_namespace or SYSTEM_NAMESPACE,
         server=connection.server,
         context=connection.context,
         user_agent=user_agent,
@@ -231,6 +231,8 @@ class Invocation:
     """The namespace after `-n`; use `session.namespace`."""
     began: float = field(default_factory=lambda: asyncio.get_running_loop().time())
     """Start of the verb, in seconds of the event loop's clock."""
+    event: str = ""
+    """`Entry.event` of the verb."""
 
     def answers_a_program(self, names: Iterable[str], document: Callable[[], JSONObject]) -> bool:
         """Prints `names` or `document` if `-o` requests either; returns whether it did."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from typing import Final, TypeAlias
 
@@ -30,7 +30,7 @@ from kubectl_plugin.changes.edit import (
     with_operations,
 )
 from kubectl_plugin.cluster import documents, reads
-from kubectl_plugin.cluster.session import Invocation, Session
+from kubectl_plugin.cluster.session import Invocation
 from kubectl_plugin.errors import CommandError, ExitCode
 from kubectl_plugin.rollout.last_action import LastAction
 from kubectl_plugin.rollout.snapshot import Snapshot, images_of, short_image
@@ -40,20 +40,9 @@ from kubectl_plugin.wording import CLIENT, command, new_nodes
 
 Recheck: TypeAlias = Callable[[], Awaitable[None]]
 """Checks again whether the change may be written. Raises CommandError if not."""
-ATTEMPTS: Final = 30
+WRITE_ATTEMPTS: Final = 30
 """Attempts per write. Each status update by the controller makes the version stale: at ten per second and a round
 trip of 250 ms, one attempt in twelve succeeds."""
-REASONS: Final = {
-    "pause": "Paused",
-    "resume": "Resumed",
-    "set-partition": "PartitionSet",
-    "promote": "Promoted",
-    "retry": "Retried",
-    "rollback": "RolledBack",
-    "restart": "Restarted",
-    "set-image": "ImageSet",
-    "apply": "Applied",
-}
 _MESSAGE_LENGTH: Final = 1024
 """The API's limit for an Event's message, in characters."""
 _NOT_THERE: Final = {"resourceVersion": "1"}
@@ -133,7 +122,7 @@ async def _send_until_current(
     and waiting would only let the controller write once more."""
     document, before, key = snapshot.document, snapshot.document, snapshot.key
     words, way = f" while {key.name} was written: it may have been done", command("status", key)
-    for left in reversed(range(ATTEMPTS)):
+    for left in reversed(range(WRITE_ATTEMPTS)):
         try:
             with nullcontext() if dry_run else warn_if_interrupted(invocation.terminal, words, way):
                 return await send(document)
@@ -227,15 +216,14 @@ def _revision_words(after: Snapshot) -> str:
     return f"revision {number}, image {short_image(image)}" if image else f"revision {number}"
 
 
-async def record_event(session: Session, snapshot: Snapshot, result: str, done: LastAction) -> None:
+async def record_event(invocation: Invocation, snapshot: Snapshot, result: str, done: LastAction) -> None:
     """Best effort: most users may not create Events, and their change has been made anyway."""
-    try:
-        await session.client.create(reads.EVENTS, snapshot.key.namespace, _event(snapshot, result, done))
-    except ApiError:
-        return
+    body = _event(invocation.event, snapshot, result, done)
+    with suppress(ApiError):
+        await invocation.session.client.create(reads.EVENTS, snapshot.key.namespace, body)
 
 
-def _event(snapshot: Snapshot, result: str, done: LastAction) -> JSONObject:
+def _event(reason: str, snapshot: Snapshot, result: str, done: LastAction) -> JSONObject:
     daemonset = snapshot.daemonset
     by, why = f" by {done.by}" if done.by else "", f": {done.reason}" if done.reason else ""
     return {
@@ -250,7 +238,7 @@ def _event(snapshot: Snapshot, result: str, done: LastAction) -> JSONObject:
             "uid": daemonset.uid,
         },
         "type": "Normal",
-        "reason": REASONS[done.verb],
+        "reason": reason,
         "message": f"{result}{by}{why}"[:_MESSAGE_LENGTH],
         "source": {"component": CLIENT},
         "reportingComponent": CLIENT,

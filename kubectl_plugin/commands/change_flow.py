@@ -138,7 +138,7 @@ class ChangeWriter:
         try:
             async with asyncio.timeout(reads.HURRY):
                 _, absence = await side_by_side(
-                    writes.record_event(invocation.session, self.changed[-1], change.edit.result, done),
+                    writes.record_event(invocation, self.changed[-1], change.edit.result, done),
                     installation.why_no_controller(invocation.session, invocation.terminal.now()),
                 )
         except TimeoutError:

@@ -40,7 +40,7 @@ STARTUP: Final = {
     Shell.FISH: "~/.config/fish/config.fish",
     Shell.POWERSHELL: "$PROFILE",
 }
-MARK: Final = "# Written by `kubectl kruise-ds completion install`."
+WRITTEN_BY: Final = "# Written by `kubectl kruise-ds completion install`."
 
 
 def completion(host: Host, terminal: Terminal, _: Output | None, options: CompletionOptions) -> int:
@@ -61,11 +61,11 @@ def completion(host: Host, terminal: Terminal, _: Output | None, options: Comple
 
 def script(plugin: Path) -> str:
     """The second program for POSIX shells: it calls the plugin by the path under which kubectl finds it."""
-    return f'#!/bin/sh\n{MARK}\nexec {shlex.quote(str(plugin))} __complete "$@"\n'
+    return f'#!/bin/sh\n{WRITTEN_BY}\nexec {shlex.quote(str(plugin))} __complete "$@"\n'
 
 
 def batch(plugin: Path) -> str:
-    return f'@rem {MARK.removeprefix("# ")}\r\n@"{plugin}" __complete %*\r\n'
+    return f'@rem {WRITTEN_BY.removeprefix("# ")}\r\n@"{plugin}" __complete %*\r\n'
 
 
 def _install(host: Host, terminal: Terminal, folder: Path | None) -> int:
@@ -78,7 +78,7 @@ def _install(host: Host, terminal: Terminal, folder: Path | None) -> int:
         if b"kubectl_plugin.main" in there:
             terminal.say(f"{target} is there already, from the package")
             return 0
-        if there and MARK.removeprefix("# ").encode() not in there:
+        if there and WRITTEN_BY.removeprefix("# ").encode() not in there:
             raise CommandError(f"{target} is not from kruise-ds and stays as it is", exit_code=ExitCode.REFUSED)
         target.write_bytes(text.encode())
         target.chmod(0o755)

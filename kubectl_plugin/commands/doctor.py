@@ -18,8 +18,8 @@ from kubectl_plugin.errors import NoAnswer
 from kubectl_plugin.flags import Options
 from kubectl_plugin.host import COMPLETION, PLUGIN, Host
 from kubectl_plugin.render.listings import checks_text
+from kubectl_plugin.rollout.doctor_checks import DoctorCheck, Facts, Level, Machine, checkup, problems
 from kubectl_plugin.rollout.document import document
-from kubectl_plugin.rollout.installation import DoctorCheck, Facts, Level, Machine, checkup, problems
 from kubectl_plugin.wording import for_cluster
 
 WANTED = (

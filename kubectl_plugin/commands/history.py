@@ -7,7 +7,7 @@ from controller.api.names import UNKNOWN_FIELDS_ANNOTATION
 from controller.api.objects import JSONObject, value_at
 from kubectl_plugin.changes.edit import Draft, Operation
 from kubectl_plugin.cluster import previews, reads
-from kubectl_plugin.cluster.manifests import objects_in, text_of
+from kubectl_plugin.cluster.manifests import objects_in, text_at
 from kubectl_plugin.cluster.session import Invocation
 from kubectl_plugin.errors import ExitCode, UsageError
 from kubectl_plugin.flags import Output
@@ -76,7 +76,7 @@ async def diff(invocation: Invocation, options: DiffOptions) -> ExitCode:
     if len(options.revisions) > most:
         instead = "one revision and a file" if options.file else "two revisions"
         raise UsageError(f"no more than {instead} can be compared")
-    objects = objects_in(await text_of(options.file, invocation.host), called(options.file)) if options.file else []
+    objects = objects_in(await text_at(options.file, invocation.host), called(options.file)) if options.file else []
     snapshot = await reads.snapshot(invocation, options.name, reads.NO_NODES)
     old, new = _sides(snapshot, options, objects)
     if options.file:

@@ -31,7 +31,7 @@ async def version(invocation: Invocation, options: VersionOptions) -> int:
     from kubectl_plugin.cluster.documents import side_by_side
     from kubectl_plugin.cluster.installation import answer_or_reason, served_versions, server_version, stored_version
     from kubectl_plugin.cluster.installation import controller_leader as leader_now
-    from kubectl_plugin.rollout.installation import too_far_apart
+    from kubectl_plugin.rollout.doctor_checks import too_far_apart
 
     session, terminal, client = invocation.session, invocation.terminal, invocation.host.version()
     if invocation.output is None:

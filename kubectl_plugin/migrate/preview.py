@@ -23,8 +23,8 @@ from kubectl_plugin.migrate.steps import (
     to_ours,
 )
 from kubectl_plugin.rollout.diff import differences
+from kubectl_plugin.rollout.doctor_checks import network_sign
 from kubectl_plugin.rollout.history import summary
-from kubectl_plugin.rollout.installation import network_sign
 from kubectl_plugin.rollout.snapshot import LAST_APPLIED
 from kubectl_plugin.wording import command
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from kubectl_plugin.rollout.installation import TELLING_DRAIN, minor_of
+from kubectl_plugin.rollout.doctor_checks import TELLING_DRAIN, minor_of
 from tests.beds.api import PODS, Object, Resource
 from tests.beds.control_plane import ControlPlane
 from tests.beds.installed.workspace import Workspace, sample

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from kubectl_plugin.rollout.installation import OLDEST_CLUSTER
+from kubectl_plugin.rollout.doctor_checks import OLDEST_CLUSTER
 from tests.beds.control_plane.binaries import OTHERS, pinned_version, wanted_version
 from tests.beds.manifests import MANIFESTS
 from tests.tools.packages import OURS, ROOT, packages

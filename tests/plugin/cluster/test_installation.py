@@ -14,7 +14,7 @@ from controller.kube.requests import Request, Response
 from kubectl_plugin.cluster import installation, reads
 from kubectl_plugin.cluster.session import Session, session_over
 from kubectl_plugin.errors import CommandError, NoAnswer
-from kubectl_plugin.rollout.installation import ControllerPod, Leader, Rival
+from kubectl_plugin.rollout.doctor_checks import ControllerPod, Leader, Rival
 from tests.beds.scripted import Script
 from tests.beds.virtual_time import now, virtual_time
 

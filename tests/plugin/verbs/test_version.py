@@ -14,7 +14,7 @@ import yaml
 from controller.api.names import GROUP
 from controller.kube.requests import Request, Response
 from kubectl_plugin.host import own_version
-from kubectl_plugin.rollout.installation import too_far_apart
+from kubectl_plugin.rollout.doctor_checks import too_far_apart
 from tests.beds.api import LEASES, MERGE_PATCH
 from tests.beds.simulator.faults import NoConnection, Rule
 from tests.plugin.playing import HOME, LEASE, Scene, controller_pod, opened

@@ -11,7 +11,7 @@ from controller.api.objects import Key
 from kubectl_plugin.wording import command, for_cluster
 
 HOME = Path(kubectl_plugin.__file__).parent
-OFFLINE = {"commands/completion.py", "rollout/installation.py"}
+OFFLINE = {"commands/completion.py", "rollout/doctor_checks.py"}
 """They tell of the completion, which needs no cluster."""
 
 

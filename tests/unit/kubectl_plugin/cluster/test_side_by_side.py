@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from kubectl_plugin.cluster.documents import AT_ONCE, for_each, scope, side_by_side
+from kubectl_plugin.cluster.documents import CONCURRENT_READS, for_each, scope, side_by_side
 
 
 class Refused(Exception):
@@ -52,16 +52,16 @@ async def test_of_very_many_only_some_are_read_at_once() -> None:
         under_way -= 1
         return -number
 
-    numbers = range(3 * AT_ONCE + 1)
+    numbers = range(3 * CONCURRENT_READS + 1)
     assert await for_each(numbers, read) == tuple(-number for number in numbers)
-    assert most == AT_ONCE
+    assert most == CONCURRENT_READS
 
 
 async def test_of_very_many_the_first_error_ends_the_others() -> None:
     ended: list[str] = []
     with pytest.raises(Refused, match="first"):
-        await for_each(range(3 * AT_ONCE), lambda number: hang(ended) if number else fail("first"))
-    assert ended == ["cancelled"] * AT_ONCE, "those under way, and the one that got the turn of the first"
+        await for_each(range(3 * CONCURRENT_READS), lambda number: hang(ended) if number else fail("first"))
+    assert ended == ["cancelled"] * CONCURRENT_READS, "those under way, and the one that got the turn of the first"
 
 
 async def test_who_is_cancelled_takes_the_reads_along() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from controller.api.objects import JSONObject
 from controller.planner.world import World
-from kubectl_plugin.rollout.installation import network_sign
+from kubectl_plugin.rollout.doctor_checks import network_sign
 from kubectl_plugin.rollout.last_action import LAST_ACTION, last_action
 from kubectl_plugin.rollout.nodes import failure_of
 from kubectl_plugin.rollout.reasons import reason_of

@@ -9,7 +9,7 @@ from enum import StrEnum
 from itertools import groupby
 from typing import Final
 
-from controller.api.names import LEASE_NAME
+from controller.api.names import LEASE_NAME, SYSTEM_NAMESPACE
 from controller.api.objects import JSONObject, fields_of, items_of, value_at
 from kubectl_plugin.errors import NoAnswer
 from kubectl_plugin.wording import command, short_duration
@@ -30,8 +30,6 @@ def network_sign(document: JSONObject) -> str:
     return f"looks like {_PROXY}" if is_proxy else ""
 
 
-NAMESPACE: Final = "kruise-ds-system"
-"""Default namespace of the controller."""
 LEASE_SECONDS: Final = 60.0
 """Seconds without renewal after which no controller can be leading; its Lease is valid for 15 seconds."""
 
@@ -206,7 +204,7 @@ def _leader(facts: Facts) -> Iterator[DoctorCheck]:
         yield DoctorCheck(Level.WARN, about, f"{found}leader unknown: {leader.why}")
     elif silence := silence_of(leader, facts.controller_namespace, facts.now):
         look = f"kubectl -n {facts.controller_namespace} get pods"
-        where = f"{APPLY}; {look}" if facts.controller_namespace == NAMESPACE else look
+        where = f"{APPLY}; {look}" if facts.controller_namespace == SYSTEM_NAMESPACE else look
         elsewhere = "or it is installed in another namespace: --controller-namespace"
         behind = ("or the leader's clock is behind the API server's",) if leader is not None and leader.holder else ()
         hints = (where, elsewhere, *behind)

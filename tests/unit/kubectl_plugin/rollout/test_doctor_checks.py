@@ -12,7 +12,7 @@ import pytest
 from kubectl_plugin.commands.doctor import installed_programs
 from kubectl_plugin.errors import NoAnswer
 from kubectl_plugin.host import Host
-from kubectl_plugin.rollout.installation import (
+from kubectl_plugin.rollout.doctor_checks import (
     ControllerPod,
     DoctorCheck,
     Facts,
