@@ -233,15 +233,6 @@ _metadata = msgspec.json.Decoder(_Metadata)
 _code = msgspec.json.Decoder(_Code)
 
 
-def split_items(body: bytes) -> tuple[str, tuple[tuple[Key, bytes | None], ...]]:
-    """The token of the next page, and the objects as JSON by key (None if nested too deeply). Raises UNREADABLE."""
-    page = _split(_raw_page, body)
-    items = [
-        (_key_of(_meta_of(item)), None if _TOO_DEEP in bytes(item) else bytes(item)) for item in page.items or ()
-    ]
-    return page.metadata.continue_, tuple(items)
-
-
 def _meta_of(raw: msgspec.Raw) -> _ObjectMeta:
     try:
         return _metadata.decode(raw).metadata
