@@ -21,10 +21,9 @@ from tests.beds.simulator.faults import Answer, Rule
 from tests.plugin import scene as scenes
 from tests.plugin.kept import story
 from tests.plugin.scene import NAME, NAMESPACE, PACE, Scene, manifest, rolling
-from tests.plugin.users_machine import UserTransport
+from tests.plugin.users_machine import Rights, UserTransport, with_programs
 from tests.plugin.verbs import natives
 from tests.plugin.verbs.few_nodes import KIND, Between, few_nodes, patches
-from tests.plugin.verbs.test_doctor import Rights, with_programs
 
 ROOT = Path(__file__).parents[2]
 README, MANUAL = ROOT / "README.md", ROOT / "docs" / "exit-codes.md"

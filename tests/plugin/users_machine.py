@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from email.utils import formatdate
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import msgspec
@@ -112,3 +113,31 @@ class UserTransport:
 
 def _said(status: int, body: Object) -> Response:
     return Response(status=status, body=msgspec.json.encode(body))
+
+
+class Rights(UserTransport):
+    """A server that also says what we may: everything but what is in `missing`."""
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene.cluster)
+        self.link = scene.door.link
+        self.missing: set[tuple[str, str]] = set()
+        self.asked: list[tuple[str, str, str]] = []
+        """Verb, resource and namespace."""
+
+    async def exchange(self, request: Request) -> Response:
+        if not request.path.endswith("/selfsubjectaccessreviews"):
+            return await super().exchange(request)
+        what = msgspec.json.decode(request.body)["spec"]["resourceAttributes"]
+        self.asked.append((what["verb"], what["resource"], what.get("namespace", "")))
+        status = {"allowed": (what["verb"], what["resource"]) not in self.missing}
+        return Response(
+            status=201, body=msgspec.json.encode({"kind": "SelfSubjectAccessReview", "spec": {}, "status": status})
+        )
+
+
+def with_programs(folder: Path) -> Path:
+    """With kubectl and both programs of ours; none of them runs."""
+    for name in ("kubectl", "kubectl-kruise_ds", "kubectl_complete-kruise_ds"):
+        (folder / name).touch(0o755)
+    return folder

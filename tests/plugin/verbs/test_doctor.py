@@ -8,38 +8,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 import yaml
 
-from controller.kube.requests import Request, Response
 from tests.beds.api import DAEMONSETS, LEASES, MERGE_PATCH, NAMESPACES, PODS
 from tests.plugin.playing import HOME, LEASE, NAMESPACE, Scene, controller_pod, opened, renewed
 from tests.plugin.scene import daemonset_named
-from tests.plugin.users_machine import UserTransport
+from tests.plugin.users_machine import Rights, with_programs
 
 AT_A_TERMINAL: Any = {"terminal": True, "environ": {"NO_COLOR": "1"}}
-
-
-class Rights(UserTransport):
-    """A server that also says what we may: everything but what is in `missing`."""
-
-    def __init__(self, scene: Scene) -> None:
-        super().__init__(scene.cluster)
-        self.link = scene.door.link
-        self.missing: set[tuple[str, str]] = set()
-        self.asked: list[tuple[str, str, str]] = []
-        """Verb, resource and namespace."""
-
-    async def exchange(self, request: Request) -> Response:
-        if not request.path.endswith("/selfsubjectaccessreviews"):
-            return await super().exchange(request)
-        what = msgspec.json.decode(request.body)["spec"]["resourceAttributes"]
-        self.asked.append((what["verb"], what["resource"], what.get("namespace", "")))
-        status = {"allowed": (what["verb"], what["resource"]) not in self.missing}
-        return Response(
-            status=201, body=msgspec.json.encode({"kind": "SelfSubjectAccessReview", "spec": {}, "status": status})
-        )
 
 
 @pytest.fixture
@@ -53,13 +30,6 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
             ready = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
             one.do(one.api.patch(PODS, name, ready, namespace=HOME, sub="status", content_type=MERGE_PATCH))
         yield one
-
-
-def with_programs(folder: Path) -> Path:
-    """With kubectl and both programs of ours; none of them runs."""
-    for name in ("kubectl", "kubectl-kruise_ds", "kubectl_complete-kruise_ds"):
-        (folder / name).touch(0o755)
-    return folder
 
 
 def rights(scene: Scene) -> Rights:

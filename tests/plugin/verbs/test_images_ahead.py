@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from controller.api.image_pull_job import PULLER_LABEL
-from controller.kube.requests import Request
+from controller.kube.requests import IMAGE_PULL_JOBS, Request
 from controller.settings import FeatureGates
 from tests.beds.api import DAEMONSETS, Object
 from tests.beds.api import NODES as KUBERNETES_NODES
@@ -20,8 +20,9 @@ from tests.beds.simulator.faults import Answer, Hang, Rule
 from tests.plugin.kept import story
 from tests.plugin.scene import NAME, Scene, rolling, template
 from tests.plugin.verbs.few_nodes import HOME, NODES, few_nodes
-from tests.plugin.verbs.test_pull import DENIED, KIND
 
+KIND = IMAGE_PULL_JOBS.name
+DENIED = "401 Unauthorized"
 SLOW = replace(INSTANT, pull=60.0)
 WORDS = f'ErrImagePull: Failed to pull image "registry.example.com/agent:1.9.0": {DENIED}'
 

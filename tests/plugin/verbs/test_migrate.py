@@ -15,9 +15,9 @@ from tests.beds.simulator.faults import Answer, LoseAnswer, Rule
 from tests.beds.simulator.kinds import DAEMONSETS as OUR_KIND
 from tests.plugin.playing import Ran, Scene
 from tests.plugin.scene import daemonset
+from tests.plugin.users_machine import Rights
 from tests.plugin.verbs.few_nodes import HOME, NODES, acted, ends_it, few_nodes, signalled, stop_serving
 from tests.plugin.verbs.natives import NAME, STRATEGY, acts, native_nodes, ours, owners, pods, theirs
-from tests.plugin.verbs.test_doctor import Rights
 
 OURS, THEIRS = "apps.kruise.io/v1beta1", "apps/v1"
 ARGO = {"argocd.argoproj.io/tracking-id": "agents:apps/DaemonSet:observability/node-agent"}
