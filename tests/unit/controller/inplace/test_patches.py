@@ -200,7 +200,7 @@ def test_a_pod_without_it_is_not() -> None:
     assert pod.record.ready
 
 
-def test_the_state_before_a_deletion_is_written_once_and_leaves_nothing_behind() -> None:
+def test_a_deletion_is_prepared_once_and_leaves_nothing_behind() -> None:
     held = msgspec.convert(
         {
             "metadata": {

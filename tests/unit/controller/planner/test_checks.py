@@ -189,7 +189,7 @@ def test_a_check_that_fails_takes_the_step_back() -> None:
     assert (cluster.status.asking, cluster.status.rollout.checks) == (None, None)
 
 
-def test_a_step_that_has_to_be_approved_says_so_before_its_checks_are_answered() -> None:
+def test_a_step_asks_for_its_approval_before_its_checks_are_answered() -> None:
     steps = (RolloutStep(nodes=1, approval="Required"), RolloutStep())
     cluster = begun(stepped(steps=steps, rolling={"checks": CHECKS}))
     answers(cluster)

@@ -164,7 +164,7 @@ def test_without_its_status_an_abort_is_found_again_before_any_node_is_taken(why
 
 
 @pytest.mark.parametrize("stable", [True, False])
-def test_what_was_rolled_out_completely_is_not_aborted_even_when_its_status_is_lost(stable: bool) -> None:
+def test_what_is_rolled_out_is_not_aborted_even_if_its_status_is_lost(stable: bool) -> None:
     record = Rollout(stable_revision="v2", start_time="2026-01-01T00:00:00Z")
     pods = [replace(one, restarts=9) for one in served(*(f"node-{n}" for n in range(5)), rev="v2")]
     status = DaemonSetStatus(update_revision="v2", rollout=record) if stable else None

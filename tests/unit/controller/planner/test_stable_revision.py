@@ -222,13 +222,13 @@ BOTH = [revision("v1"), revision("v2")]
     ],
     ids=["it is aborted", "its last step soaks"],
 )
-def test_one_that_every_node_has_is_not_stable_while_its_rollout_is_not_over(
+def test_one_that_every_node_has_is_not_stable_before_its_rollout_is_over(
     found: World, record: dict[str, Any]
 ) -> None:
     assert recorded(replace(found, daemonset=with_record(found.daemonset, "v1", **record))) == "v1"
 
 
-def test_one_that_is_ready_for_a_moment_is_the_one_before_only_if_it_is_the_first() -> None:
+def test_only_the_very_first_is_the_one_before_while_it_is_young() -> None:
     status = status_in(plan(at("- -", "v2", revisions=BOTH, pods=served("node-0", "node-1", rev="v2", ready=ago(1)))))
     assert (status.rollout.stable_revision, status.rollout.previous_stable_revision) == (None, None)
 

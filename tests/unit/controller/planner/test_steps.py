@@ -275,7 +275,7 @@ def test_a_cluster_that_grows_begins_no_soak_anew() -> None:
     assert at(cluster) == ("Soaking", 1, 2)
 
 
-def test_at_a_last_step_that_allows_all_a_cluster_that_grows_begins_the_soak_anew() -> None:
+def test_a_cluster_that_grows_begins_the_soak_of_all_nodes_anew() -> None:
     cluster = begun(stepped(steps=(RolloutStep(nodes=9, soak="1m"),)))
     one_step_on(
         cluster, "-node-3 v1, -node-2 v1, -node-1 v1, -node-0 v1", "+node-0 v2, +node-1 v2, +node-2 v2, +node-3 v2"

@@ -23,6 +23,8 @@ from tests.beds.dependencies import Acting, refusal, stored
 from tests.beds.scripted import Answer, ok
 from tests.beds.worlds import LABELS, NOW, OURS, ds, pod, revision, template
 
+DENIED = refusal(403, "Forbidden")
+NOTHING = refusal(404, "NotFound")
 OUTDATED = actions.DeleteReason.OUTDATED
 GATE = ReadinessGate(type="InPlaceUpdateReady", open=False, present=True, index=1)
 POD = replace(pod("node-0"), version="41").ref
@@ -138,7 +140,7 @@ def test_what_other_clients_wrote_beside_it_stays(
     assert [f"{one['op']} {one['path']}" for one in operations] == writes
 
 
-def test_a_new_revision_is_recorded_as_one_that_no_pod_has_had_and_says_why_it_was_made() -> None:
+def test_a_new_revision_says_why_it_was_made_and_that_no_pod_has_had_it() -> None:
     acting = Acting(daemonset=ds(annotations={"kubernetes.io/change-cause": "v1 at last"}))
     acting.carry_out([NEW], ok())
     annotations = msgspec.json.decode(acting.script.requests[-1].body)["metadata"]["annotations"]
@@ -197,13 +199,82 @@ def test_a_pod_that_the_cache_shows_otherwise_is_not_updated_in_place(found: Res
     assert acting.asked == [f"GET {POD.name}"], "nothing is written"
 
 
+def with_conditions(*conditions: dict[str, str]) -> Response:
+    body = {**msgspec.json.decode(FRESH.body), "status": {"conditions": conditions}}
+    return replace(FRESH, body=msgspec.json.encode(body))
+
+
+CLOSED = {"type": "InPlaceUpdateReady", "status": "False"}
+
+
+def test_a_write_to_a_pod_that_changes_meanwhile_is_made_again_from_what_it_is_now() -> None:
+    acting = Acting()
+    assert acting.carry_out([UPDATE], labelled("v1"), refusal(409, "Conflict"), FRESH, labelled("v2")) == ()
+    assert acting.asked == [f"GET {POD.name}", f"PATCH {POD.name}"] * 2
+    assert guard_of(acting.script.requests[-1]) == {"version": "43"}
+
+
+def test_a_pod_that_an_update_takes_from_the_selector_is_a_stray() -> None:
+    acting = Acting()
+    acting.carry_out([UPDATE], labelled("v1"), labelled("v2", app="other"))
+    assert isinstance(acting.did[0][1], MutatedByWebhook)
+    assert acting.state.strays == {POD.uid}
+
+
+def test_a_deletion_is_called_off_by_its_gate_first_and_each_write_knows_the_one_before() -> None:
+    """A pass repeats both while the label is there."""
+    ours = '[{"userAgent":"Lifecycle","key":"preDeleteHook"}]'
+    seen = with_conditions({"type": "KruisePodReady", "status": "False", "message": ours})
+    acting = Acting()
+    acting.carry_out([actions.CancelDelete(pod=POD)], seen, stored(POD.name, version="44"), FRESH)
+    assert acting.asked == [f"GET {POD.name}", "PATCH status", f"PATCH {POD.name}"]
+    assert guard_of(acting.script.requests[-1]) == {"version": "44"}
+
+
+@pytest.mark.parametrize(
+    ("present", "answers", "asked"),
+    [
+        (True, [refusal(409, "Conflict")], ["PATCH status"]),
+        (False, [refusal(409, "Conflict"), FRESH, FRESH], ["PATCH status", f"GET {POD.name}", "PATCH status"]),
+        (False, [refusal(409, "Conflict"), with_conditions(CLOSED)], ["PATCH status", f"GET {POD.name}"]),
+    ],
+    ids=["it may have been closed since", "it has never been written", "it is closed by now"],
+)
+def test_a_gate_of_a_pod_that_has_changed_is_opened_only_where_it_is_new(
+    present: bool, answers: list[Response], asked: list[str]
+) -> None:
+    acting = Acting()
+    acting.carry_out([actions.OpenGates(pod=POD, gates=(replace(GATE, present=present),))], *answers)
+    assert acting.asked == asked
+
+
+def test_a_second_try_is_a_dry_run_first() -> None:
+    """Otherwise a refused one would take the traffic of the pod again."""
+    acting = Acting()
+    acting.carry_out([replace(UPDATE, tried=True)], labelled("v1"), labelled("v2"), labelled("v2"))
+    assert [dict(one.query) for one in acting.script.requests[1:]] == [{"dryRun": "All"}, {}]
+
+
+def test_a_resize_that_is_done_is_not_made_again() -> None:
+    acting = Acting()
+    assert acting.carry_out([actions.ResizePod(pod=POD, node="node-0")], labelled("v1")) == ()
+    assert acting.asked == [f"GET {POD.name}"]
+
+
+def test_on_a_server_without_resizes_an_update_is_made_all_the_same() -> None:
+    old: dict[str, Any] = {"main": {"limits": {"cpu": "3"}}}
+    spec = {**SPEC, "containers": [{"name": "main", "image": "demo:v1", "resources": {"limits": {"cpu": "5"}}}]}
+    action = replace(RESIZE, change=replace(RESIZE.change, old_resources=old))
+    acting = Acting()
+    acting.carry_out([action], labelled("v1", spec=spec), NOTHING, FRESH, labelled("v1"))
+    assert acting.asked[1:3] == ["PATCH resize", f"PATCH {POD.name}"], "the first is a dry run"
+
+
 ADOPTIONS: tuple[actions.Action, ...] = (
     actions.AdoptPod(pod=pod("node-0", owner="").ref, owners=0),
     actions.AdoptRevision(revision=revision("v1", owner_uid="").ref, owners=0),
 )
 TAKEN = refusal(409, "AlreadyExists")
-DENIED = refusal(403, "Forbidden")
-NOTHING = refusal(404, "NotFound")
 LOST = ConnectionResetError("lost")
 
 

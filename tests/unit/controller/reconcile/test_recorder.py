@@ -84,7 +84,7 @@ async def test_an_event_is_about_its_object_and_in_its_namespace() -> None:
     assert msgspec.convert(event["metadata"], dict[str, str])["namespace"] == "agents"
 
 
-def test_a_warning_of_the_server_is_an_event_once_an_hour_whichever_pod_it_names() -> None:
+def test_a_warning_of_the_server_is_an_event_once_an_hour() -> None:
     warnings = ServerWarnings()
     first = warnings.note("demo", "would violate PodSecurity: pod demo-bcdfghjk", 0.0)
     assert first == Note(warning=True, reason="ServerWarning", message="would violate PodSecurity: pod demo-…")

@@ -252,7 +252,7 @@ def test_nothing_is_kept_of_a_daemonset_that_is_gone() -> None:
     assert states.of(ds().uid).compiled_for(ds()) is not before
 
 
-def test_a_lost_pod_makes_room_in_a_quota_and_a_lost_stray_was_none_of_ours() -> None:
+def test_a_lost_pod_makes_room_in_a_quota_and_a_stray_was_none() -> None:
     state, there = DaemonSetState(strays={pod("node-1").uid}), pod("node-0")
     state.write_backoff.record_failure(POD_QUOTA, NOW)
     state.lost(there, NOW)
