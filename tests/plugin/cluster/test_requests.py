@@ -19,8 +19,9 @@ from kubectl_plugin.flags import GlobalFlags
 from kubectl_plugin.forecast.report import DryRunAnswer
 from kubectl_plugin.forecast.warnings import CheckResult
 from kubectl_plugin.terminal import Terminal
-from tests.beds.scripted import Script, Watch, ok
+from tests.beds.scripted import Script, Slow, Watch, ok
 from tests.beds.snapshots import snapshot
+from tests.beds.virtual_time import now, virtual_time
 from tests.beds.worlds import ds, revision
 from tests.plugin.cluster.conftest import ALONE, Simulated
 
@@ -33,7 +34,7 @@ async def test_a_server_that_does_not_say_who_we_are_is_no_failure(simulated: Si
         assert await installation.who_am_i(session) == ""
 
 
-def scripted(*answers: Response | Watch) -> Session:
+def scripted(*answers: Response | Watch | Slow) -> Session:
     return session_over(Script(*answers), Connection(server="http://x", credentials=Credentials()))
 
 
@@ -84,6 +85,30 @@ def followed(answer: Watch) -> WatchedDaemonSet:
     """`AGENT` as it was read before."""
     asked = Invocation(scripted(answer), Terminal(GlobalFlags(), ALONE), None, ALONE)
     return WatchedDaemonSet(asked, snapshot(replace(ds(), name=AGENT.name)), lambda: None)
+
+
+async def test_all_pages_of_a_list_are_read() -> None:
+    pages = [
+        b'{"metadata":{"continue":"t"},"items":[{"metadata":{"namespace":"b","name":"x"}}]}',
+        b'{"metadata":{},"items":[{"metadata":{"namespace":"a","name":"y"}}]}',
+    ]
+    found = await documents.read_items(scripted(*map(ok, pages)), DAEMONSETS)
+    assert list(found) == [Key("b", "x"), Key("a", "y")]
+
+
+async def test_the_last_line_of_a_log_is_that_of_the_run_before() -> None:
+    script = Script(ok(b"one\ntwo \n"), ok(b""), Response(status=500))
+    session = session_over(script, Connection(server="http://x", credentials=Credentials()))
+    lines = [await documents.last_log_line(session, AGENT, "main") for _ in range(3)]
+    assert lines == ["two", "", ""]
+    query = {"previous": "true", "tailLines": "1", "limitBytes": "2000", "container": "main"}
+    assert dict(script.requests[0].query) == query
+
+
+@virtual_time
+async def test_a_kubelet_that_is_down_delays_no_report() -> None:
+    assert await documents.last_log_line(scripted(Slow(3.0, ok(b"late"))), AGENT, "main") == ""
+    assert now() == documents.LOG_SECONDS
 
 
 POD = 'pods "demo-x" is forbidden: '

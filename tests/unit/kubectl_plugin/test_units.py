@@ -10,12 +10,13 @@ import yaml
 
 from controller.api import formats
 from controller.api.formats import IntOrPercent
-from controller.api.objects import JSONObject
+from controller.api.objects import JSON, JSONObject
+from kubectl_plugin import candidates
 from kubectl_plugin.errors import CommandError, ExitCode
 from kubectl_plugin.flags import Output, int_or_percent, seconds_of
 from kubectl_plugin.host import ServerClock
 from kubectl_plugin.terminal import as_text
-from kubectl_plugin.wording import short_duration
+from kubectl_plugin.wording import between, new_nodes, short_duration
 
 M, H, D = 60, 3600, 86400
 
@@ -119,6 +120,37 @@ def test_yaml_looks_like_kubectls() -> None:
         "spec:",
         "  list:",
     ]
+
+
+def test_text_that_kubectl_would_read_as_something_else_stands_in_quotes() -> None:
+    texts: dict[str, JSON] = {one: one for one in ("yes", "no", "off", "0x1F", "017", "1e3", "~", "plain")}
+    values = {line.rpartition(": ")[2] for line in as_text(texts, Output.YAML).splitlines()}
+    assert values == {"plain", *(f"'{one}'" for one in texts if one != "plain")}
+
+
+def test_the_items_of_a_list_have_no_managed_fields() -> None:
+    found = json.loads(as_text({"kind": "List", "items": [DOCUMENT]}, Output.JSON))
+    assert found["items"] == [SHOWN]
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [(["a"], "a"), (["a", "b", "c"], "a, b, c"), (["a", "b", "c", "d"], "a … d")],
+)
+def test_more_than_three_nodes_are_named_by_the_first_and_the_last(names: list[str], words: str) -> None:
+    assert between(names) == words
+
+
+@pytest.mark.parametrize(("partition", "new"), [(0, 5), (5, 0), (9, 0), ("50%", 3), ("100%", 0)])
+def test_a_partition_never_keeps_more_than_there_are(partition: IntOrPercent, new: int) -> None:
+    assert new_nodes(partition, 5) == f"{new} of 5 new"
+
+
+def test_states_are_completed_one_by_one_and_all_only_alone() -> None:
+    assert candidates.states("")[-1] == "all"
+    assert "old,next" in (offered := candidates.states("old,n"))
+    assert "old,old" not in offered
+    assert "all" not in offered
 
 
 def test_the_document_is_left_as_it_was() -> None:

@@ -128,6 +128,12 @@ def test_a_container_that_there_is_not(document: JSONObject, message: str) -> No
 
 def test_hold_at_alone_may_be_all_that_changes() -> None:
     assert edited({"agent": "agent:1"}, hold_at="90%").result == "partition 0 -> 90%"
+    assert edited({"agent": "agent:1"}, hold_at=0).operations == (), "as without a partition"
+
+
+def test_of_a_pause_it_is_said() -> None:
+    edit = edited({"agent": "agent:2"}, document=live(rolling(paused=True), **THREE))
+    assert [one.text for one in edit.warnings] == ["demo is paused: nothing moves before it is resumed"]
 
 
 def test_on_delete_needs_no_hold() -> None:

@@ -14,6 +14,7 @@ from kubectl_plugin.changes.settings import (
     partition_for_nodes,
     set_partition,
 )
+from kubectl_plugin.changes.steering import full_promotion
 from kubectl_plugin.errors import CommandError
 from kubectl_plugin.rollout.snapshot import Snapshot, Unread
 from tests.beds.worlds import served
@@ -124,6 +125,20 @@ def test_update_counts_the_other_way_round(nodes: int | None, updated: IntOrPerc
 
 def test_without_the_right_to_list_nodes_the_controllers_count_serves() -> None:
     assert partition_for_nodes(seen(), 1, desired_of(seen(live(desired=24), nodes=None))) == 23
+
+
+def test_a_count_from_before_the_newest_change_does_not_serve() -> None:
+    document = live(rolling(), desired=12)
+    assert desired_of(seen(document, nodes=None)) == 12
+    document["metadata"] = {**fields_of(document["metadata"]), "generation": 2}
+    assert desired_of(seen(document, nodes=None)) is None
+
+
+@pytest.mark.parametrize(("partition", "says"), [(2, 1), ("50%", 1), (0, 0), ("0%", 0)])
+def test_a_full_promotion_lifts_any_partition(partition: IntOrPercent, says: int) -> None:
+    edit = full_promotion(seen(live(rolling(partition=partition)), pods=OLD))
+    assert len(edit.operations) == says
+    assert not edit.operations or edit.operations[0].value == 0
 
 
 def test_where_the_number_is_unknown_it_is_refused() -> None:

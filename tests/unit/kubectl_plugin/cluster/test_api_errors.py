@@ -62,6 +62,11 @@ def test_a_connection_that_cannot_be_made_out_keeps_its_own_words() -> None:
             "certificate verify failed: certificate has expired",
             "either the server's certificate has to be renewed, or the clock of this machine is wrong",
         ),
+        (
+            "10.0.0.1:6443: certificate verify failed: certificate is not yet valid",
+            "certificate verify failed: certificate is not yet valid",
+            "either the server's certificate has to be renewed, or the clock of this machine is wrong",
+        ),
     ],
 )
 def test_a_server_out_of_reach(words: str, line: str, hint: str) -> None:
@@ -73,6 +78,13 @@ def test_a_server_out_of_reach(words: str, line: str, hint: str) -> None:
 def test_a_server_out_of_reach_without_a_context() -> None:
     error = told(no_response_error("get", WHAT, TimeoutError("no answer in time")), context="")
     assert first_line(error) == "error: cannot reach https://10.0.0.1:6443: no answer in time"
+
+
+@pytest.mark.parametrize(("scheme", "port"), [("https", 443), ("http", 80)])
+def test_the_address_of_a_server_is_not_said_twice(scheme: str, port: int) -> None:
+    session = session_over(Script(), Connection(server=f"{scheme}://a.example", credentials=Credentials()))
+    error = explained_error(no_response_error("get", WHAT, NotConnected(f"a.example:{port}: Refused")), session)
+    assert first_line(error) == f"error: cannot reach {scheme}://a.example: refused"
 
 
 @pytest.mark.parametrize("body", [b"404 page not found\n", status(404, "NotFound", "the server could not find it")])
