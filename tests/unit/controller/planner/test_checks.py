@@ -162,7 +162,14 @@ def test_a_step_ends_by_an_answer_from_after_its_soak() -> None:
     answers(cluster, sent_at=due)
     cluster.expect("")
     assert at(cluster) == ("Progressing", 2, 2)
-    cluster.expect("-node-2 v1, -node-1 v1, -node-0 v1")
+    cluster.expect("-node-2 v1, -node-1 v1, -node-0 v1", "+node-0 v2, +node-1 v2, +node-2 v2", "")
+    cluster.ready()
+    answers(cluster, sent_at=cluster.world.now + 1)
+    cluster.expect("", "")
+    assert (at(cluster)[0], cluster.status.asking) == ("Healthy", None)
+    answers(cluster, series="{} 1")
+    cluster.expect("")
+    assert at(cluster)[0] == "Healthy", "a complete rollout is judged no more"
 
 
 def test_a_check_that_fails_takes_the_step_back() -> None:

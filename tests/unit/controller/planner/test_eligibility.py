@@ -49,6 +49,7 @@ def fit(node_: Node, **spec: Any) -> Fit:
         ({"affinity": required(wants("cores", "Lt", "8"))}, node("a", labels={"cores": "16"}), Fit.LEAVE),
         ({"affinity": required(wants("metadata.name", "In", "a", field=True))}, node("a"), Fit.RUN),
         ({"affinity": required(wants("metadata.name", "In", "b", field=True))}, node("a"), Fit.LEAVE),
+        ({"affinity": required(wants("metadata.uid", "NotIn", "a", field=True))}, node("a"), Fit.LEAVE),
         ({"nodeSelector": BLUE, "affinity": required(wants("x", "Exists"))}, node("a", labels=BLUE), Fit.LEAVE),
         ({"affinity": required()}, node("a"), Fit.LEAVE),
         ({"affinity": {"podAffinity": {}}}, node("a"), Fit.RUN),

@@ -411,6 +411,7 @@ def test_an_edit_that_ends_the_way_back_ends_no_abort(on_failure: OnFailure | No
     cluster.expect("")
     cluster.edit(careful(rolling={"on_failure": on_failure}))
     cluster.expect("", "")
+    assert "RolloutAborted" in blocked(cluster.plan)
     cluster.set_nodes(node("node-5"))
     cluster.lose("node-0-v1")
     cluster.expect("+node-0 v1, +node-5 v1", "")

@@ -72,6 +72,10 @@ CASES: dict[str, tuple[World, str]] = {
         at("v2", revisions=[revision("v2", 1, name="demo-copy", uid="uid-copy"), revision("v2")]),
         "forget demo-copy",
     ),
+    "a twin that is being deleted is not deleted again": (
+        at("v2", revisions=[revision("v9", 1, of=template("v2"), terminating=True), revision("v2")]),
+        "",
+    ),
     "pods of a twin that is being deleted are relabelled too, ready or not": (
         at("v9 v9!", revisions=[revision("v9", 1, of=template("v2"), terminating=True), revision("v2")]),
         "relabel node-0-v9 v2, relabel node-1-v9 v2",

@@ -16,7 +16,7 @@ from controller.api.objects import rfc3339
 from controller.api.pod import Pod
 from controller.api.readiness_gates import ReadinessGate
 from controller.inplace.change import InPlaceChange
-from controller.planner.actions import OpenGates, PrepareDelete
+from controller.planner.actions import DeletePod, OpenGates, PrepareDelete
 from controller.planner.blockers import handlers
 from controller.planner.plan import Plan, plan
 from controller.planner.world import BackoffKey, World
@@ -278,3 +278,10 @@ def test_a_pod_that_waits_for_its_hook_survives_a_failed_write() -> None:
     case, place = held("v1 v1", 1), BackoffKey("object", "uid-node-1-v1")
     check(replace(case, in_backoff={place: NOW + 60}))
     check(replace(case, due_again={place: NOW - 1}))
+
+
+@pytest.mark.parametrize("hook", [HOOK, None])
+def test_a_pod_is_deleted_as_it_was_seen_where_a_hook_may_match_it_by_now(hook: LifecycleHook | None) -> None:
+    (action,) = plan(at("v1", hook=hook)).actions
+    assert isinstance(action, DeletePod)
+    assert action.as_seen is (hook is not None)

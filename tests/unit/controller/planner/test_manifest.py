@@ -9,6 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from controller.api import pod as pods
+from controller.api.daemonset import LifecycleHook
+from controller.api.names import KRUISE_POD_READY
 from controller.api.objects import JSONObject
 from controller.planner.node_fit import daemon_tolerations
 from controller.planner.pod_template import PodRenderer, pod_name
@@ -216,3 +218,14 @@ def test_tools_that_empty_nodes_find_what_they_go_by(pod: Any, to_karpenter: boo
     assert is_daemon_to_cluster_autoscaler(pod)
     assert is_daemon_to_descheduler(pod)
     assert stays_for_karpenter(pod) is to_karpenter
+
+
+@pytest.mark.parametrize(
+    ("mark", "given", "gates"),
+    [(True, [], [KRUISE_POD_READY]), (False, [], []), (True, [KRUISE_POD_READY], [KRUISE_POD_READY])],
+)
+def test_a_pod_that_a_hook_may_mark_has_one_gate_for_it(mark: bool, given: list[str], gates: list[str]) -> None:
+    hook = LifecycleHook(labels_handler={"drain": "wait"}, mark_pod_not_ready=mark)
+    stored = revision("v1", of=template("v1", readinessGates=[{"conditionType": one} for one in given]))
+    spec = msgspec.json.decode(PodRenderer(ds(hook=hook), stored).body("demo-x", "node-0"))["spec"]
+    assert [one["conditionType"] for one in spec["readinessGates"]] == gates

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from controller.api.pod import Pod
 from controller.planner.nodes import NodeInfo
 from controller.planner.rollout_state import rollout_state
-from controller.planner.world import Predecessor
+from controller.planner.world import ClockOffset, Predecessor
 from tests.beds.worlds import NOW, ago, before, ds, failed, pod, world
 
 
@@ -122,3 +122,9 @@ def test_the_last_pod_of_an_empty_node_is_remembered() -> None:
 def test_a_name_in_the_way_is_no_pod_that_was_there() -> None:
     blocked = node(predecessors={"n": Predecessor(uid="not demo-1")})
     assert (blocked.had_current, blocked.had_old) == (False, False)
+
+
+@pytest.mark.parametrize(("ahead", "behind"), [(30.0, 0.0), (0.0, 0.0), (-0.9, 0.0), (-3.0, 2.0)])
+def test_a_server_is_behind_by_what_is_certain(ahead: float, behind: float) -> None:
+    """What it is ahead by is rounded down."""
+    assert ClockOffset(ahead=ahead).behind == behind

@@ -6,7 +6,7 @@ import pytest
 
 from controller.api.daemonset import OrderRule
 from controller.api.selector import Requirement
-from controller.planner.node_fit import UpdateOrder, natural
+from controller.planner.node_fit import Rules, UpdateOrder, natural
 from controller.planner.rollout_state import rollout_state
 from controller.planner.world import World
 from tests.beds.toy_cluster import ToyCluster
@@ -41,6 +41,15 @@ def test_nodes_are_updated_in_order(rules: tuple[OrderRule, ...], expected: str)
         moved += [word[1:].split()[0] for word in said if word[0] == "-"]
         cluster.ready()
     assert " ".join(moved) == expected
+
+
+def test_a_node_whose_labels_decide_has_another_place() -> None:
+    for rule, place in (
+        (BY_ZONE, ("zone-10",)),
+        (FIRST, ("zone-10",)),
+        (OrderRule(match_labels={"a": "b"}), (None,)),
+    ):
+        assert Rules({}, order=[rule]).place(NODES[0]) == place
 
 
 def test_a_partition_leaves_the_last_ones_old() -> None:

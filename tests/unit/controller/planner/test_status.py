@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from controller.api.daemonset import Columns, Counts, LifecycleHook, Rollout
+from controller.api.formats import LONGEST_TEXT
 from controller.api.names import LIFECYCLE_STATE_LABEL, PREPARING_DELETE
 from controller.api.objects import rfc3339
 from controller.planner.plan import Plan, plan
@@ -264,3 +265,15 @@ MORE: dict[str, tuple[World, bool]] = {
 @pytest.mark.parametrize(("of", "more"), MORE.values(), ids=MORE)
 def test_whether_more_is_to_come(of: World, more: bool) -> None:
     assert plan(of).more is more
+
+
+def test_pods_that_do_not_last_are_told_with_their_nodes() -> None:
+    found = status(replace(at("v1 v1", "v1"), short_lived={"node-1": NOW + 9}))
+    (degraded,) = [one for one in found.conditions if one.type == "Degraded"]
+    assert (degraded.status, degraded.reason) == ("True", "PodsDoNotLast")
+    assert degraded.message.startswith("pods do not last on node-1: ")
+
+
+def test_what_the_server_says_is_cut_off() -> None:
+    found = status(replace(at("v1 -", "v1"), write_failure="x" * 5000))
+    assert max(len(one.message) for one in found.conditions) == LONGEST_TEXT

@@ -55,12 +55,18 @@ def test_a_rollout_walks_through_its_steps() -> None:
     one_step_on(cluster, "-node-3 v1", "+node-3 v2")
     assert at(cluster) == ("Soaking", 1, 3)
     assert blocked(cluster.plan) == {"StepReached", "Soaking"}
+    assert f"; step 1 of 3 soaks until {rfc3339(cluster.world.now + 60)}" in said(cluster.plan, "Ready")[2]
     cluster.pass_time(59)
     cluster.expect("")
     cluster.pass_time(2)
     cluster.expect("")
     assert at(cluster) == ("Progressing", 2, 3)
     one_step_on(cluster, "-node-2 v1", "+node-2 v2")
+    cluster.change_where(lambda one: one.node == "node-2", ready=False)
+    cluster.expect("")
+    assert "; step 2 of 3 allows 2 nodes" in said(cluster.plan, "Ready")[2]
+    cluster.ready()
+    cluster.expect("")
     cluster.pass_time(31)
     cluster.expect("")
     assert at(cluster) == ("AwaitingApproval", 2, 3)
