@@ -258,7 +258,7 @@ class Metrics:
             requests.labels(code, method, host)
         seconds = self.registry.histogram(
             "rest_client_request_duration_seconds",
-            "Until the answer; for a watch, until its first line",
+            "Until the answer; for a watch, until it is open",
             REQUEST_SECONDS,
             verb=METHODS,
             host=(host,),

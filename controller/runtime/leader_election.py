@@ -233,7 +233,7 @@ class LeaderElector:
             raise
         try:
             async with asyncio.TaskGroup() as group:
-                renewing = group.create_task(self._renew(), name="leader-lease")
+                renewing = group.create_task(self._renew(), name="lease")
                 with nullcontext() if self._watchdog is None else self._watchdog.running():
                     yield
                 renewing.cancel()

@@ -11,10 +11,13 @@
 | the last page | Listed | none |
 | an object, or a malformed one | the same, at its version | none |
 | a bookmark | Watching at its version; a lower one: Empty | none; growing |
-| the stream is closed or cut, or idle for 150 s | Listed at the last version | short |
-| 410 Gone | Empty | growing |
+| the stream is closed or cut, or idle for 150 s | Listed at the last version | short or growing ¹ |
+| 410 Gone | Empty | short or growing ¹ |
+| the server is not reached | the same | 1 to 2 s |
 | 404: the kind is not served | Empty | a few seconds |
-| any other error | the same; Empty after `MAX_FAILURES` in a row | growing |
+| any other error | Listed if Watching, else the same; Empty after `MAX_FAILURES` in a row | short or growing ¹ |
+
+¹ Short after Watching for `MIN_STREAM_SECONDS`, or for less with an event unless Empty follows; else growing.
 
 The initial state comes as a stream where the server supports that (WatchList; only with `allowWatchBookmarks` does it
 send the bookmark that ends the initial state), else as a list in pages. A server that refuses this stream, or never

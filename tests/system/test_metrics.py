@@ -305,10 +305,11 @@ async def test_watches_tasks_and_the_probe_that_looks_at_them(bed: Bed) -> None:
     await bed.controller.stop()
     bed.controller.options = ProcessOptions(measures_lag=True, freezes_garbage=False, watchdog=None)
     health = free_port()
-    settings = msgspec.structs.replace(bed.controller.settings, health_address=Address(host="127.0.0.1", port=health))
+    settings = msgspec.structs.replace(elected(bed), health_address=Address(host="127.0.0.1", port=health))
     bed.controller.start(settings)
     await bed.deploy(daemonset(), nodes=1)
-    for kind, count in (("worker", settings.workers), ("reflector", 4), ("heartbeat", 1), ("events", 1)):
+    counts = {"worker": settings.workers, "reflector": 4, "heartbeat": 1, "events": 1, "lease": 1}
+    for kind, count in counts.items():
         assert metric(bed.controller, "kruise_ds_tasks", kind=kind) == count, kind
     for resource in ("daemonsets", "pods", "nodes", "controllerrevisions"):
         told = metric(bed.controller, "kruise_ds_informer_last_contact_timestamp_seconds", resource=resource)
