@@ -80,7 +80,7 @@ class CheckAnswers(msgspec.Struct):
 
     def forget(self) -> None:
         """Forgets the answers, because no step is open."""
-        self.known, self.failing, self.tried = {}, {}, -inf
+        self.known, self.failing = {}, {}
 
     def prepare(self, asking: Asking, moment: float) -> None:
         """Drops answers to another revision or another query."""

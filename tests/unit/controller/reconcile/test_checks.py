@@ -147,6 +147,7 @@ async def test_a_prometheus_without_an_answer_wakes_once_it_counts() -> None:
         one.played.is_dead = False
         await asyncio.sleep(31)
         assert one.woken() == ["ds-0"]
+        assert answers.known["errors"].problem == ""
 
 
 @pytest.mark.parametrize("edit", [asking(revision="v3"), asking(replace(ERRORS, query="errors 2")), asking(LAG)])
@@ -177,6 +178,7 @@ async def test_an_answer_that_comes_after_an_edit_is_dropped() -> None:
         await asyncio.sleep(25)
         assert [query for _, query in one.played.asked[:2]] == ["errors v2", "errors v3"]
         assert answers.dated(Instant(NOW, now()))["errors"].series == ""
+        assert answers.known["errors"].sent_at == pytest.approx(one.played.asked[-1][0], abs=0.1), "not when it came"
 
 
 @virtual_time
@@ -227,8 +229,8 @@ async def test_leaving_drops_what_is_under_way() -> None:
     assert now() == pytest.approx(1.0)
 
 
-def recorded(ago: float) -> DaemonSetStatus:
-    record = CheckRecord(name="errors", state="Failing", since=rfc3339(NOW - ago))
+def recorded(ago: float, state: str = "Failing") -> DaemonSetStatus:
+    record = CheckRecord(name="errors", state=state, since=rfc3339(NOW - ago))
     return DaemonSetStatus(update_revision="v2", rollout=Rollout(checks=(record,)))
 
 
@@ -249,6 +251,7 @@ def answered(status: DaemonSetStatus | None, *moments: tuple[float, str], revisi
         (lambda: answered(None, (10, "x"), (40, "y")), NOW + 10),
         (lambda: answered(recorded(100), (10, "x"), (40, "y")), NOW - 100),
         (lambda: answered(recorded(-100), (10, "x")), NOW),
+        (lambda: answered(recorded(100, "Unanswered"), (10, "x")), NOW + 10),
         (lambda: answered(recorded(100), (80, "x")), NOW + 80),
         (lambda: answered(recorded(100), (10, "x"), revision="v3"), NOW + 10),
         (lambda: answered(recorded(100), (10, ""), (40, "x")), NOW + 40),
@@ -275,7 +278,9 @@ async def test_ten_checks_with_slow_answers_are_answered_all_the_time() -> None:
             await asyncio.sleep(10)
             found = checks_now(checks, answers.dated(Instant(NOW + now(), now())), Rollout(), NOW + now())
             assert {check.state for check in found} == {None}
+            one.decided(daemonset, answers, asking(*checks))
         assert one.woken() == []
+        assert one.played.most_at_once == 1, "one after the other"
 
 
 def test_what_an_answer_may_take_is_what_is_waited_for_it() -> None:
