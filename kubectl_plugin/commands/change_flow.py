@@ -268,8 +268,8 @@ async def carry_out(
     """Carries out the changes and prints their results; returns the highest exit code. Edits without operations are
     only printed. The verb's own annotations are added here; edits of others are refused if any changed meanwhile.
     Several objects share one prompt; neither a failure of one nor a closed stdout stops the others. `plan` may raise
-    CommandError. `by`: the user name, if known. With
-    `later`, results are printed at the end. Raises CommandError and ApiError for a single object."""
+    CommandError. `by`: the user name, if known. With `later`, results are printed at the end. Raises CommandError and
+    ApiError for a single object."""
     if options.print_patch and invocation.output is not None:
         raise UsageError("give -o or --print-patch, not both")
     invocation.terminal.ignore_broken_pipe()
