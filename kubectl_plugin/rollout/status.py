@@ -246,7 +246,7 @@ class RolloutStatus(Value, dict=True, gc=True):
 
     @property
     def overview(self) -> OverviewLine:
-        """With the nodes of a rollout only in phases in which the status does not say why."""
+        """`list` reads pods, so that the survey is by nodes, only where the status does not say why."""
         rolling = self.daemonset.rolling_update
         return OverviewLine(
             namespace=self.daemonset.namespace,
