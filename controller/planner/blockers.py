@@ -105,7 +105,7 @@ def deletion_blocker(rollout: RolloutState, pod: Pod) -> Blocker | None:
     """The blocker of deleting the pod for any reason."""
     if waits_for_hook(rollout, pod):
         return Blocker.HOOK
-    if pod.node in rollout.world.restored and pods_do_not_last(rollout.world, pod.node):
+    if pod.node in rollout.world.recreated_externally and pods_do_not_last(rollout.world, pod.node):
         return Blocker.PODS_DO_NOT_LAST
     return write_blocker(rollout.world, BackoffKey("object", pod.uid))
 

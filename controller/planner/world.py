@@ -166,7 +166,7 @@ class World(Value):
 
     not_before: Mapping[str, float] = {}
     """When nodes whose pods do not last may have their next one (seconds since 1970)."""
-    restored: frozenset[str] = frozenset()
+    recreated_externally: frozenset[str] = frozenset()
     """Nodes where another controller creates pods that do not last. No pod is deleted there before `not_before`."""
     short_lived: Mapping[str, float] = {}
     """Until when the next pod has to last (seconds since 1970), by node where several in a row did not."""

@@ -29,7 +29,7 @@ class _Created(msgspec.Struct):
     """The least seconds until the next create."""
     lasted: float | None = None
     """Seconds until it ended or lost its owner; None before that."""
-    restored: bool = False
+    recreated_externally: bool = False
     """Whether another controller created it."""
 
     @property
@@ -85,7 +85,9 @@ class NodeBackoff(msgspec.Struct):
                 known.lasted = moment - known.at
         elif pod.created > self.ended_on.get(pod.node, inf):
             wait = _wait_after(known, moment)
-            self.created_on[pod.node] = _Created(names=("",), at=moment, wait=wait, lasted=0.0, restored=True)
+            self.created_on[pod.node] = _Created(
+                names=("",), at=moment, wait=wait, lasted=0.0, recreated_externally=True
+            )
         self.ended_on[pod.node] = max(pod.created, self.ended_on.get(pod.node, 0.0))
 
     def forget_lasting(self, moment: float) -> None:
@@ -110,9 +112,9 @@ class NodeBackoff(msgspec.Struct):
         }
 
     @property
-    def restored(self) -> frozenset[str]:
+    def recreated_externally(self) -> frozenset[str]:
         """The nodes where another controller creates pods that do not last."""
-        return frozenset([node for node, created in self.created_on.items() if created.restored])
+        return frozenset([node for node, created in self.created_on.items() if created.recreated_externally])
 
     def forget_nodes(self, names: Set[str]) -> None:
         forget_keys(self.created_on, names)

@@ -177,7 +177,7 @@ def seconds_until_due(
     return min((max(delay, AT_ONCE) for delay in delays if delay is not None), default=None)
 
 
-MOST_RESTORED = 10
+MOST_RECREATED = 10
 """Pods of one DaemonSet on one node beyond which pods created by another controller are deleted at once."""
 
 
@@ -231,7 +231,7 @@ def _with_memory(world: World, state: DaemonSetState, now: Instant) -> World:
         unavailable_before=state.unavailable_before,
         unavailable_since=None if since is None else _dated(since, now),
         not_before=_dated(failing.not_before(now.elapsed), now),
-        restored=_with_few_pods(failing.restored, world.pods),
+        recreated_externally=_with_few_pods(failing.recreated_externally, world.pods),
         short_lived=_dated(failing.short_lived, now),
     )
 
@@ -267,11 +267,11 @@ def _dated(times: Mapping[K, float], now: Instant) -> dict[K, float]:
 
 
 def _with_few_pods(nodes: frozenset[str], pods: Sequence[Pod]) -> frozenset[str]:
-    """The nodes with at most `MOST_RESTORED` running pods: only their pods may wait for a deletion."""
+    """The nodes with at most `MOST_RECREATED` running pods: only their pods may wait for a deletion."""
     if not nodes:
         return nodes
     running = Counter(pod.node for pod in pods if not pod.terminating)
-    return frozenset(node for node in nodes if running[node] <= MOST_RESTORED)
+    return frozenset(node for node in nodes if running[node] <= MOST_RECREATED)
 
 
 def _with_adopted(cached: Cached, adopted: Collection[str], owner: str) -> tuple[tuple[Pod, ...], tuple[Pod, ...]]:

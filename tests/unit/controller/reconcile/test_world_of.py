@@ -25,7 +25,7 @@ from controller.planner.actions import (
 )
 from controller.planner.world import BackoffKey, ClockOffset, FormerPod, Predecessor, World
 from controller.reconcile.caches import Caches
-from controller.reconcile.reconcile import MOST_RESTORED, ImagePulls, world_of
+from controller.reconcile.reconcile import MOST_RECREATED, ImagePulls, world_of
 from controller.reconcile.state import DaemonSetState, PendingWrite, ReadyTimes, SeenTimes
 from controller.runtime.clock import Instant
 from controller.settings import FeatureGates
@@ -142,14 +142,14 @@ def test_moments_of_the_state_are_told_by_the_clock() -> None:
     assert found.reverted_externally
 
 
-@pytest.mark.parametrize("count", [MOST_RESTORED, MOST_RESTORED + 1])
+@pytest.mark.parametrize("count", [MOST_RECREATED, MOST_RECREATED + 1])
 def test_of_very_many_pods_that_another_controller_makes_none_waits(count: int) -> None:
     state = DaemonSetState()
     for number in range(2):
         state.node_backoff.ended(pod("node-0", name=f"theirs-{number}", created=NOW + number), NOW)
     going = pod("node-0", name="demo-going", terminating=True)
     found = world_seen(caches_with([going, *(pod("node-0", name=f"demo-{one}") for one in range(count))]), state)
-    assert found.restored == (frozenset({"node-0"}) if count <= MOST_RESTORED else frozenset())
+    assert found.recreated_externally == (frozenset({"node-0"}) if count <= MOST_RECREATED else frozenset())
 
 
 def test_a_pod_that_may_have_been_prepared_is_unavailable() -> None:
