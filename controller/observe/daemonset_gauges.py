@@ -258,7 +258,9 @@ STATE: tuple[Family, ...] = (
         "Nodes on the update revision beyond what partition, selector and step allow",
     ),
     _of_pass(
-        "leaving_nodes", "leaving", "Of the misscheduled, nodes whose pod has to go: no taint NoSchedule lets it stay"
+        "leaving_nodes",
+        "misscheduled_to_delete",
+        "Of the misscheduled, nodes whose pod has to go: no taint NoSchedule lets it stay",
     ),
     _series_of_pass(
         "preparing_delete_pods",

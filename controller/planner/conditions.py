@@ -87,8 +87,8 @@ class _Words:
         waits = (
             f"{counted(waiting, 'node', 'still waits', of=standing.target)} for {self.revision}" if waiting else ""
         )
-        leaving = f"{counted(standing.leaving, 'old pod', 'leaves')} for good: no new one may start there"
-        now = joined(waits, leaving if standing.leaving else "")
+        surplus = f"{counted(standing.surplus_pods, 'old pod', 'leaves')} for good: no new one may start there"
+        now = joined(waits, surplus if standing.surplus_pods else "")
         return now or f"generation {self.rollout.world.daemonset.generation} is being processed"
 
     @property

@@ -112,7 +112,7 @@ class ObservedRollout(Value, dict=True, gc=True):
     def mid_surge(self) -> list[str]:
         """The nodes that use maxSurge: with two live pods, or with a live old pod and a failed new one in its
         back-off. Writes that the caches do not show yet count as done."""
-        coming, leaving, current = self.world.coming, self.world.leaving, self.revision.hash
+        coming, maybe_deleted, current = self.world.coming, self.world.maybe_deleted, self.revision.hash
         return [
             node.name
             for node in self.nodes
@@ -121,7 +121,7 @@ class ObservedRollout(Value, dict=True, gc=True):
                 node.paired
                 or node.awaits_retry(current)
                 or (node.only_old and node.name in coming)
-                or (node.current is not None and node.name in leaving)
+                or (node.current is not None and node.name in maybe_deleted)
             )
         ]
 

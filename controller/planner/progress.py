@@ -69,7 +69,7 @@ class Standing(Value):
     """Nodes with an available pod, and those that are left out."""
     outdated: int = 0
     """Nodes of the target that are left to update: with only an old pod, or kept empty by a pause."""
-    leaving: int = 0
+    surplus_pods: int = 0
     """Old pods that are deleted from nodes where no new one may start."""
     kept: int = 0
     """Nodes outside the target without a pod of the current revision."""
@@ -93,7 +93,7 @@ def phase_of(standing: Standing) -> Phase:
         return Phase.ABORTED
     progress = standing.step_progress
     if standing.paused and (
-        standing.outdated or standing.leaving or (progress is not None and not progress.is_complete)
+        standing.outdated or standing.surplus_pods or (progress is not None and not progress.is_complete)
     ):
         return Phase.PAUSED
     if standing.refused or standing.overdue:
@@ -155,7 +155,7 @@ def standing_of(rollout: RolloutState, *, observed: bool) -> Standing:
         awaits_answers=_awaits_answers(rollout),
         available=available,
         outdated=outdated,
-        leaving=len(rollout.surplus),
+        surplus_pods=len(rollout.surplus),
         kept=without - waiting,
         awaited=tuple(_awaited_nodes(rollout, progress)),
     )
@@ -308,7 +308,7 @@ def _last_record(before: DaemonSetStatus | None, standing: Standing, revision_ha
 def _with_step(last: Rollout, standing: Standing) -> tuple[Rollout, bool]:
     """The record with its step, and whether the rollout is complete."""
     progress = standing.step_progress
-    done = standing.done + standing.left_out >= standing.target and not standing.leaving
+    done = standing.done + standing.left_out >= standing.target and not standing.surplus_pods
     if progress is None:
         over = last.completion_time is not None
         return (last if over else replace(last, step=None, steps=None, step_reached_time=None)), done

@@ -304,10 +304,10 @@ class _RunningPods:
             return False
         if node.paired:  # on an unreachable node neither is chosen now
             return not node.unreachable and pod is not blockers.outgoing(self.rollout, node)
-        return pod.uid not in self._leaving
+        return pod.uid not in self._to_be_deleted
 
     @cached_property
-    def _leaving(self) -> frozenset[str]:
+    def _to_be_deleted(self) -> frozenset[str]:
         """Uids of old pods that the update deletes, from nodes with only that pod."""
         rollout = self.rollout
         if rollout_blocker(rollout) is not None or rollout.dry_run.refused:

@@ -213,12 +213,12 @@ class RolloutState(ObservedRollout, dict=True, gc=True):
         it is not available, or if more pods are available than desired, so that an application moving to other nodes
         always has enough. A pod already prepared for its deletion goes first, but stays if too few are available."""
         tainted = [node for node in self.in_update_order if node.fit is Fit.STAY] if self.surging else []
-        leaving = [node for node in tainted if node.only_old and node.selected and not node.unreachable]
-        if not leaving:
+        candidates = [node for node in tainted if node.only_old and node.selected and not node.unreachable]
+        if not candidates:
             return ()
-        spare = [node for node in leaving if node.old_available]
-        begun = [node for node in leaving if not node.old_available and node.old_only_held]
-        useless = [node for node in leaving if not node.old_available and not node.old_only_held]
+        spare = [node for node in candidates if node.old_available]
+        begun = [node for node in candidates if not node.old_available and node.old_only_held]
+        useless = [node for node in candidates if not node.old_available and not node.old_only_held]
         available = sum(1 for node in self.nodes if node.fit in (Fit.STAY, Fit.RUN) and node.available) + len(begun)
         return (*useless, *[*begun, *spare][: max(available - self.budget.desired, 0)])
 

@@ -82,7 +82,7 @@ class Summary(Value):
     """Updated nodes beyond what partition, selector and step allow, as after a change of one."""
     starting: tuple[StartingPod, ...] = ()
     """The pods that may become ready; their nodes count as updating. See `at`."""
-    leaving: int = 0
+    misscheduled_to_delete: int = 0
     """Misscheduled nodes whose pod has to go."""
     preparing: int | None = None
     """Pods that the preDelete hook holds; None without a hook."""
@@ -126,7 +126,8 @@ def summarize(explainer: Explainer, *, settled: bool, misscheduled: int, phase: 
         failed={problem.value: counts.problems.count(problem) for problem in PodProblem},
         blocked={reason: reason in counts.reasons for reason in possible_reasons(explainer.rollout)},
         unplanned=counts.unplanned(settled=settled),
-        leaving=misscheduled and sum(node.fit is Fit.LEAVE for node in explainer.rollout.nodes if node.pods),
+        misscheduled_to_delete=misscheduled
+        and sum(node.fit is Fit.LEAVE for node in explainer.rollout.nodes if node.pods),
         starting=tuple(counts.starting),
         preparing=len(deadlines) if hook is not None else None,
         deadlines=deadlines,

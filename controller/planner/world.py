@@ -193,7 +193,7 @@ class World(Value):
     """Names of pods whose create got no answer and may yet be done, by node."""
     coming: Mapping[str, str] = {}
     """Revision hashes of pods that may have been created and were not seen yet, by node."""
-    leaving: frozenset[str] = frozenset()
+    maybe_deleted: frozenset[str] = frozenset()
     """Nodes where a pod may have been deleted that the caches still show. It counts as terminating."""
     in_backoff: Mapping[BackoffKey, float] = {}
     """Until when writes that failed repeatedly are not tried (seconds since 1970); infinite while unanswered."""

@@ -245,7 +245,7 @@ def _with_outcomes(world: World, state: DaemonSetState, now: Instant) -> World:
         pods=_as_if_done(world.pods, done),
         predecessors={**state.predecessors, **_coming(state.predecessors, creates, now.wall)},
         coming={action.node: action.revision.hash for action in creates},
-        leaving=frozenset([action.node for action in done if isinstance(action, DeletePod)]),
+        maybe_deleted=frozenset([action.node for action in done if isinstance(action, DeletePod)]),
         awaited=frozenset(state.awaited),
         unanswered_names=state.unanswered_names.copy(),
         in_backoff=_dated(in_backoff, now),

@@ -313,5 +313,5 @@ def test_a_pod_that_a_taint_lets_stay_has_not_to_leave() -> None:
     assert found.status is not None
     assert found.status.counts is not None
     assert found.summary is not None
-    assert (found.status.counts.number_misscheduled, found.summary.leaving) == (2, 1)
-    assert summary(world(nodes=nodes[:2], pods=everywhere(2))).leaving == 0
+    assert (found.status.counts.number_misscheduled, found.summary.misscheduled_to_delete) == (2, 1)
+    assert summary(world(nodes=nodes[:2], pods=everywhere(2))).misscheduled_to_delete == 0

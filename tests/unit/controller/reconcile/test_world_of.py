@@ -119,7 +119,7 @@ def test_a_pod_that_may_be_there_counts_as_there() -> None:
     state.pending_writes[asked.backoff_key] = PendingWrite(action=asked)
     state.predecessors = {"node-1": Predecessor(uid="uid-before", pod=FormerPod(hash="v1"))}
     found = world_seen(caches_with([left]), state)
-    assert (found.coming, found.leaving) == ({"node-1": "v2"}, frozenset({"node-0"}))
+    assert (found.coming, found.maybe_deleted) == ({"node-1": "v2"}, frozenset({"node-0"}))
     assert found.predecessors == {
         "node-1": Predecessor(uid="uid-before", pod=FormerPod(hash="v2", created=NOW)),
     }, "it gets the name that it had, and is of the new revision"
