@@ -112,10 +112,10 @@ class JobReconciler:
     def without_image(self, job: ImagePullJob, nodes: Collection[str]) -> Mapping[str, Unpulled]:
         return nodes_without_image(job, self._states.get(job.key), nodes, self._keeps_images)
 
-    def is_moved(self, job: ImagePullJob) -> bool:
+    def mutates_image(self, job: ImagePullJob) -> bool:
         """Whether nodes have the image under another name because admission changed the pullers."""
         state = self._states.get(job.key)
-        return state is not None and state.uid == job.uid and state.moved
+        return state is not None and state.uid == job.uid and state.mutates_image
 
     def wake_owner(self, job: ImagePullJob) -> None:
         """Makes the DaemonSet whose rollout wants the job look again at which nodes wait."""

@@ -50,7 +50,7 @@ class JobState(msgspec.Struct):
     server_warnings: ServerWarnings = msgspec.field(default_factory=ServerWarnings)
     refusal: str = ""
     refused_since: float = inf
-    moved: bool = False
+    mutates_image: bool = False
     """Whether admission gave a puller another image."""
     stuck: str = ""
     """Why no node gets the image until a person acts; empty if nothing is wrong."""
@@ -101,7 +101,7 @@ class JobState(msgspec.Struct):
         )
         self.lost_pullers = {node: uid for uid, node in gone}
         ours = (puller.image for puller in pullers if puller.job_uid == self.uid)
-        self.moved = self.moved or any(name and not same_image(name, image) for name in ours)
+        self.mutates_image = self.mutates_image or any(name and not same_image(name, image) for name in ours)
         self.node_of = here
         self.deleted &= here.keys()
         if self.write_backoff.failing or self.write_backoff.inconclusive:

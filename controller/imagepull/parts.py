@@ -115,8 +115,8 @@ class ImagePullParts(ImagePulls):
             return {}
         return {pod.node: BeingPulled() for pod in cached.pods}
 
-    def moved(self, daemonset: DaemonSet) -> frozenset[str]:
-        return self._rollouts.moved(daemonset)
+    def mutated_images(self, daemonset: DaemonSet) -> frozenset[str]:
+        return self._rollouts.mutated_images(daemonset)
 
     def _wake_waiting(self) -> None:
         for daemonset in self._caches.daemonsets.values():

@@ -100,10 +100,10 @@ class RolloutJobs:
             return found
         return {node: pull for node, pull in found.items() if isinstance(pull, BeingPulled)}
 
-    def moved(self, daemonset: DaemonSet) -> frozenset[str]:
+    def mutated_images(self, daemonset: DaemonSet) -> frozenset[str]:
         """The images that admission changes in new pods, as far as pullers show it."""
         jobs = self._caches.jobs_of(daemonset)
-        return frozenset([job.spec.image for job in jobs if self._reconciler.is_moved(job)])
+        return frozenset([job.spec.image for job in jobs if self._reconciler.mutates_image(job)])
 
     def job_seen(self, job: ImagePullJob) -> None:
         owner = self._caches.daemonset_of(job)

@@ -35,10 +35,12 @@ class ByAdmission(Value):
         return bool(self.images or self.amounts or self.missing)
 
 
-def by_admission(pod: ManagedPodView, change: InPlaceChange, moved: frozenset[str] = frozenset()) -> ByAdmission:
+def by_admission(
+    pod: ManagedPodView, change: InPlaceChange, mutated_images: frozenset[str] = frozenset()
+) -> ByAdmission:
     """The pod's values that differ from those of its revision and from the new ones, except values that an earlier
-    update has not written yet and resizes by another client. An image counts too if its new one is in `moved`, the
-    images that admission replaces in new pods."""
+    update has not written yet and resizes by another client. An image counts too if its new one is in
+    `mutated_images`, which admission replaces in new pods."""
     state = state_of(pod.metadata.annotations)
     waiting = (state.next_container_images if state is not None else None) or {}
     has, unsized, sized = _images(pod), _unsized(pod), _canonical(pod_amounts(pod))
@@ -49,7 +51,7 @@ def by_admission(pod: ManagedPodView, change: InPlaceChange, moved: frozenset[st
             for name, image in change.old_images.items()
             if name in has
             and has[name] != change.images[name]
-            and (change.images[name] in moved or (has[name] != image and name not in waiting))
+            and (change.images[name] in mutated_images or (has[name] != image and name not in waiting))
         },
         amounts=frozenset(
             where

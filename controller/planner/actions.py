@@ -203,7 +203,7 @@ class UpdateInPlace(OnPod):
     change: InPlaceChange
     tried: bool = False
     """As in `PrepareDelete`."""
-    moved: frozenset[str] = frozenset()
+    mutated_images: frozenset[str] = frozenset()
     """As in `World`; a dry run checks whether the pod gets the image of that name."""
 
     @property

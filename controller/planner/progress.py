@@ -274,12 +274,13 @@ def advance(
         most_updated=max(last.most_updated, standing.updated),
     )
     phase = phase_of(replace(standing, completed=record.completion_time is not None))
-    moved = (record.target, record.most_done, record.most_updated) != (last.target, last.most_done, last.most_updated)
+    marks = (record.target, record.most_done, record.most_updated)
+    advanced = marks != (last.target, last.most_done, last.most_updated)
     if awaits:
         record = replace(record, nodes_unreachable_since=last.nodes_unreachable_since or stamp)
     elif last.nodes_unreachable_since:
         record = _resumed(record, last, now)
-    if moved or answered or last.last_progress_time is None or _starts_clock(last, phase, deadline):
+    if advanced or answered or last.last_progress_time is None or _starts_clock(last, phase, deadline):
         record = replace(record, last_progress_time=stamp)
     if phase is Phase.PROGRESSING and not (awaits or standing.awaits_answers) and now >= due_at(record, deadline):
         phase = Phase.STALLED

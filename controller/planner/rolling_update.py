@@ -165,7 +165,7 @@ def _in_place(
         revision=rollout.revision,
         change=change,
         tried=BackoffKey("object", pod.uid) in rollout.world.due_again,
-        moved=rollout.world.moved,
+        mutated_images=rollout.world.mutated_images,
     )
 
 

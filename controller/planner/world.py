@@ -161,7 +161,7 @@ class World(Value):
     """By pod uid, why an update in place would undo what admission did to the pod at its creation."""
     unpulled: Mapping[str, Unpulled] = {}
     """Nodes that lack the new images, if the update waits for them."""
-    moved: frozenset[str] = frozenset()
+    mutated_images: frozenset[str] = frozenset()
     """New images that nodes have under another name, because admission changes pods that are created now."""
 
     not_before: Mapping[str, float] = {}

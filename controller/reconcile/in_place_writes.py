@@ -122,7 +122,7 @@ class InPlaceWrites:
         if not self._owns(pod.metadata.labels or {}):
             raise _changed(action.pod, "spec.selector does not match it any more")
         ref, change, now = _ref(pod), action.change, self._clock()
-        found = by_admission(pod, change, action.moved)
+        found = by_admission(pod, change, action.mutated_images)
         if found.missing:
             raise UndoesAdmission("patch", PODS.describe(ref), CONTAINER_MISSING)
         if action.tried or found.images:

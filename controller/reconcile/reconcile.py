@@ -49,7 +49,7 @@ class ImagePulls:
     def unpulled(self, daemonset: DaemonSet, cached: Cached) -> Mapping[str, Unpulled]:
         return {}
 
-    def moved(self, daemonset: DaemonSet) -> frozenset[str]:
+    def mutated_images(self, daemonset: DaemonSet) -> frozenset[str]:
         return frozenset()
 
 
@@ -208,7 +208,7 @@ def world_of(
         reads_env=state.gates.env_from_metadata,
         resizable=resizable,
         unpulled=image_pulls.unpulled(daemonset, cached),
-        moved=image_pulls.moved(daemonset),
+        mutated_images=image_pulls.mutated_images(daemonset),
         unreadable=cached.unreadable,
         now=now.wall,
         server_offset=server_offset,

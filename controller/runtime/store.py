@@ -96,11 +96,11 @@ class Store(Generic[T]):
         return index
 
     def follow(
-        self, moved: Callable[[Sequence[Move[T]]], None], matters: Callable[[T | None, T | None], bool]
+        self, on_moves: Callable[[Sequence[Move[T]]], None], matters: Callable[[T | None, T | None], bool]
     ) -> None:
-        """Calls `moved` at the moment readers see changes from an old to a new state that `matters`. Both must be
+        """Calls `on_moves` at the moment readers see changes from an old to a new state that `matters`. Both must be
         cheap; a list may change all objects at once."""
-        self._followers.append((moved, matters))
+        self._followers.append((on_moves, matters))
 
 
 class _Replacement(Generic[T]):
@@ -149,9 +149,9 @@ class _Replacement(Generic[T]):
             store._objects = self._objects
         for regrouping in self._regroupings:
             regrouping.apply()
-        for moves, (moved, _) in zip(self._moves, store._followers, strict=True):
+        for moves, (on_moves, _) in zip(self._moves, store._followers, strict=True):
             if moves:
-                moved(moves)
+                on_moves(moves)
 
 
 class StoreWriter(Generic[T]):
