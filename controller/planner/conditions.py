@@ -358,7 +358,7 @@ def _used_up(rollout: RolloutState) -> str:
 
 def keeper_of(rollout: RolloutState) -> Blocker:
     """What keeps nodes old: step or partition if the target is as large as it allows, else the selector."""
-    used_up = len(rollout.target) >= rollout.quota
+    used_up = len(rollout.target) >= rollout.allowed_nodes
     if used_up and rollout.is_limited_by_step:
         return Blocker.STEP
     return Blocker.PARTITION if used_up and rollout.budget.partition else Blocker.SELECTOR

@@ -180,7 +180,7 @@ def _in_turn(rollout: RolloutState, empty: Sequence[NodeInfo], may_hold: Contain
     revision."""
     returning = [node for node in rollout.eligible if node.had_old and not node.live and node.name in may_hold]
     having = sum(1 for node in rollout.eligible if node.had_current) + len(returning)
-    room, allowed = rollout.unpartitioned - having, rollout.quota - having
+    room, allowed = rollout.unpartitioned - having, rollout.allowed_nodes - having
     frozen = rollout.frozen
     waiting: set[str] = set()
     started: set[str] = set()

@@ -137,7 +137,7 @@ class Fallback(Value, dict=True, gc=True):
     """Whether no node gets the current revision while an older one is stored."""
     older: tuple[Revision, ...]
     nodes: tuple[NodeInfo, ...]
-    quota: int
+    unpartitioned: int
 
     def revision(self, node: NodeInfo) -> Revision:
         """The revision for the node: that of its last pod, which may be the current one; `usual` if it is not known
@@ -155,14 +155,14 @@ class Fallback(Value, dict=True, gc=True):
     @cached_property
     def usual(self) -> Revision:
         """The revision for nodes whose last revision is not known: `most_run`, or the current one if there is none,
-        or if more nodes have the current one than `quota`, as after a revert."""
+        or if more nodes have the current one than `unpartitioned`, as after a revert."""
         older = self.most_run
         if older is None:
             return self.current
         if self.replaces_current:
             return older
         holders = sum(1 for node in self.nodes if node.fit is Fit.RUN and node.current is not None)
-        return self.current if holders > self.quota else older
+        return self.current if holders > self.unpartitioned else older
 
     @property
     def replaces_current(self) -> bool:

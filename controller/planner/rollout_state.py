@@ -1,8 +1,8 @@
 """Which nodes may hold the current revision, which are updated next, and how much room the limits leave.
 
 The order of nodes: `node_fit.UpdateOrder` sorts all nodes by `rollingUpdate.order` and by name. `may_hold_current`
-takes the first of them up to `quota`, nodes that have the revision before all others. Of these, `outdated` are left
-to update, and `rolling_update.within_limits` takes as many as `room` allows.
+takes the first of them up to `allowed_nodes`, nodes that have the revision before all others. Of these, `outdated`
+are left to update, and `rolling_update.within_limits` takes as many as `room` allows.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class RolloutState(ObservedRollout, dict=True, gc=True):
         return max(self.budget.desired - self.budget.partition, 0)
 
     @property
-    def quota(self) -> int:
+    def allowed_nodes(self) -> int:
         """The number of nodes that may hold it, by partition and step."""
         return (
             self.unpartitioned if self.step_progress is None else min(self.unpartitioned, self.step_progress.allowed)
@@ -62,10 +62,10 @@ class RolloutState(ObservedRollout, dict=True, gc=True):
 
     @cached_property
     def may_hold_current(self) -> tuple[NodeInfo, ...]:
-        """The nodes that may hold the current revision, at most `quota`, in update order. First come nodes that have
-        it or may have it, then those whose last pod had it, so that a lost pod comes back and moves no other node;
-        then selected nodes, unless an incomplete rollout is stopped. With OnDelete all eligible nodes may hold it.
-        See docs/design/decisions.md#rollouts."""
+        """The nodes that may hold the current revision, at most `allowed_nodes`, in update order. First come nodes
+        that have it or may have it, then those whose last pod had it, so that a lost pod comes back and moves no
+        other node; then selected nodes, unless an incomplete rollout is stopped. With OnDelete all eligible nodes
+        may hold it. See docs/design/decisions.md#rollouts."""
         return self._for_current(stopped=self.stopped)
 
     def _for_current(self, *, stopped: bool) -> tuple[NodeInfo, ...]:
@@ -79,12 +79,12 @@ class RolloutState(ObservedRollout, dict=True, gc=True):
         rest = [node for node in others if node.selected and not (node.had_current and node.old is None)]
         if stopped and (self.abort or any(node.had_old for node in others)):
             rest = []
-        if self.is_limited_by_step and len(having) + len(had) + len(rest) > self.quota:
+        if self.is_limited_by_step and len(having) + len(had) + len(rest) > self.allowed_nodes:
             behind = {node.name for node in self.lacking if self._is_left_behind(node)}
             rest.sort(key=lambda node: node.name not in behind)
         if self.left_out:  # they do not take the place of a node that can be updated
             rest.sort(key=lambda node: node.name in self.left_out)
-        return tuple((having + had + rest)[: self.quota])
+        return tuple((having + had + rest)[: self.allowed_nodes])
 
     def _is_left_behind(self, node: NodeInfo) -> bool:
         """Whether the node has, or had last, an unavailable pod of an earlier update. If other nodes came first, it
@@ -107,7 +107,7 @@ class RolloutState(ObservedRollout, dict=True, gc=True):
             return chosen
         names = {node.name for node in chosen}
         first = [node for node in self.eligible if node.old is None and node.name not in names]
-        return (*chosen, *first)[: self.quota if self.progressive else None]
+        return (*chosen, *first)[: self.allowed_nodes if self.progressive else None]
 
     @cached_property
     def outdated(self) -> tuple[NodeInfo, ...]:
@@ -133,7 +133,7 @@ class RolloutState(ObservedRollout, dict=True, gc=True):
             defers_current=defers_current,
             older=self.older,
             nodes=self.nodes,
-            quota=self.unpartitioned,
+            unpartitioned=self.unpartitioned,
         )
 
     @property

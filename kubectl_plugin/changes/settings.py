@@ -116,20 +116,20 @@ def outcome(
     snapshot: Snapshot, before: RolloutState, after: RolloutState
 ) -> tuple[tuple[str, ...], tuple[Caution, ...]]:
     """What the change from `before` to `after` lets happen, and what to be careful about."""
-    revision, desired, quota = revision_of(snapshot, after), after.budget.desired, after.quota
+    revision, desired, allowed = revision_of(snapshot, after), after.budget.desired, after.allowed_nodes
     updated = sum(node.current is not None for node in after.eligible)
     run = f"{counted(updated, 'node', 'runs', of=desired)} {revision}"
     if updated == desired:
-        return (f"{run}; the next one may go to {quota} of them",), ()
-    if updated > quota and quota < before.quota:
-        words = f"no more than {counted(quota, 'node', of=desired)} may"
+        return (f"{run}; the next one may go to {allowed} of them",), ()
+    if updated > allowed and allowed < before.allowed_nodes:
+        words = f"no more than {counted(allowed, 'node', of=desired)} may"
         return (words,), (_raised_caution(snapshot, updated, revision),)
-    if updated > quota:
+    if updated > allowed:
         return (f"{run} already, and no more may",), ()
     could = {node.name for node in before.target}
     more = [node.name for node in after.target if node.only_old and node.name not in could]
     gained = f" ({len(more)} more: {between(more)})" if more else ""
-    lines = [f"up to {counted(quota, 'node', of=desired)} may now run {revision}{gained}"]
+    lines = [f"up to {counted(allowed, 'node', of=desired)} may now run {revision}{gained}"]
     if after.world.daemonset.paused:
         lines.append("it is paused: no node is updated before resume")
     return tuple(lines), _failing_caution(before, revision)
