@@ -69,7 +69,7 @@ def seconds_until_free(lease: Lease | None, observed_at: float, identity: str, n
     return max(0.0, observed_at + duration - now)
 
 
-def held(previous: LeaseSpec | None, identity: str, wall: float) -> LeaseSpec:
+def held_spec(previous: LeaseSpec | None, identity: str, wall: float) -> LeaseSpec:
     """The record with `identity` as holder, renewed at `wall` (seconds since 1970)."""
     now, before = micro_time(wall), previous or LeaseSpec()
     mine = before.holder_identity == identity
@@ -82,7 +82,7 @@ def held(previous: LeaseSpec | None, identity: str, wall: float) -> LeaseSpec:
     )
 
 
-def released(previous: LeaseSpec, wall: float) -> LeaseSpec:
+def released_spec(previous: LeaseSpec, wall: float) -> LeaseSpec:
     now = micro_time(wall)
     return LeaseSpec(
         holder_identity="",
@@ -292,7 +292,7 @@ class LeaderElector:
             for _ in range(2):  # twice: the version may be that of a renewal whose answer we did not see
                 if self._lease is None or not self._leadership.is_valid():
                     break
-                spec = released(self._lease.spec, self._clock())
+                spec = released_spec(self._lease.spec, self._clock())
                 if await self._bounded(self._lock.update(spec, self._lease.version)):
                     self._report_once("the leader lease is released")
                     break
@@ -310,7 +310,7 @@ class LeaderElector:
         with suppress(ApiError, OSError):
             lease = await self._bounded(self._lock.get())
             if lease is not None and lease.spec.holder_identity == self._identity:
-                await self._bounded(self._lock.update(released(lease.spec, self._clock()), lease.version))
+                await self._bounded(self._lock.update(released_spec(lease.spec, self._clock()), lease.version))
 
     async def _until_free(self, seconds: float) -> bool:
         """Watches the Lease until it may be taken. False after `seconds` or when the watch ends: read it again."""
@@ -342,7 +342,7 @@ class LeaderElector:
         """Writes this process into the Lease, and leads unless that was just created. False if it has changed."""
         lease = self._lease
         sent, self._may_be_ours = elapsed(), True
-        spec = held(lease.spec if lease else None, self._identity, self._clock())
+        spec = held_spec(lease.spec if lease else None, self._identity, self._clock())
         if lease is None:
             written = await self._bounded(self._lock.create(spec))
         else:

@@ -24,9 +24,9 @@ from controller.runtime.leader_election import (
     Lease,
     LeaseLock,
     LeaseSpec,
-    held,
+    held_spec,
     micro_time,
-    released,
+    released_spec,
     seconds_until_free,
 )
 from tests.beds.scripted import Answer, Script, Watch, ok
@@ -59,10 +59,10 @@ def test_for_how_long_a_candidate_leaves_the_lease_alone(seen: Lease | None, now
 
 
 def test_taking_over_counts_a_transition_and_starts_a_new_reign() -> None:
-    first = held(None, "other", WALL)
+    first = held_spec(None, "other", WALL)
     assert first.lease_transitions == 0
     other = replace(first, renew_time="2099-01-01T00:00:00.000000Z", lease_transitions=4)
-    mine = held(other, "me", WALL + 1)
+    mine = held_spec(other, "me", WALL + 1)
     assert mine == LeaseSpec(
         holder_identity="me",
         lease_duration_seconds=15,
@@ -70,8 +70,8 @@ def test_taking_over_counts_a_transition_and_starts_a_new_reign() -> None:
         renew_time=micro_time(WALL + 1),
         lease_transitions=5,
     )
-    assert held(mine, "me", WALL + 2) == replace(mine, renew_time=micro_time(WALL + 2))
-    spec = released(mine, WALL + 2)
+    assert held_spec(mine, "me", WALL + 2) == replace(mine, renew_time=micro_time(WALL + 2))
+    spec = released_spec(mine, WALL + 2)
     assert (spec.holder_identity, spec.lease_duration_seconds, spec.lease_transitions) == ("", 1, 5)
 
 
