@@ -21,6 +21,7 @@ from controller.imagepull.job_plan import (
     plan,
 )
 from controller.imagepull.job_state import JobState, new_state, nodes_without_image
+from controller.kube.sender import CEILING
 from controller.planner.world import Unpullable, Unpulled
 from tests.unit.controller.imagepull.worlds import BEGUN, MOMENT, NOW, having, job, puller, started, world
 
@@ -336,3 +337,45 @@ def test_attempts_on_nodes_that_left_the_job_are_forgotten() -> None:
     memory.failed, memory.attempts = {"c": "not found"}, {"b": AGAIN}
     memory.set_targets(Targets(nodes=("a",)), (2,))
     assert (memory.failed, memory.attempts, list(memory.pending)) == ({}, {}, ["a"])
+
+
+def test_creates_that_are_refused_are_tried_one_by_one_ever_more_seldom() -> None:
+    memory = chosen("a")
+    assert memory.max_creates(0.0) == CEILING
+    memory.create_refused("quota", 10.0)
+    memory.create_refused("quota", 20.0)
+    assert (memory.refused_since, memory.no_creates_before) == (10.0, 22.0)
+    assert (memory.max_creates(21.9), memory.max_creates(22.0)) == (0, 1)
+    memory.create_unanswered(20.5)
+    assert memory.no_creates_before == 22.0
+    memory.create_unanswered(30.0)
+    assert memory.no_creates_before == 31.0
+    memory.create_accepted()
+    assert (memory.refused_since, memory.max_creates(40.0)) == (inf, CEILING)
+    memory.create_refused("quota", 50.0)
+    assert memory.no_creates_before == 51.0, "from the beginning"
+
+
+def test_the_newer_of_two_statuses_counts() -> None:
+    memory, written = new_state(job()), ImagePullJobStatus(succeeded=3)
+    assert memory.latest_status(OVER) == COMPLETED
+    memory.wrote = ("8", written)
+    assert memory.latest_status(OVER) == written, "the cache has version 7"
+    assert memory.latest_status(replace(OVER, version="8")) == COMPLETED
+
+
+def test_a_node_that_leaves_and_comes_back_pulls_anew() -> None:
+    memory = chosen("b", "a")
+    memory.pulled = {"b", "a"}
+    memory.set_targets(Targets(nodes=("a",)), (2,), updated=())
+    assert memory.pulled == {"a"}
+    memory.pulled = {"b", "a"}
+    memory.set_targets(Targets(nodes=("a",)), (3,), updated=("b",))
+    assert memory.pulled == {"b", "a"}, "it has been updated"
+
+
+@pytest.mark.parametrize(("image", "moved"), [("", False), ("docker.io/library/agent:v2", False), ("agent:v3", True)])
+def test_only_another_image_has_moved(image: str, moved: bool) -> None:
+    memory = new_state(job())
+    memory.observe_pullers("agent:v2", (puller("a", image=image),), MOMENT)
+    assert memory.moved is moved
