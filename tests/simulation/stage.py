@@ -256,7 +256,7 @@ class Stage:
 
     def _wrongly_explained(self, world: World) -> Iterator[str]:
         """Which blocker ends with what is asked only where others hold than in the pass before."""
-        rolling = world.daemonset.rolling_update
+        rolling = world.daemonset.spec.update_strategy.rolling_update  # also of OnDelete, which may be thought away
         if world.rules.problems or (rolling is not None and rolling.topology):
             return  # of a domain that has room for one, several may be next
         yield from misled(world)
