@@ -179,6 +179,11 @@ class Chronicle:
         if version < before and not self.is_told_of_restore and now > self.restored_at + TOLD_ONCE:
             self.restored_at, self.is_told_of_restore = now, True
 
+    def unlisted(self) -> list[str]:
+        """In the end: what the leader has not listed since the server was restored."""
+        missing = sorted({kind.resource for kind in KINDS} - self.heard.keys())
+        return [f"{resource} is not listed since the server was restored" for resource in missing]
+
     def believes_what_never_was(self, *, fresh: bool) -> Iterator[str]:
         """`fresh`: it plans now as if its caches showed what is there."""
         listed = {PODS.resource, REVISIONS.resource} <= self.heard.keys()
@@ -447,8 +452,10 @@ class Ear:
             if stream.status != 200:
                 yield stream
             else:
-                filling = ("sendInitialEvents", "true") in request.query
-                yield _Listened(stream, read(request), self._chronicle, filling=filling)
+                query = dict(request.query)
+                filling, version = query.get("sendInitialEvents") == "true", query.get("resourceVersion", "")
+                is_lost = version.isdigit() and int(version) > self._chronicle.cluster.store.version
+                yield _Listened(stream, read(request), self._chronicle, filling=filling, is_lost=is_lost)
 
 
 def read(request: Request) -> str:
@@ -462,10 +469,11 @@ class _Listened:
 
     retry_after: float | None = None
 
-    def __init__(self, inner: Stream, resource: str, chronicle: Chronicle, *, filling: bool) -> None:
+    def __init__(self, inner: Stream, resource: str, chronicle: Chronicle, *, filling: bool, is_lost: bool) -> None:
+        """`is_lost`: it goes on from a version that the restored server does not have, and tells nothing."""
         self.status, self.date, self._inner = inner.status, inner.date, inner
         self._resource, self._chronicle, self._filling = resource, chronicle, filling
-        self._restores = chronicle.restores
+        self._restores = -1 if is_lost else chronicle.restores
 
     async def chunks(self) -> AsyncIterator[bytes]:
         chunks: Any = self._inner.chunks()

@@ -53,6 +53,8 @@ class Mishaps:
         rule = replace(TROUBLES[what])
         place = "reads" if rule.verb in ("watch", "list") else "writes"
         await self.help(place)
+        if what == STALE:  # no server lists less than a client has written: processes that know nothing see it
+            await asyncio.sleep(CUT_ONCE)
         self.troubles[place] = rule
         for process in self.stage.processes:
             process.link.faults.add(rule)
@@ -119,7 +121,11 @@ class Mishaps:
 
     async def hand_over(self, seconds: float) -> None:
         """SIGTERM for the leader in the middle of its work, while other caches lag far behind."""
+        leader = self.leader
         await self.hinder("watch: reordered, pods 20 s late")
+        if len(self.stage.processes) > 1:
+            leader.link.faults.remove(self.troubles["reads"])
+            leader.link.drop_watches("pods")
         for name in list(self.bed.nodes.names)[:2]:
             for pod in [one for one in self.stage.chronicle.pods.values() if one.node == name and one.live]:
                 with suppress(Refusal):

@@ -70,6 +70,7 @@ class Process(Controller):
         self.freezes_at: tuple[int, float] | None = None
         """After so many more writes, for so many seconds, with the last of these on its way."""
         self.writes_under_way = 0
+        self._under_way: list[tuple[str, str, bytes]] = []
         self._counts_from = self._right_ends = float("-inf")
         """By the answers that it got: from when on its renewals count, because it created the Lease, and until when
         it may write; `-inf`: it has not led."""
@@ -153,17 +154,28 @@ class Process(Controller):
         try:
             if (where := route(request)).plural == "leases":  # a renewal does not wait
                 return await self._renew(request, where.verb)
-            self.writes_under_way += is_work(request)
-            try:
+            if not is_work(request):
                 return await self.ear.exchange(request)
-            finally:
-                self.writes_under_way -= is_work(request)
+            return await self._work(request, f"{where.verb} {where.resource} {where.name}")
         finally:
             waits.clear()
             ON_TIME.reset(on_time)
             WHO.reset(token)
             if last:
                 self._die("after")
+
+    async def _work(self, request: Request, words: str) -> Response:
+        """No write is begun while the same one is under way."""
+        write = request.method, request.path, request.body
+        if write in self._under_way:
+            self._record.charge("twice", f"{self.identity} asks to {words} while it waits for the answer")
+        self.writes_under_way += 1
+        self._under_way.append(write)
+        try:
+            return await self.ear.exchange(request)
+        finally:
+            self._under_way.remove(write)
+            self.writes_under_way -= 1
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[Stream]:

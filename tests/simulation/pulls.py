@@ -155,7 +155,7 @@ class Pulls:
                 is_of
                 and not status.get("completionTime")
                 and not status.get("failedNodes")
-                and made < now - UNDER_WAY
+                and made + GRAIN < server.decision.at
             ):
                 yield f"{node} goes before it has {image}, which {job['metadata']['name']} pulls"
 

@@ -13,7 +13,7 @@ import msgspec
 
 from controller.api.names import HASH_LABEL, LEASE_NAME
 from controller.kube.requests import Request, Response, Stream, Transport
-from controller.runtime.leader_election import LEASE_DURATION, RENEW_DEADLINE
+from controller.runtime.leader_election import LEASE_DURATION, MISSING_SECONDS, RENEW_DEADLINE
 from tests.beds.api import Object
 from tests.beds.objects import condition, controller_of, image_of, node_of
 from tests.beds.simulator.cluster import Cluster
@@ -99,6 +99,8 @@ class Record:
     _leader: str = ""
     """Who has last written itself into the Lease."""
     _lease_written: float = float("-inf")
+    _lease_gone: float = float("-inf")
+    """When it was deleted, while it is missing."""
     _reigns: dict[str, Reign] = field(default_factory=dict)
     _digest: hashlib._Hash = field(default_factory=hashlib.sha256)
 
@@ -120,7 +122,7 @@ class Record:
 
     def server_restored(self) -> None:
         """The Lease of the backup is what a process may have read long ago."""
-        self._lease_written = float("-inf")
+        self._lease_written = self._lease_gone = float("-inf")
 
     def leads_since(self, who: str) -> float:
         """When it has made itself the holder of the Lease."""
@@ -138,8 +140,22 @@ class Record:
             self.tell(f"{who:10} {verb} {kind.plural} {change.after.name[1]}{_summary(change)}")
         if kind is REVISIONS and change.type == "DELETED" and who in self.identities:
             self._trims(change.after.object)
+        if change.type == "ADDED" and who in self.identities and kind is not EVENTS:
+            self._owned(kind, change.after.object)
         if who in self.processes:
             self.may_write(who, f"{verb} {kind.plural} {change.after.name[1]}")
+
+    def _owned(self, kind: Kind, new: Object) -> None:
+        """What a process creates has an owner that is there, and a pod the label of its own revision."""
+        owner, of = controller_of(new), new["metadata"].get("labels", {}).get(HASH_LABEL)
+        if owner.get("kind") == "ImagePullJob":
+            return  # `pulls` has the laws of these
+        if owner.get("uid") not in self.cluster.store.by_uid or not of:
+            self.charge("owner", f"{kind.plural} {new['metadata']['name']} of {owner}, with the revision {of}")
+        rest = (one.object for one in self.cluster.store.objects[REVISIONS].values())
+        same = [one for one in rest if one["metadata"].get("labels", {}).get(HASH_LABEL) == of]
+        if kind is PODS and same and image_of(same[0]["data"]["spec"]["template"]) != image_of(new):
+            self.charge("owner", f"{new['metadata']['name']} has {image_of(new)}, and the label of another revision")
 
     def _trims(self, revision: Object) -> None:
         """A process deletes what no pod has, unless that came a moment ago."""
@@ -157,6 +173,7 @@ class Record:
     def _lease(self, who: str, change: HistoryEntry) -> None:
         holder = (change.after.object.get("spec") or {}).get("holderIdentity") or ""
         now, last = self.cluster.clock(), self._lease_written
+        gone, self._lease_gone = self._lease_gone, now if change.type == "DELETED" else float("-inf")
         self._lease_written = now if change.type != "DELETED" else float("-inf")
         if who not in self.processes:
             self.tell(f"{who:10} {change.type.lower()} the Lease, held by {holder or 'none'}")
@@ -170,6 +187,8 @@ class Record:
         held = before.get("holderIdentity") not in (None, "", holder)
         if held and now - last < min(before.get("leaseDurationSeconds", LEASE_DURATION), LEASE_DURATION):
             self.charge("lease", f"{who} takes it {now - last:.2f} s after another one was written into it")
+        if change.before is None and self._leader != who and now < gone + MISSING_SECONDS - 0.01:
+            self.charge("lease", f"{who} creates it {now - gone:.2f} s after it was deleted, and its holder may yet")
         if change.before is None or self._leader != who:
             self._leader = who
             self.tell(f"{who:10} {'creates' if change.before is None else 'takes'} the Lease")
