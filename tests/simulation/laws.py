@@ -295,7 +295,7 @@ def _names(pods: list[Pod]) -> str:
 
 def missing(begun: State, now: State, status: Object) -> list[str]:
     """What is not as it should be, in words. `begun`: the world when the last move had been made."""
-    return [*_places(now), *_old_pods(now), *_pace(begun, now), *_counts(now, status)]
+    return [*_places(now), *_old_pods(now), *_pace(begun, now), *counts(now, status)]
 
 
 def _places(now: State) -> Iterator[str]:
@@ -345,7 +345,7 @@ def _pace(begun: State, now: State) -> Iterator[str]:
         yield f"{sorted(holders)} have the current revision, that is more than {now.quota}"
 
 
-def _counts(now: State, status: Object) -> Iterator[str]:
+def counts(now: State, status: Object) -> Iterator[str]:
     having = [node for node in now.eligible if now.on(node)]
     serving = [node for node in having if now.served(node)]
     leftovers = {pod.node for pod in now.pods.values() if pod.node in now.nodes} - {*now.eligible}

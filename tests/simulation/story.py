@@ -27,8 +27,8 @@ from tests.simulation.wish import LIMITS, STEPS, TOPOLOGIES, Wish
 
 BOUND = 3600.0
 """Seconds within which everything has come to rest; failed pods and refused templates wait for up to 15 minutes."""
-STEP, SILENCE = 150.0, 930.0
-"""Seconds: between two looks, and for which nothing is written in the end."""
+STEP, SILENCE, SHORT = 150.0, 930.0, 200.0
+"""Seconds: between two looks, and for which nothing is written in the end; the long one every fourth time."""
 Chance = random.Random
 
 
@@ -111,7 +111,7 @@ def _wish(chance: Chance) -> Wish:
         limits=chance.randrange(len(LIMITS)),
         partition=chance.choice(PARTITIONS),
         min_ready=_one(chance, 0, 0, 3, 30),
-        history=_one(chance, 10, 10, 10, 1),
+        history=_one(chance, 10, 10, 1, 0),
         partitioned_scaling=_one(chance, None, None, True),
         hook=_one(chance, "", "", "plain", "marks"),
     )
@@ -211,6 +211,7 @@ PULLS: tuple[tuple[int, str, Callable[[Chance], dict[str, Any]]], ...] = (
     ),
     (2, "edit_pull", _edit("parallelism", 1, 2, 3, None)),
     (2, "delete_puller", lambda _: {}),
+    (1, "hinder", lambda _: {"what": "webhook: refuses other writes of pods"}),
     (3, "kubelet", lambda chance: {"name": _node(chance), "how": "pulling slowly"}),
 )
 PREDOWNLOAD = {PARALLELISM_ANNOTATION: "2", TIMEOUT_ANNOTATION: str(TIMEOUT)}
@@ -329,8 +330,8 @@ def _tell(stage: Stage, story: Story) -> None:
         if move.wait:
             stage.run(moves.wait(move.wait))
     settle(stage, moves)
-    fall_silent(stage)
-    stage.record.tell("== one thing more")
+    fall_silent(stage, SHORT if story.seed % 4 else SILENCE)
+    stage.record.tell("== two things more")
     stage.run(coda.play(stage, moves, story.seed))
 
 
@@ -349,6 +350,7 @@ def settle(stage: Stage, moves: Moves) -> None:
         stage.run(moves.release())
         stage.run(stage.idle(30.0))
         wrong = missing(begun, stage.look(), stage.run(status(stage))) + stage.processes[0].chronicle.misnumbered()
+        wrong += stage.run(unlisted(stage))
         if pulls is not None:
             wrong += pulls.missing(stage.look())
             stage.judge(*(f"in the end: {one}" for one in pulls.late(healed)))
@@ -408,10 +410,10 @@ def is_open(spec: Spec) -> bool:
     return bool(record.get("step") and record.get("stableRevision")) and not over and not skipped
 
 
-def fall_silent(stage: Stage) -> None:
+def fall_silent(stage: Stage, seconds: float) -> None:
     stage.record.tell("== nothing happens any more")
     stage.bed.journal.clear()
-    stage.run(asyncio.sleep(SILENCE))
+    stage.run(asyncio.sleep(seconds))
     written = [one for one in stage.bed.journal.writes if "leases" not in one.resource]
     if written:
         stage.judge("in the end it goes on writing:", *map(str, written))
@@ -421,3 +423,7 @@ def fall_silent(stage: Stage) -> None:
 async def status(stage: Stage) -> Object:
     found: Object = (await stage.bed.daemonset()).get("status") or {}
     return found
+
+
+async def unlisted(stage: Stage) -> list[str]:
+    return stage.chronicle.unlisted()

@@ -21,7 +21,7 @@ LIMITS: tuple[dict[str, Number], ...] = (
 
 STEPS: tuple[list[Object] | None, ...] = (
     None,
-    [{"nodes": 1, "soak": "5s"}, {"nodes": "50%", "soak": "20s"}, {"nodes": "100%"}],
+    [{"nodes": 1, "soak": "5s"}, {"nodes": 1, "soak": "20s"}, {"nodes": "50%"}, {"nodes": "100%"}],
     [{"nodes": 1, "soak": "30s", "approval": "Required"}, {"nodes": "100%"}],
     [{"nodes": 2}, {"nodes": "100%", "soak": "10s"}],
 )
