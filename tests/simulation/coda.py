@@ -169,7 +169,8 @@ async def _free(stage: Stage, moves: Moves) -> str | None:
 
 
 async def _replaces(stage: Stage, moves: Moves, variant: int) -> None:
-    """A pod is deleted, and takes its time; or has a finalizer, and nothing but its end tells of that."""
+    """A pod is deleted, and takes its time; or has a finalizer, and nothing but its end tells of that. Perhaps the
+    server fails a few times then."""
     if (node := await _free(stage, moves)) is not None:
         now = stage.chronicle.now()
         gone = now.on(node)[0].uid
@@ -180,8 +181,11 @@ async def _replaces(stage: Stage, moves: Moves, variant: int) -> None:
         if variant & 1:
             await asyncio.sleep(2 * PROMPT)
             await moves.let_go()
+        if variant > 2:
+            await moves.hinder("write: 500")
         bound, words = 2 * PROMPT + now.spec.min_ready, f"another pod on {node}"
         await _within(stage, bound, words, lambda new: bool(new.served(node)) and gone not in new.pods)
+        await moves.help("writes")
         await _heal(moves)
 
 

@@ -27,8 +27,8 @@ from tests.simulation.wish import LIMITS, STEPS, TOPOLOGIES, Wish
 
 BOUND = 3600.0
 """Seconds within which everything has come to rest; failed pods and refused templates wait for up to 15 minutes."""
-STEP, SILENCE, SHORT = 150.0, 930.0, 200.0
-"""Seconds: between two looks, and for which nothing is written in the end; the long one every fourth time."""
+STEP, SILENCE, SHORT = 150.0, 930.0, 150.0
+"""Seconds: between two looks, and for which nothing is written in the end; the long one every eighth time."""
 Chance = random.Random
 
 
@@ -330,7 +330,7 @@ def _tell(stage: Stage, story: Story) -> None:
         if move.wait:
             stage.run(moves.wait(move.wait))
     settle(stage, moves)
-    fall_silent(stage, SHORT if story.seed % 4 else SILENCE)
+    fall_silent(stage, SHORT if story.seed % 8 else SILENCE)
     stage.record.tell("== two things more")
     stage.run(coda.play(stage, moves, story.seed))
 
