@@ -193,7 +193,8 @@ class Chronicle:
     def decided(self) -> None:
         """The controller has just made a plan, in the task that carries it out or begins what does."""
         at, heard = self.cluster.clock(), dict(self.heard)
-        unheard = {entry.version for entry in self._entries_after(heard, PODS, REVISIONS)}
+        own = self._entries_after(heard, PODS, REVISIONS)  # a trimmed revision is one that no node may get
+        unheard = {entry.version for entry in own if entry.kind is PODS or entry.after is not None}
         DECISION.set(Decision(at, heard, self.cluster.store.version, unheard & self.answered, self.restores))
         known = heard.get(PODS.resource, 0)
         self._seen |= self._pods_at(known, known).keys()
