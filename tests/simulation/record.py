@@ -100,7 +100,7 @@ class Record:
     """Who has last written itself into the Lease."""
     _lease_written: float = float("-inf")
     _lease_gone: float = float("-inf")
-    """When it was deleted, while it is missing."""
+    """When it was deleted; of two moments close together the first, as no candidate may see it in between."""
     _reigns: dict[str, Reign] = field(default_factory=dict)
     _digest: hashlib._Hash = field(default_factory=hashlib.sha256)
 
@@ -173,7 +173,9 @@ class Record:
     def _lease(self, who: str, change: HistoryEntry) -> None:
         holder = (change.after.object.get("spec") or {}).get("holderIdentity") or ""
         now, last = self.cluster.clock(), self._lease_written
-        gone, self._lease_gone = self._lease_gone, now if change.type == "DELETED" else float("-inf")
+        gone = self._lease_gone
+        if change.type == "DELETED" and now > gone + MISSING_SECONDS:
+            self._lease_gone = now
         self._lease_written = now if change.type != "DELETED" else float("-inf")
         if who not in self.processes:
             self.tell(f"{who:10} {change.type.lower()} the Lease, held by {holder or 'none'}")
