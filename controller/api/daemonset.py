@@ -180,7 +180,8 @@ class Rollout(Part):
     last_transition_time: str | None = None
     start_time: str | None = None
     last_progress_time: str | None = None
-    """When `most_done` last grew or the target changed; the progress deadline counts from here."""
+    """When `most_done` or `most_updated` last grew, the target changed, a check was answered again, or a phase with a
+    deadline began. The progress deadline counts from here."""
     nodes_unreachable_since: str | None = None
     """Since when only unreachable nodes remain, during which the progress deadline is suspended."""
     completion_time: str | None = None

@@ -1,5 +1,5 @@
 """Which ImagePullJobs the rollout of a DaemonSet wants: one per image that nodes with an old pod lack. They depend
-only on the present state, so a rollback gets its jobs too. And the pods by which jobs pull. Pure.
+only on the present state, so a rollback gets its jobs too. Also the manifests of the pods that pull for a job. Pure.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ BUSY_WITHOUT_HINT = 1.0
 MAX_RETRY_AFTER = 30.0
 """In seconds. Caps what a server or proxy asks for, as a lost pod waits for the answer."""
 
-WRITES = frozenset({"create", "patch", "update", "delete"})
+WRITES = frozenset({"create", "patch", "delete"})
 
 
 class Cause(View):

@@ -33,7 +33,7 @@ STEP_SECONDS = 1.0
 
 class Call(Value):
     verb: str
-    """get, list, watch, create, patch, update or delete."""
+    """get, list, watch, create, patch or delete."""
     what: str
     """The object or collection, as from `GroupVersionResource.describe`."""
 

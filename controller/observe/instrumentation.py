@@ -132,7 +132,7 @@ class PassLog:
         say("reconciled", result=RESULT_OF[type(outcome)], seconds=round(done.work_seconds, 6), **fields)
 
     def _wait_changes(self, key: Key, outcome: Outcome) -> tuple[bool, dict[str, object]]:
-        """Whether a wait lasts from this pass on, and the fields about one that lasted until now."""
+        """Whether the line of this pass must show that a long wait began, and the fields of one that ended."""
         reason = outcome.reason if isinstance(outcome, RequeueAfter) else TIME_PASSED
         wait, ended = self._waits.get(key), dict[str, object]()
         if wait is not None and wait.reason != reason:

@@ -56,7 +56,7 @@ IMAGE_QUEUE = "daemonset-images"
 PASS_RESULTS = ("success", "error", "requeue", "requeue_after")
 """As in controller-runtime. `requeue` does not occur: every key comes back with a delay."""
 METHODS = dict.fromkeys(("get", "list", "watch"), "GET")
-METHODS |= {"create": "POST", "update": "PUT", "patch": "PATCH", "delete": "DELETE"}
+METHODS |= {"create": "POST", "patch": "PATCH", "delete": "DELETE"}
 """HTTP methods by verb, for the label that client-go uses."""
 COMMON_RESPONSES = (("200", "GET"), ("201", "POST"), ("200", "PATCH"), ("200", "DELETE"))
 """Status codes and methods whose series exist from the start."""

@@ -1,5 +1,5 @@
-"""When a rollout is aborted (`rollingUpdate.onFailure`): too many updated nodes stay without an available pod, or a
-container of an updated pod keeps restarting.
+"""When a rollout is aborted (`rollingUpdate.onFailure`): too many updated nodes stay without an available pod, a
+container of an updated pod keeps restarting, or a check (`rollingUpdate.checks`) fails for too long.
 
 The abort is recorded in the status, and lasts until the template changes or `kruise-ds/retry` is set.
 """

@@ -204,9 +204,10 @@ def _judged(rollout: RolloutState, progress: StepProgress) -> StepProgress:
 def _awaited_nodes(rollout: RolloutState, progress: StepProgress | None) -> list[str]:
     """The nodes of `Standing.awaited`.
 
-    A reachable node without a pod of the current revision counts as waiting for the unreachable nodes that use up the
-    budget. One whose new pod fails, or is not ready on a ready node, does not: then the result is empty. If only
-    nodes beyond the target or nodes that are left out keep the step from being reached, the result is these."""
+    - Empty if a reachable node keeps the rollout from being done: its new pod fails, or is not ready on a ready node.
+    - A reachable node without a pod of the current revision does not, while unreachable nodes use up the budget.
+    - If the target is done but the step is not reached, the unreachable nodes beyond the target, or else those left
+      out."""
     left = [node for node in rollout.target if node.old is not None or not node.current_available]
     left = [node for node in left if node.name not in rollout.left_out]
     if not left and progress is not None and not (progress.is_reached or progress.finished):
@@ -366,10 +367,13 @@ def _in_phase(record: Rollout, phase: Phase, stamp: str) -> Rollout:
 
 def with_stable(rollout: RolloutState, record: Rollout, *, observed: bool) -> tuple[Rollout, float | None]:
     """The record with the stable revision and the one before it, and when another becomes stable by waiting (seconds
-    since 1970). Nothing is concluded from incomplete data: own writes not seen yet, or a pod that cannot be decoded.
-    A restart makes no other revision. A revision that was rolled back to has none before it, because that would be
-    the abandoned one. The very first one is recorded as the one before until it is stable. Both are given up once
-    most nodes have an older revision that was never complete."""
+    since 1970).
+
+    - Incomplete data changes nothing: own writes not seen yet, or a pod that cannot be decoded.
+    - A restart makes no other revision.
+    - The first revision is recorded as the one before until it is stable.
+    - After a rollback there is none before, because that would be the abandoned one.
+    - Both are given up once most nodes have an older revision that was never complete."""
     current = rollout.revision
     twins = {
         revision.hash for revision in of_template(rollout.world.daemonset, rollout.history)

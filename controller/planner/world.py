@@ -100,12 +100,12 @@ class ClockOffset(Value):
     """How the clock of the server differs from the controller's. Moments are by the latter, in seconds since 1970."""
 
     ahead: float = 0.0
-    """Seconds by which it is ahead, too few by less than one; negative if it is behind."""
+    """Seconds by which it is at least ahead, at most one fewer than it is; negative if it is behind."""
 
     @property
     def behind(self) -> float:
-        """Seconds by which it is behind, too few by up to two. The clocks of nodes are taken to be as the
-        server's."""
+        """Seconds by which it is at least behind, at most two fewer than it is. The clocks of nodes are taken to be
+        as the server's."""
         return max(-self.ahead - 1.0, 0.0)
 
     def later(self, moment: float) -> float:

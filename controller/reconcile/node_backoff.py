@@ -77,8 +77,8 @@ class NodeBackoff(msgspec.Struct):
             del self.created_on[node]
 
     def ended(self, pod: Pod, moment: float) -> None:
-        """Records that a pod has ended or lost its owner. An unknown pod that is younger than the last ended one was
-        created by another controller in its place, and does not last either."""
+        """Records that a pod has ended or lost its owner. One that is unknown and younger than the last that ended on
+        its node was created by another controller, and counts as short-lived."""
         known = self.created_on.get(pod.node)
         if known is not None and pod.name in known.names:
             if known.name == pod.name and known.lasted is None:

@@ -191,12 +191,12 @@ def world_of(
     image_pulls: ImagePulls,
     server_offset: ClockOffset,
 ) -> World:
-    """The World of one pass: the caches, the newest known status, and what is remembered."""
-    compiled, (_, status) = state.compiled_for(daemonset), state.status_writer.own.latest(daemonset)
+    """The World of one pass: the caches, and what is remembered. `daemonset` has the newest known status."""
+    compiled, status = state.compiled_for(daemonset), daemonset.status
     resizable = state.gates.resize and not state.no_resize
     pods, orphans = _with_adopted(cached, state.adopted, daemonset.uid)
     world = World(
-        daemonset=replace(daemonset, status=status),
+        daemonset=daemonset,
         rules=compiled.rules,
         nodes=cached.nodes,
         pods=pods,

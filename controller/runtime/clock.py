@@ -27,7 +27,7 @@ class ServerClock:
             self._date, self._at = date, elapsed()
 
     def ahead(self, now: float) -> float:
-        """Seconds by which it is ahead of `now`, too few by less than one; 0 if not known."""
+        """Seconds by which it is at least ahead of `now`, at most one fewer than it is; 0 if not known."""
         try:
             return parsedate_to_datetime(self._date).timestamp() + elapsed() - self._at - now
         except ValueError:

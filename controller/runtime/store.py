@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Hashable, ItemsView, Iterable, Iterator, Mapping, Sequence, ValuesView
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, ValuesView
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from controller.api.objects import Key, Value
@@ -74,9 +74,6 @@ class Store(Generic[T]):
 
     def values(self) -> ValuesView[T]:
         return self._objects.values()
-
-    def items(self) -> ItemsView[Key, T]:
-        return self._objects.items()
 
     def __len__(self) -> int:
         return len(self._objects)

@@ -40,7 +40,7 @@ class RequeueAfter(msgspec.Struct, frozen=True):
 
     after: float
     reason: str = TIME_PASSED
-    """Any other one keeps the pass from deciding anything."""
+    """Anything but `TIME_PASSED` says why the pass decided nothing."""
 
 
 class Retry(msgspec.Struct, frozen=True):
@@ -117,15 +117,15 @@ async def _one_pass(queue: WorkQueue[K], item: WorkItem[K], handle: Handle[K], a
     try:
         with around(item) as passed:
             began, crashed = loop.time(), False
-            outcome: Outcome
+            result: Outcome
             try:
-                outcome = await handle(item, requeue)
+                result = await handle(item, requeue)
             except Exception as error:  # a bug in one pass does not end the others
                 if ExceptionGroup("pass", [error]).subgroup(LeadershipLost) is not None:
                     raise
-                outcome, crashed = Retry(error), True
-            settle(queue, item.key, outcome)
-            passed(Pass(item, outcome, loop.time() - began, crashed))
+                result, crashed = Retry(error), True
+            settle(queue, item.key, result)
+            passed(Pass(item, result, loop.time() - began, crashed))
     finally:
         queue.done(item)
 

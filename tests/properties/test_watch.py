@@ -310,11 +310,11 @@ class Run:
 
     def check(self) -> None:
         store = self.store
-        assert {key.name: thing for key, thing in store.items()} == self.follower.things
+        assert {thing.name: thing for thing in store.values()} == self.follower.things
         assert by_name(store.malformed) == self.follower.malformed
         assert store.progress_in("").version <= self.server.version
         indexed = {(one.name, size) for size in self.by_size.values() for one in self.by_size.get(size)}
-        assert indexed == {(key.name, thing.size) for key, thing in store.items()}
+        assert indexed == {(thing.name, thing.size) for thing in store.values()}
 
     def heal(self) -> None:
         server = self.server

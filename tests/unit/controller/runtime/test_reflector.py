@@ -71,7 +71,7 @@ class Mirror:
 
     @property
     def names(self) -> str:
-        return "".join(sorted(key.name for key, _ in self.store.items()))
+        return "".join(sorted(one.name for one in self.store.values()))
 
 
 @asynccontextmanager

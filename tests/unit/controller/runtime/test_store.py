@@ -92,7 +92,7 @@ def test_changes_come_with_old_and_new(
 ) -> None:
     writer, store = writer_and_store
     assert words(writer.apply(event)) == changes
-    assert "".join(sorted(key.name for key, _ in store.items())) == there
+    assert "".join(sorted(one.name for one in store.values())) == there
     assert store.progress_in("").version == version
     if isinstance(event, Seen) and event.obj is not None:
         assert store.get(event.key) == event.obj
@@ -102,7 +102,7 @@ def test_a_list_tells_only_what_differs_and_what_vanished_unseen(writer_and_stor
     writer, store = writer_and_store
     changes = listed(writer, at("a", 3), at("c", 15), version=20)
     assert words(changes) == ["b: 4 -> -", "c: - -> 15"]
-    assert {key.name for key, _ in store.items()} == {"a", "c"}
+    assert {one.name for one in store.values()} == {"a", "c"}
 
 
 def test_readers_see_the_old_world_until_the_list_is_complete(writer_and_store: Both) -> None:
@@ -110,7 +110,7 @@ def test_readers_see_the_old_world_until_the_list_is_complete(writer_and_store: 
     writer.apply(Init())
     writer.apply(at("c", 15))
     writer.apply(Bookmark(version="30"))
-    assert {key.name for key, _ in store.items()} == {"a", "b"}
+    assert {one.name for one in store.values()} == {"a", "b"}
     assert store.progress_in("").version == 10
 
 
@@ -224,7 +224,7 @@ def test_lists_of_two_namespaces_may_be_taken_in_side_by_side() -> None:
             steps.append(writer.replace(version))
         told = [change for both in zip_longest(*steps, fillvalue=()) for changes in both for change in changes]
         assert sum(change.new is not None for change in told) == 6
-        assert {key.name for key, _ in store.items()} == {name + version for name in "abc"}
+        assert {one.name for one in store.values()} == {name + version for name in "abc"}
 
 
 def test_an_index_follows_every_change(writer_and_store: Both) -> None:
@@ -253,5 +253,5 @@ def test_a_list_of_one_namespace_leaves_the_others_alone() -> None:
     listed(writers["y"], at("b", 4, namespace="y"), version=12)
     assert (store.filled, store.progress_in("x").version) == (True, 10)
     assert words(listed(writers["x"], at("c", 15, namespace="x"), version=20)) == ["a: 3 -> -", "c: - -> 15"]
-    assert {str(key) for key, _ in store.items()} == {"x/c", "y/b"}
+    assert {str(one.key) for one in store.values()} == {"x/c", "y/b"}
     assert (store.progress_in("x").version, store.progress_in("y").version) == (20, 12)
