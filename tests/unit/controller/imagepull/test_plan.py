@@ -374,8 +374,10 @@ def test_a_node_that_leaves_and_comes_back_pulls_anew() -> None:
     assert memory.pulled == {"b", "a"}, "it has been updated"
 
 
-@pytest.mark.parametrize(("image", "moved"), [("", False), ("docker.io/library/agent:v2", False), ("agent:v3", True)])
-def test_only_another_image_has_moved(image: str, moved: bool) -> None:
+@pytest.mark.parametrize(
+    ("image", "mutated"), [("", False), ("docker.io/library/agent:v2", False), ("agent:v3", True)]
+)
+def test_only_another_image_is_admissions(image: str, mutated: bool) -> None:
     memory = new_state(job())
     memory.observe_pullers("agent:v2", (puller("a", image=image),), MOMENT)
-    assert memory.moved is moved
+    assert memory.mutates_image is mutated
