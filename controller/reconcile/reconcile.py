@@ -14,9 +14,7 @@ from controller.api.objects import Key
 from controller.api.pod import Pod
 from controller.kube.errors import ApiError
 from controller.planner.actions import CreatePod, DeletePod, InDoubt, Unready, UpdateInPlace
-from controller.planner.failure import effective_daemonset
 from controller.planner.plan import Plan, plan
-from controller.planner.revisions import of_template
 from controller.planner.world import ClockOffset, FormerPod, Predecessor, Unpulled, World
 from controller.reconcile.caches import Cached, Caches
 from controller.reconcile.check_evaluation import Checks
@@ -112,23 +110,14 @@ class Reconciler:
 
     def _decide(self, this: _Pass) -> Plan:
         daemonset, state, cached, now = this.daemonset, this.state, this.cached, this.now
-        state.begin(daemonset, cached.reach)
-        state.forget_gone(cached, now.elapsed, fresh=this.fresh)
-        _, status = state.status_writer.own.latest(daemonset)  # the cache may not show our last one yet
-        daemonset = effective_daemonset(replace(daemonset, status=status), cached.revisions)
-        current = {revision.hash for revision in of_template(daemonset, cached.revisions)}
-        state.ready_seen.observe(cached.pods, current, now)
-        state.restarts_seen.observe(cached.pods, now.elapsed)
         server = ClockOffset(ahead=self._dependencies.server_clock.ahead(now.wall))
-        state.soak.observe(status, now, server)
-        state.answers.observe(status, now)
+        daemonset = state.before_pass(daemonset, cached, now, server, fresh=this.fresh)
         pulls = self._image_pulls
         world = world_of(daemonset, cached, state, now, fresh=this.fresh, image_pulls=pulls, server_offset=server)
         decided = plan(world)
-        state.decided(daemonset, decided, now)
+        state.after_plan(daemonset, decided, now, server)
         if decided.status is not None:
             self._checks.decided(daemonset, state.answers, decided.status.asking, now)
-            state.soak.decided(decided.status.revision_hash, decided.status.rollout, now, server)
         return decided
 
     async def _act(self, this: _Pass, decided: Plan, requeue: Requeue) -> Outcome:

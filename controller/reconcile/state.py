@@ -9,13 +9,16 @@ from contextlib import contextmanager
 from math import inf
 
 import msgspec
+from msgspec.structs import replace
 
 from controller.api.daemonset import DaemonSet, DaemonSetStatus, Rollout, rollout_of
 from controller.api.objects import Value, epoch
 from controller.api.pod import Pod
 from controller.kube.errors import MutatedByWebhook, UnknownFields, WriteVerdict, classify
 from controller.planner import actions
+from controller.planner.failure import effective_daemonset
 from controller.planner.plan import Plan
+from controller.planner.revisions import of_template
 from controller.planner.summary import Summary
 from controller.planner.world import POD_QUOTA, BackoffKey, ClockOffset, Predecessor, predecessor
 from controller.reconcile.backoff import WriteBackoff, forget_keys
@@ -236,8 +239,25 @@ class DaemonSetState(msgspec.Struct):
             self.no_resize = ""
             self.write_failure = None
 
-    def decided(self, daemonset: DaemonSet, decided: Plan, now: Instant) -> None:
+    def before_pass(
+        self, daemonset: DaemonSet, cached: Cached, now: Instant, server: ClockOffset, *, fresh: bool
+    ) -> DaemonSet:
+        """Records what the caches show. Returns the DaemonSet to plan for, with its newest known status."""
+        self.begin(daemonset, cached.reach)
+        self.forget_gone(cached, now.elapsed, fresh=fresh)
+        _, status = self.status_writer.own.latest(daemonset)  # the cache may not show our last one yet
+        daemonset = effective_daemonset(replace(daemonset, status=status), cached.revisions)
+        current = {revision.hash for revision in of_template(daemonset, cached.revisions)}
+        self.ready_seen.observe(cached.pods, current, now)
+        self.restarts_seen.observe(cached.pods, now.elapsed)
+        self.soak.observe(status, now, server)
+        self.answers.observe(status, now)
+        return daemonset
+
+    def after_plan(self, daemonset: DaemonSet, decided: Plan, now: Instant, server: ClockOffset) -> None:
         """Remembers what later passes need of the plan."""
+        if decided.status is not None:
+            self.soak.decided(decided.status.revision_hash, decided.status.rollout, now, server)
         rolling = daemonset.rolling_update
         self.summary, self.eager = decided.summary, decided.more
         before = decided.status.rollout.unavailable_before if decided.status is not None else None
@@ -425,7 +445,7 @@ class DaemonSetState(msgspec.Struct):
                     self.unanswered_names.pop(node, None)
                 if answer.name_taken:
                     before = self.predecessors.get(node, Predecessor(uid=""))
-                    self.predecessors[node] = msgspec.structs.replace(before, uid=f"not {name}")
+                    self.predecessors[node] = replace(before, uid=f"not {name}")
             case actions.CreateRevision() if answer.name_taken:
                 known = (daemonset.status.collision_count or 0) if daemonset.status is not None else 0
                 self.collisions = max(self.collisions, known) + 1

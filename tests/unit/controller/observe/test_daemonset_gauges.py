@@ -25,6 +25,7 @@ from controller.observe.daemonset_gauges import DaemonSetSample, paused_since, s
 from controller.observe.metrics import Metrics
 from controller.planner.plan import Plan, plan
 from controller.planner.summary import Summary
+from controller.planner.world import ClockOffset
 from controller.reconcile.state import DaemonSetState, DaemonSetStates
 from controller.runtime.clock import Instant
 from tests.beds.stores import caches_of
@@ -201,8 +202,8 @@ def of_phase(phase: Phase, since: float) -> DaemonSetStatus:
 def test_since_when_it_is_paused() -> None:
     state, paused = DaemonSetState(), ds("v2", paused=True)
     assert paused_since(paused, state) == 0, "no pass has seen it, and there is no record"
-    state.decided(paused, Plan(), Instant(NOW + 100, 0.0))
-    state.decided(paused, Plan(), Instant(NOW + 200, 0.0))
+    state.after_plan(paused, Plan(), Instant(NOW + 100, 0.0), ClockOffset())
+    state.after_plan(paused, Plan(), Instant(NOW + 200, 0.0), ClockOffset())
     assert paused_since(paused, state) == NOW + 100
     recorded = replace(paused, status=of_phase(Phase.PAUSED, 50))
     assert paused_since(recorded, state) == NOW + 50, "the record is older than this process"
@@ -212,15 +213,15 @@ def test_since_when_it_is_paused() -> None:
     healthy = replace(paused, status=of_phase(Phase.HEALTHY, 50))
     assert paused_since(healthy, state) == NOW + 100, "that record is of something else"
     assert paused_since(ds("v2"), state) == 0
-    state.decided(ds("v2"), Plan(), Instant(NOW + 300, 0.0))
-    state.decided(paused, Plan(), Instant(NOW + 400, 0.0))
+    state.after_plan(ds("v2"), Plan(), Instant(NOW + 300, 0.0), ClockOffset())
+    state.after_plan(paused, Plan(), Instant(NOW + 400, 0.0), ClockOffset())
     assert paused_since(paused, state) == NOW + 400, "paused anew"
 
 
 def test_of_what_goes_only_what_the_object_says_is_shown() -> None:
     states, seen = DaemonSetStates(), shown().summary
     assert isinstance(seen, Summary)
-    states.of("uid-ads").decided(ds(), Plan(summary=seen), Instant(NOW, 0.0))
+    states.of("uid-ads").after_plan(ds(), Plan(summary=seen), Instant(NOW, 0.0), ClockOffset())
     (there,) = sample_daemonsets(caches_of([ds()]), states, NOW)
     assert there.summary == seen
     (late,) = sample_daemonsets(caches_of([ds()]), states, NOW + 3600)
@@ -228,7 +229,7 @@ def test_of_what_goes_only_what_the_object_says_is_shown() -> None:
     assert late.summary.failed["NotReady"] == 1, "nobody has looked again, but patience has ended"
     (going,) = sample_daemonsets(caches_of([ds(terminating=True)]), states, NOW)
     assert going.summary is None
-    states.of("uid-ads").decided(ds(), Plan(summary=None), Instant(NOW, 0.0))
+    states.of("uid-ads").after_plan(ds(), Plan(summary=None), Instant(NOW, 0.0), ClockOffset())
     (unusable,) = sample_daemonsets(caches_of([ds()]), states, NOW)
     assert unusable.summary is None, "a spec without a meaning: the numbers of the former one would mislead"
     assert list(sample_daemonsets(caches_of(), states, NOW)) == []

@@ -127,7 +127,7 @@ def test_a_pause_counts_from_the_first_pass_that_found_it() -> None:
     state = DaemonSetState()
     since = []
     for paused, now in ((True, 10.0), (True, 20.0), (False, 30.0), (True, 40.0), (True, 50.0)):
-        state.decided(ds(paused=paused), Plan(), Instant(now, 0.0))
+        state.after_plan(ds(paused=paused), Plan(), Instant(now, 0.0), ClockOffset())
         since.append(state.paused_since)
     assert since == [10.0, 10.0, 0.0, 40.0, 40.0]
 
