@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from controller.api.containers import canonical
 from controller.api.formats import IntOrPercent, counted
 from controller.api.image_pull_job import JOB_KIND, ImagePullJob, ImagePullJobView, project, targets
 from controller.api.names import API_VERSION
@@ -172,8 +173,12 @@ def _hint_to_end(job: ImagePullJob) -> str:
 
 
 TTL_SECONDS: Final = 600
-_IMAGE: Final = re.compile(r"([^\s/]*[.:][^\s/]*/)?[^\s/:@A-Z]([^\s:@A-Z]*[^\s/:@A-Z])?(:[^\s/:@]+)?(@[^\s@]+)?")
-"""An optional host, a path in lower case, and an optional tag and digest, of which the kubelet judges the rest."""
+_MOST: Final = 1024
+"""Maximum characters of an image name."""
+_HOST: Final = re.compile(r"([A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:]+\])(:[0-9]+)?")
+_PATH: Final = re.compile(r"[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*(/[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*)*")
+_TAG: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
+_DIGEST: Final = re.compile(r"[A-Za-z][A-Za-z0-9]*([-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,}")
 _REQUIREMENT: Final = re.compile(
     r"\s*(?:(?P<no>!)\s*)?(?P<key>[^\s!=,()]+)\s*"
     r"(?:(?P<equals>==?|!=)\s*(?P<value>[^\s!=,()]*)|(?<=\s)(?P<among>in|notin)\s*\((?P<values>[^()]*)\))?\s*(?:,|$)"
@@ -185,7 +190,7 @@ def pull_job(
     image: str, *, namespace: str, nodes: str | None, parallelism: IntOrPercent, secrets: tuple[str, ...], now: float
 ) -> JSONObject:
     """`nodes` is a node label selector in kubectl's syntax, None for all nodes; `now` is in seconds since 1970."""
-    if _IMAGE.fullmatch(image) is None:
+    if not is_image(image):
         words = (
             f'"{image}" cannot be the name of an image: use HOST/PATH:TAG or HOST/PATH@DIGEST, the path in lower case'
         )
@@ -239,6 +244,22 @@ def node_selector(text: str) -> JSONObject:
 
 def _no_selector(text: str) -> CommandError:
     return UsageError(f'invalid -l "{text}": use labels of nodes such as pool=gpu, or "zone in (a,b),!spot"')
+
+
+def is_image(text: str) -> bool:
+    """Whether a kubelet accepts the text as an image name."""
+    name, at, digest = text.partition("@")
+    if at and not _DIGEST.fullmatch(digest):
+        return False
+    path, colon, tag = name.rpartition(":")
+    if not colon or "/" in tag:
+        path = name
+    elif not _TAG.fullmatch(tag):
+        return False
+    if ":" in path.rpartition("/")[2]:
+        return False  # two tags
+    host, _, rest = canonical(path).rpartition(":")[0].partition("/")  # `canonical` adds a tag, which is cut off here
+    return len(text) <= _MOST and _HOST.fullmatch(host) is not None and _PATH.fullmatch(rest) is not None
 
 
 def _name(image: str, nodes: str, now: float) -> str:
