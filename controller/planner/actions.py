@@ -183,7 +183,7 @@ class CancelDelete(OnPod):
 
     @property
     def backoff_key(self) -> BackoffKey:
-        return BackoffKey("kept", self.pod.uid)
+        return BackoffKey("cancel", self.pod.uid)
 
 
 class DrainPod(OnPod):

@@ -123,7 +123,7 @@ class _Words:
         """What keeps the other nodes old, as a reason and a text."""
         rollout, counts = self.rollout, self.counts
         if keeper_of(rollout) is Blocker.SELECTOR:
-            kept = f"{self.standing.kept} old ones"
+            kept = f"{self.standing.held_nodes} old ones"
             return WaitReason.SELECTOR, Blocker.SELECTOR.text.of_planned.format(who=kept)
         if keeper_of(rollout) is Blocker.STEP and rollout.step_progress is not None:
             allowed = counted(rollout.step_progress.allowed, "node")
@@ -176,7 +176,10 @@ PHASES: Final[Mapping[Phase, PhaseWords]] = {
     Phase.PAUSED: PhaseWords(
         true=READY,
         sentence=lambda it: joined(
-            f"paused with {counted(it.standing.outdated, 'node')} left to update", it.checks, it.lacking, it.aside
+            f"paused with {counted(it.standing.left_to_update, 'node')} left to update",
+            it.checks,
+            it.lacking,
+            it.aside,
         ),
         progressing="Unknown",
         reason=lambda it: WaitReason.PAUSED,
@@ -185,7 +188,7 @@ PHASES: Final[Mapping[Phase, PhaseWords]] = {
     Phase.MANUAL: PhaseWords(
         true=READY,
         sentence=lambda it: joined(
-            f"OnDelete: {counted(it.standing.outdated, 'node', 'waits')} for the old pod to be deleted",
+            f"OnDelete: {counted(it.standing.left_to_update, 'node', 'waits')} for the old pod to be deleted",
             it.lacking,
             it.aside,
         ),
@@ -218,8 +221,8 @@ PHASES: Final[Mapping[Phase, PhaseWords]] = {
         true="",
         sentence=lambda it: joined(it.degraded, it.aside),
         progressing="True",
-        reason=lambda it: it.held[0] if it.standing.kept else names.ROLLOUT_COMPLETE,
-        why=lambda it: it.held[1] if it.standing.kept else "",
+        reason=lambda it: it.held[0] if it.standing.held_nodes else names.ROLLOUT_COMPLETE,
+        why=lambda it: it.held[1] if it.standing.held_nodes else "",
     ),
     Phase.HEALTHY: PhaseWords(
         true=READY,

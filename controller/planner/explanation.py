@@ -87,7 +87,7 @@ class Explainer:
             return NodeState.UPDATING if targeted else NodeState.DELETING
         return NodeState.MISSING
 
-    def kept(self, node: NodeInfo) -> Blocker | None:
+    def hold(self, node: NodeInfo) -> Blocker | None:
         """The setting that keeps the current revision from the node; None if the node has it or may get it."""
         if node.current is not None or node.fit is not Fit.RUN or node.name in self.rollout.holders:
             return None
@@ -98,8 +98,8 @@ class Explainer:
         return self.stop if not gets_it else None
 
     @property
-    def keepers(self) -> set[Blocker]:
-        """The blockers that `kept` may return for some node; cheaper than asking for each."""
+    def possible_holds(self) -> set[Blocker]:
+        """The blockers that `hold` may return for some node; cheaper than asking for each."""
         rollout, rolling = self.rollout, self.rollout.rolling_update
         found = {self.stop} if self.stop is not None else set()
         if len(rollout.target) < rollout.budget.desired:
@@ -113,7 +113,7 @@ class Explainer:
             return Blocker.TAINTED if node.fit is Fit.STAY and node.only_old else None
         if node.current is not None:
             return self._of_new(node)
-        return self._of_empty(node) if node.old is None else self.kept(node) or self.of_turn(node)
+        return self._of_empty(node) if node.old is None else self.hold(node) or self.of_turn(node)
 
     def of_turn(self, node: NodeInfo) -> Blocker | None:
         """The blocker of a node in `RolloutState.outdated`. Called for every node, so it is kept cheap."""
@@ -197,7 +197,7 @@ class Explainer:
         stays = blockers.is_given_up(self.rollout, pod) or not blockers.is_recreated(world, pod)
         if (pod.held_by_hook or pod.marked_not_ready) and stays:  # the next pass takes that back
             asked = Blocker.UNANSWERED if blockers.is_unanswered(world, BackoffKey("object", pod.uid)) else None
-            return asked or blockers.write_blocker(world, BackoffKey("kept", pod.uid)) or self._stale
+            return asked or blockers.write_blocker(world, BackoffKey("cancel", pod.uid)) or self._stale
         if blockers.resize_refusal(world, pod):
             return Blocker.UNRESIZED
         in_progress = pod.in_progress

@@ -190,13 +190,13 @@ def trim_history(rollout: RolloutState) -> StageResult:
     ]
     ran = hashes_of_pods(rollout.world) if new else frozenset[str]()
     unmark = [RecordRun(revision=revision.ref) for revision in new if revision.hash in ran]
-    return _unless_in_backoff(rollout, (*unmark, *_surplus(rollout)), more=False)
+    return _unless_in_backoff(rollout, (*unmark, *_beyond_history_limit(rollout)), more=False)
 
 
-def _surplus(rollout: RolloutState) -> Sequence[DeleteRevision]:
+def _beyond_history_limit(rollout: RolloutState) -> Sequence[DeleteRevision]:
     daemonset = rollout.world.daemonset
-    surplus = len(rollout.history) - daemonset.spec.history_limit
-    if surplus <= 0:
+    excess = len(rollout.history) - daemonset.spec.history_limit
+    if excess <= 0:
         return ()
     in_use = {pod.hash for pod in rollout.world.pods}
     if daemonset.status is not None and (record := daemonset.status.rollout) is not None:
@@ -210,7 +210,7 @@ def _surplus(rollout: RolloutState) -> Sequence[DeleteRevision]:
     idle = [
         revision for revision in reversed(rollout.history) if revision.hash not in in_use and not revision.terminating
     ]
-    return [DeleteRevision(revision=revision.ref) for revision in idle[:surplus]]
+    return [DeleteRevision(revision=revision.ref) for revision in idle[:excess]]
 
 
 def _unless_in_backoff(rollout: RolloutState, actions: Iterable[Action], *, more: bool) -> StageResult:

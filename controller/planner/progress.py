@@ -67,11 +67,11 @@ class Standing(Value):
     """Whether the rollout waits only for an answer to a check."""
     available: int = 0
     """Nodes with an available pod, and those that are left out."""
-    outdated: int = 0
+    left_to_update: int = 0
     """Nodes of the target that are left to update: with only an old pod, or kept empty by a pause."""
     surplus_pods: int = 0
     """Old pods that are deleted from nodes where no new one may start."""
-    kept: int = 0
+    held_nodes: int = 0
     """Nodes outside the target without a pod of the current revision."""
     completed: bool = False
     """Whether all target nodes have been done, and none has become outdated since."""
@@ -87,24 +87,24 @@ def phase_of(standing: Standing) -> Phase:
         return Phase.TERMINATING
     if not standing.observed:
         return Phase.PENDING
-    if standing.outdated and standing.on_delete:
+    if standing.left_to_update and standing.on_delete:
         return Phase.MANUAL
     if standing.aborted and not standing.on_delete:
         return Phase.ABORTED
     progress = standing.step_progress
     if standing.paused and (
-        standing.outdated or standing.surplus_pods or (progress is not None and not progress.is_complete)
+        standing.left_to_update or standing.surplus_pods or (progress is not None and not progress.is_complete)
     ):
         return Phase.PAUSED
     if standing.refused or standing.overdue:
         return Phase.STALLED
-    if standing.outdated or not standing.completed:
-        if progress is None or standing.outdated or not (progress.is_soaking or progress.awaits_approval):
+    if standing.left_to_update or not standing.completed:
+        if progress is None or standing.left_to_update or not (progress.is_soaking or progress.awaits_approval):
             return Phase.PROGRESSING
         return Phase.SOAKING if progress.is_soaking else Phase.AWAITING_APPROVAL
     if standing.done + standing.left_out < standing.target:
         return Phase.DEGRADED
-    if standing.kept:
+    if standing.held_nodes:
         return Phase.HELD  # even if kept old pods are not available: the rollout did not wait for them
     return Phase.HEALTHY if standing.available >= standing.desired else Phase.DEGRADED
 
@@ -115,7 +115,7 @@ CLOCK_RUNS = (Phase.PROGRESSING, Phase.STALLED)
 
 def standing_of(rollout: RolloutState, *, observed: bool) -> Standing:
     """The standing as far as the pods show it; `advance` adds `completed` and `overdue`."""
-    without = available = outdated = done = waiting = kept = left = 0
+    without = available = left_to_update = done = waiting = kept = left = 0
     run, unplaceable, left_out = Fit.RUN, rollout.unplaceable, rollout.left_out
     for node in rollout.nodes:
         if node.fit is run:
@@ -130,7 +130,7 @@ def standing_of(rollout: RolloutState, *, observed: bool) -> Standing:
         elif node.name in left_out:
             left += 1
         elif node.current is None:
-            outdated += node.old is not None or node.name in unplaceable
+            left_to_update += node.old is not None or node.name in unplaceable
     daemonset, rolling = rollout.world.daemonset, rollout.rolling_update
     progress = rollout.step_progress and _judged(rollout, rollout.step_progress)
     return Standing(
@@ -138,7 +138,7 @@ def standing_of(rollout: RolloutState, *, observed: bool) -> Standing:
         observed=observed,
         on_delete=rolling is None,
         paused=rolling is not None and rolling.paused,
-        refused=_refusal(rollout, outdated=bool(outdated), wants_pods=bool(waiting or kept)),
+        refused=_refusal(rollout, outdated=bool(left_to_update), wants_pods=bool(waiting or kept)),
         desired=rollout.budget.desired,
         target=len(rollout.target),
         updated=rollout.budget.desired - without,
@@ -154,9 +154,9 @@ def standing_of(rollout: RolloutState, *, observed: bool) -> Standing:
         checks=recorded(rollout.checks),
         awaits_answers=_awaits_answers(rollout),
         available=available,
-        outdated=outdated,
+        left_to_update=left_to_update,
         surplus_pods=len(rollout.surplus),
-        kept=without - waiting,
+        held_nodes=without - waiting,
         awaited=tuple(_awaited_nodes(rollout, progress)),
     )
 
@@ -268,7 +268,7 @@ def advance(
     )  # otherwise the step ended only because there were too few nodes
     record = replace(
         last,
-        completion_time=completed if begun and not standing.outdated else None,
+        completion_time=completed if begun and not standing.left_to_update else None,
         target=standing.target,
         done=standing.done,
         most_done=max(last.most_done, standing.done),

@@ -158,7 +158,7 @@ class _NodeCounts:
         old, updating = self._zones[ZoneState.OLD], self._zones[ZoneState.UPDATING]
         fills_all = rollout.world.fresh and not rollout.world.in_backoff and rollout.fills_with_current
         gets_older = rollout.fallback.replaces_current
-        keepers = explainer.keepers
+        keepers = explainer.possible_holds
         unseen = set(keepers)
         blockers: set[Blocker | None] = set(explainer.waiting)
         for zone, node in zip(self._judged.zones, rollout.nodes, strict=False):  # vanished nodes come last
@@ -168,8 +168,8 @@ class _NodeCounts:
                 if node.old is not None or not node.current_available:
                     self._count_current(node.current, zone)
                 continue
-            if unseen and (keeper := explainer.kept(node)) is not None:
-                unseen.discard(keeper)  # one node is enough: do not ask for the others
+            if unseen and (hold := explainer.hold(node)) is not None:
+                unseen.discard(hold)  # one node is enough: do not ask for the others
             if node.old is not None:
                 old.append(zone)
             elif fills_all and not node.pods:

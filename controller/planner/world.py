@@ -18,10 +18,10 @@ from controller.planner.node_fit import Rules
 class BackoffKey(Value, kw_only=False):
     """The key under which a failed write backs off, alone. node: creating a pod there. object: any other write to the
     object with this uid. gates: opening a pod's readiness gates. label: restoring the label of its former revision.
-    kept: cancelling its preparation for deletion. revision: storing the current one, whatever its hash. template: the
-    dry run of the revision with this hash. quota: creating any pod."""
+    cancel: cancelling its preparation for deletion. revision: storing the current one, whatever its hash. template:
+    the dry run of the revision with this hash. quota: creating any pod."""
 
-    kind: Literal["node", "object", "gates", "label", "kept", "revision", "template", "quota"]
+    kind: Literal["node", "object", "gates", "label", "cancel", "revision", "template", "quota"]
     name: str = ""
 
     def is_among(self, nodes: Container[str], uids: Container[str]) -> bool:
@@ -29,7 +29,7 @@ class BackoffKey(Value, kw_only=False):
         match self.kind:
             case "node":
                 return self.name in nodes
-            case "object" | "gates" | "label" | "kept":
+            case "object" | "gates" | "label" | "cancel":
                 return self.name in uids
             case "revision" | "template" | "quota":
                 return True

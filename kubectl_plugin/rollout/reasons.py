@@ -92,12 +92,12 @@ def _reason_by_nodes(survey: NodeSurvey) -> PhaseReason:
         case Phase.PROGRESSING:
             return _progressing_reason(survey)
         case phase:
-            return _plain_reason(phase, survey.daemonset, standing.outdated)
+            return _plain_reason(phase, survey.daemonset, standing.left_to_update)
 
 
 def hold_reason(survey: NodeSurvey) -> PhaseReason:
     """What keeps nodes old in phase Held, as the controller's condition says."""
-    rollout, kept = survey.rollout, survey.standing.kept
+    rollout, kept = survey.rollout, survey.standing.held_nodes
     match keeper_of(rollout):
         case Blocker.STEP:
             return PhaseReason(word=WaitReason.STEP, text=step_hold_words(kept))

@@ -168,8 +168,8 @@ def _standing(daemonset: DaemonSet, status: DaemonSetStatus) -> Standing:
         updated=updated,
         done=min(target, updated, status.number_available),
         available=status.number_available,
-        outdated=max(target - updated, 0),
-        kept=max(desired - max(target, updated), 0),
+        left_to_update=max(target - updated, 0),
+        held_nodes=max(desired - max(target, updated), 0),
         completed=updated >= target,
     )
 
@@ -351,7 +351,7 @@ def survey(snapshot: Snapshot, by: str = "zone") -> NodeSurvey:
         raise UnreadableSpecError(f"cannot make sense of the spec of {snapshot.key.name}: {error}") from error
     daemonset = snapshot.daemonset
     status = daemonset.status
-    if (refusal := refusal_of(daemonset)) and (standing.outdated or is_unusable(daemonset)):
+    if (refusal := refusal_of(daemonset)) and (standing.left_to_update or is_unusable(daemonset)):
         standing = replace(standing, refused=refusal)
     record = advance(
         status, standing, revision_hash=rollout.revision.hash, deadline=daemonset.progress_deadline, now=snapshot.now

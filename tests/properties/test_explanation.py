@@ -59,7 +59,7 @@ def test_no_obstacle_means_that_the_planner_acts(world: World) -> None:
 def test_what_may_keep_nodes_is_known_without_asking_any(world: World) -> None:
     note(picture(world, plan(world)))
     explainer = Explainer(rollout_state(world))
-    assert {explainer.kept(node) for node in explainer.rollout.nodes} <= {*explainer.keepers, None}
+    assert {explainer.hold(node) for node in explainer.rollout.nodes} <= {*explainer.possible_holds, None}
 
 
 @every_day(80)

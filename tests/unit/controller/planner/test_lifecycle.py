@@ -150,7 +150,7 @@ CASES: dict[str, tuple[World, str]] = {
     ),
     "and goes on where it is to go": (HALF, "~node-1 v1"),
     "what cannot be taken back is left alone for a while": (
-        held("v1 v1", 1, rev="v1", in_backoff={BackoffKey("kept", "uid-node-1-v1"): NOW + 60}),
+        held("v1 v1", 1, rev="v1", in_backoff={BackoffKey("cancel", "uid-node-1-v1"): NOW + 60}),
         "",
     ),
     "and while caches are behind": (held("v1 v1", 1, rev="v1", fresh=False), ""),

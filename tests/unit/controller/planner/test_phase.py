@@ -20,8 +20,8 @@ from tests.unit.controller.planner.test_partition import CANARY
 from tests.unit.controller.planner.written import IN_PHASE, late, looked_at, shown, words
 
 HEALTHY = Standing(desired=5, target=5, updated=5, done=5, available=5, completed=True)
-HELD = replace(HEALTHY, target=2, updated=2, done=2, kept=3)
-HALFWAY = replace(HEALTHY, updated=3, done=3, outdated=2, completed=False)
+HELD = replace(HEALTHY, target=2, updated=2, done=2, held_nodes=3)
+HALFWAY = replace(HEALTHY, updated=3, done=3, left_to_update=2, completed=False)
 
 
 @pytest.mark.parametrize(
@@ -48,10 +48,10 @@ HALFWAY = replace(HEALTHY, updated=3, done=3, outdated=2, completed=False)
         (HALFWAY, {"on_delete": True, "overdue": True}, Phase.MANUAL),
         (HALFWAY, {"paused": True, "overdue": True}, Phase.PAUSED),
         (HALFWAY, {"paused": True, "refused": "no"}, Phase.PAUSED),
-        (HALFWAY, {"kept": 2, "target": 3}, Phase.PROGRESSING),
+        (HALFWAY, {"held_nodes": 2, "target": 3}, Phase.PROGRESSING),
         (HELD, {"available": 4}, Phase.HELD),
         (HELD, {"done": 1}, Phase.DEGRADED),
-        (HELD, {"kept": 0, "available": 3}, Phase.DEGRADED),
+        (HELD, {"held_nodes": 0, "available": 3}, Phase.DEGRADED),
         (HEALTHY, {"paused": True}, Phase.HEALTHY),
         (HEALTHY, {"on_delete": True}, Phase.HEALTHY),
         (HEALTHY, {"on_delete": True, "aborted": "as it failed"}, Phase.HEALTHY),
@@ -77,32 +77,35 @@ MISSPELT: dict[str, Any] = {
 FACTS: dict[str, tuple[World, dict[str, Any]]] = {
     "old nodes below the target are outdated, the others kept": (
         at("v1 v1 v1 v2 v2", partition=2),
-        {"target": 3, "updated": 2, "done": 2, "outdated": 1, "kept": 2},
+        {"target": 3, "updated": 2, "done": 2, "left_to_update": 1, "held_nodes": 2},
     ),
     "the selector keeps those it leaves out": (
         at("v1 v1 v1", selector=CANARY, nodes=CANARIES),
-        {"target": 1, "outdated": 1, "kept": 2},
+        {"target": 1, "left_to_update": 1, "held_nodes": 2},
     ),
-    "with a partition": (at("v1 v1 v1 v1 v2", partition=1), {"target": 4, "outdated": 3, "kept": 1, "paused": False}),
+    "with a partition": (
+        at("v1 v1 v1 v1 v2", partition=1),
+        {"target": 4, "left_to_update": 3, "held_nodes": 1, "paused": False},
+    ),
     "a pause takes nothing from that": (
         at("v1 v1 v1 v1 v2", partition=1, paused=True),
-        {"target": 4, "outdated": 3, "kept": 1, "paused": True},
+        {"target": 4, "left_to_update": 3, "held_nodes": 1, "paused": True},
     ),
     "OnDelete all may be updated": (
         at("v1 v1", on_delete=True),
-        {"target": 2, "outdated": 2, "kept": 0, "on_delete": True},
+        {"target": 2, "left_to_update": 2, "held_nodes": 0, "on_delete": True},
     ),
     "at a first deployment none is kept": (
         at("- - - - -", "v1", **FIRST),
-        {"target": 5, "updated": 0, "outdated": 0, "kept": 0},
+        {"target": 5, "updated": 0, "left_to_update": 0, "held_nodes": 0},
     ),
     "with partitionedScaling its partition keeps nodes waiting": (
         at("v1 v1 - - -", "v1", partitioned_scaling=True, **FIRST),
-        {"target": 2, "done": 2, "kept": 3},
+        {"target": 2, "done": 2, "held_nodes": 3},
     ),
     "old pods of an unknown revision are kept by the partition: nodes that have a pod are no first deployment": (
         at("v1 v1 v1 v1 v1", partition=2, revisions=[revision("v2")]),
-        {"target": 3, "outdated": 3, "kept": 2},
+        {"target": 3, "left_to_update": 3, "held_nodes": 2},
     ),
     "a node is done when the new pod is available and the old one gone": (
         at("v1+v2 v2! v2", max_surge=1),
@@ -110,11 +113,11 @@ FACTS: dict[str, tuple[World, dict[str, Any]]] = {
     ),
     "a node that lost its kept pod is still kept": (
         at("- v2 v2", partition=1, revisions=[revision("v1"), revision("v2")]),
-        {"target": 2, "done": 2, "kept": 1},
+        {"target": 2, "done": 2, "held_nodes": 1},
     ),
     "nodes that should run none do not count": (
         at("v1 v1 v1", nodes=TAINTED),
-        {"desired": 1, "target": 1, "outdated": 1, "available": 1},
+        {"desired": 1, "target": 1, "left_to_update": 1, "available": 1},
     ),
     "a refusal counts while something is left to update": (at("v1 v1", verdicts=refusing("v2")), {"refused": "no"}),
     "one for unknown fields also for nodes that lose their pod": (

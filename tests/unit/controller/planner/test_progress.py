@@ -32,7 +32,7 @@ from tests.unit.controller.planner.test_partition import CANARY
 from tests.unit.controller.planner.written import looked_at, words
 
 DEADLINE = 600.0
-GOING = Standing(desired=5, target=5, updated=2, done=1, available=4, outdated=3)
+GOING = Standing(desired=5, target=5, updated=2, done=1, available=4, left_to_update=3)
 
 
 def phase_of_world(found: World) -> str:
@@ -72,9 +72,9 @@ def test_a_rollout_starts_with_its_revision() -> None:
         most_done=1,
         most_updated=2,
     )
-    story.after(10, updated=5, done=5, available=5, outdated=0)
+    story.after(10, updated=5, done=5, available=5, left_to_update=0)
     story.hash = "v3"
-    begun = story.after(100, updated=0, done=0, outdated=5)
+    begun = story.after(100, updated=0, done=0, left_to_update=5)
     assert begun.start_time == begun.last_progress_time == rfc3339(NOW + 110)
     assert (begun.most_done, begun.most_updated, begun.completion_time) == (0, 0, None)
 
@@ -97,7 +97,9 @@ def test_this_is_progress(changes: dict[str, int]) -> None:
     assert story.after(1).phase == Phase.STALLED
 
 
-@pytest.mark.parametrize("changes", [{"available": 5}, {"done": 0}, {"updated": 1}, {"outdated": 2}, {"kept": 1}])
+@pytest.mark.parametrize(
+    "changes", [{"available": 5}, {"done": 0}, {"updated": 1}, {"left_to_update": 2}, {"held_nodes": 1}]
+)
 def test_this_is_none(changes: dict[str, int]) -> None:
     story = Story()
     story.after()
@@ -173,7 +175,7 @@ def test_what_follows_a_long_pause_is_not_late_once_mended(refused: bool) -> Non
 def test_completion_is_the_first_time_that_all_are_available() -> None:
     story = Story()
     story.after()
-    assert story.after(10, outdated=0, updated=5).completion_time is None
+    assert story.after(10, left_to_update=0, updated=5).completion_time is None
     complete = story.after(10, done=5, available=5)
     assert (complete.phase, complete.completion_time) == (Phase.HEALTHY, rfc3339(NOW + 20))
     worse = story.after(10, done=4, available=4)
@@ -193,7 +195,7 @@ def test_a_rollout_to_no_node_does_not_complete_that_to_the_nodes_after_it() -> 
 
 def test_with_steps_a_rollout_is_complete_once_its_limits_keep_the_rest() -> None:
     progress = StepProgress(step=1, count=2, allowed=2, needed=2, soak=0.0, unapproved=False, now=NOW)
-    story = Story(replace(GOING, step_progress=progress, target=2, done=2, available=5, outdated=0))
+    story = Story(replace(GOING, step_progress=progress, target=2, done=2, available=5, left_to_update=0))
     assert story.after().completion_time is None, "the step is not over"
     assert story.after(10, target=1, done=0).completion_time is None, "its one node is not done"
     assert story.after(10, done=1).completion_time == rfc3339(NOW + 20), "the partition keeps the other one"
@@ -201,9 +203,9 @@ def test_with_steps_a_rollout_is_complete_once_its_limits_keep_the_rest() -> Non
 
 
 def test_a_lower_partition_takes_the_completion_back_and_starts_the_clock() -> None:
-    story = Story(Standing(desired=5, target=2, updated=2, done=2, available=5, kept=3))
+    story = Story(Standing(desired=5, target=2, updated=2, done=2, available=5, held_nodes=3))
     assert story.after().phase == Phase.HELD
-    on = story.after(86400, target=4, outdated=2, kept=1)
+    on = story.after(86400, target=4, left_to_update=2, held_nodes=1)
     assert (on.phase, on.completion_time, on.start_time) == (Phase.PROGRESSING, None, rfc3339(NOW))
     assert on.last_progress_time == rfc3339(NOW + 86400)
 
@@ -326,7 +328,7 @@ def test_a_write_that_fails_elsewhere_is_waited_for_too() -> None:
 
 def test_pods_that_fail_again_and_again_stall_beside_a_node_that_is_gone() -> None:
     """Whenever all of them are ready, only that node is left; this is no progress."""
-    story = Story(replace(GOING, updated=5, done=4, available=4, outdated=1))
+    story = Story(replace(GOING, updated=5, done=4, available=4, left_to_update=1))
     story.after(awaited=("node-4",))
     for _ in range(10):
         story.after(30, done=2, available=2, awaited=())
@@ -338,7 +340,7 @@ def test_pods_that_fail_again_and_again_stall_beside_a_node_that_is_gone() -> No
 
 def test_a_node_that_comes_back_after_the_rollout_has_the_whole_deadline() -> None:
     """Only then does a wait for a Degraded rollout end, which counts from the later of both times."""
-    story = Story(replace(GOING, updated=5, done=5, available=5, outdated=0))
+    story = Story(replace(GOING, updated=5, done=5, available=5, left_to_update=0))
     story.after()
     story.after(100, done=4, available=4, awaited=("node-4",))
     back = story.after(3600, awaited=())

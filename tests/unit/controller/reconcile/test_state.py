@@ -76,7 +76,7 @@ def test_an_answer_about_what_is_gone_is_kept_no_longer_than_a_pass(gone: bool, 
         BackoffKey("label", uid),
     ]
     others = [BackoffKey("template", "v2"), BackoffKey("revision"), POD_QUOTA]
-    for place in (*about, BackoffKey("kept", uid), *others):
+    for place in (*about, BackoffKey("cancel", uid), *others):
         state.write_backoff.record_failure(place, 1.0)
         state.write_backoff.record_inconclusive(place)
     made = CreatePod(node="node-0", name="demo-1", revision=revision("v2"))
@@ -87,7 +87,7 @@ def test_an_answer_about_what_is_gone_is_kept_no_longer_than_a_pass(gone: bool, 
     state.forget_gone(cached, 2.0)
     left = [*state.pending_writes.values(), *state.refused_resizes, *state.unanswered_names, *state.predecessors]
     assert len([*left, *state.unmapped]) == (0 if gone else 5)
-    kept = {*others} if gone else {*about, BackoffKey("kept", uid), *others}
+    kept = {*others} if gone else {*about, BackoffKey("cancel", uid), *others}
     assert (set(state.write_backoff.failing), set(state.write_backoff.inconclusive)) == (kept, kept)
     state.forget_gone(cached, 9.0)
     assert state.pending_writes == {}, "by now it is done or lost"
