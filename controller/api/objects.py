@@ -185,7 +185,7 @@ def rfc3339(moment: float) -> str:
     return datetime.fromtimestamp(within, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-OURS = "kruise-ds"
+FIELD_MANAGER = "kruise-ds"
 """The field manager of our writes, taken from the User-Agent."""
 COUNTS = ("f:numberReady", "f:numberAvailable", "f:observedGeneration", "f:desiredNumberScheduled")
 """Status fields that only a controller writes; conditions may have any writer."""
@@ -219,7 +219,7 @@ def status_writers(entries: Iterable[ManagedFields]) -> StatusWriters:
         if entry.subresource != "status":
             continue
         time = epoch(entry.time) or 0.0
-        if entry.manager == OURS:
+        if entry.manager == FIELD_MANAGER:
             ours = max(ours, time)
         elif not entry.manager.startswith("kubectl") and _has_counts(entry.fields_v1) and time > theirs:
             theirs, other = time, entry.manager

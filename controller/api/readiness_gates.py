@@ -12,7 +12,7 @@ from controller.api import patch
 from controller.api.names import IN_PLACE_UPDATE_READY, KRUISE_POD_READY, START_IN_PLACE_UPDATE
 from controller.api.objects import JSONObject, Value, View, as_bytes, epoch
 
-OURS = (IN_PLACE_UPDATE_READY, KRUISE_POD_READY)
+OUR_GATES = (IN_PLACE_UPDATE_READY, KRUISE_POD_READY)
 PRE_DELETE: Final[JSONObject] = {"userAgent": "Lifecycle", "key": "preDeleteHook"}
 """Our KruisePodReady entry for a pod held for deletion. OpenKruise writes the same, so that either can remove it."""
 
@@ -50,7 +50,7 @@ class ReadinessGate(Value):
 
 
 def gates_of(gates: Iterable[ReadinessGateView], conditions: Sequence[PodCondition]) -> tuple[ReadinessGate, ...]:
-    wanted = dict.fromkeys(gate.condition_type for gate in gates if gate.condition_type in OURS)
+    wanted = dict.fromkeys(gate.condition_type for gate in gates if gate.condition_type in OUR_GATES)
     return tuple(_gate(type_, conditions) for type_ in wanted)
 
 

@@ -20,7 +20,7 @@ from controller.runtime.pacing import Backoff, StatusPacer
 FAILED_BEFORE = "it failed before this controller began"
 RETRY_SECONDS = 600.0
 """Seconds after which a failed node of a job that never completes gets another attempt."""
-UNKNOWN_OUTCOME_SECONDS = 1.0
+NO_CREATES_SECONDS = 1.0
 """Seconds without another create after one that was neither accepted nor refused."""
 
 
@@ -131,7 +131,7 @@ class JobState(msgspec.Struct):
 
     def create_unanswered(self, moment: float) -> None:
         """The server is unavailable or busy, or something was in the way."""
-        self.no_creates_before = max(self.no_creates_before, moment + UNKNOWN_OUTCOME_SECONDS)
+        self.no_creates_before = max(self.no_creates_before, moment + NO_CREATES_SECONDS)
 
     def create_accepted(self) -> None:
         self.refusal, self.refused_since = "", inf

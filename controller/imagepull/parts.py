@@ -170,4 +170,4 @@ class ImagePullParts(ImagePulls):
 
 
 def _working(queue: WorkQueue[Key], handle: Handle[Key], passes: PassLog) -> AbstractAsyncContextManager[object]:
-    return workers(WORKERS, queue, handle, around=passes.about, drain=PULLS_DRAIN_SECONDS, name="puller")
+    return workers(WORKERS, queue, handle, around=passes.about, drain=PULLS_DRAIN_SECONDS, name="job-worker")

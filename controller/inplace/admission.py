@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from controller.api.in_place import Resize, state_of
-from controller.api.objects import JSON, OURS, JSONObject, Value, value_at
+from controller.api.objects import FIELD_MANAGER, JSON, JSONObject, Value, value_at
 from controller.api.pod import ManagedPodView, PodView, unfinished_update_of
 from controller.api.revision import Revision
 from controller.inplace.change import Amount, InPlaceChange, amounts_in, by_container, canonical_amount
@@ -116,5 +116,7 @@ def _is_resized_by_others(pod: ManagedPodView, amount: Amount) -> bool:
     name, kind, key = amount
     path = ("f:spec", "f:containers", f'k:{{"name":"{name}"}}', "f:resources", f"f:{kind}", f"f:{key}")
     entries = pod.metadata.managed_fields or ()
-    theirs = [entry.fields_v1 for entry in entries if entry.subresource == "resize" and entry.manager != OURS]
+    theirs = [
+        entry.fields_v1 for entry in entries if entry.subresource == "resize" and entry.manager != FIELD_MANAGER
+    ]
     return any(value_at(fields, *path) is not None for fields in theirs)

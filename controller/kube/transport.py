@@ -35,7 +35,7 @@ CONNECT_SECONDS: Final = 10.0
 """Seconds to open a TCP connection; the timeout of the request applies as well."""
 LEAST_SECONDS: Final = 0.001
 """The least timeout in seconds, because aiohttp takes 0 as no limit."""
-IDLE_SECONDS: Final = 60.0
+IDLE_CONNECTION_SECONDS: Final = 60.0
 """Seconds until an unused connection is closed: less than load balancers and API servers allow."""
 READ_BUFFER: Final = 256 * 1024
 """Bytes. With more, a watch of a busy cluster comes in fewer, larger chunks."""
@@ -170,7 +170,7 @@ async def open_transport(connection: Connection, user_agent: str = "kruise-ds") 
     connector = TCPConnector(
         ssl=connection.tls or True,
         limit=0,  # the throttle bounds how many requests run at once
-        keepalive_timeout=IDLE_SECONDS,
+        keepalive_timeout=IDLE_CONNECTION_SECONDS,
         socket_factory=_socket,
     )
     session = ClientSession(

@@ -26,7 +26,7 @@ from controller.settings import Address
 
 MAX_IDLE = 50
 """The most connections of one server that wait for a request, or for the client to read an answer."""
-IDLE_SECONDS = 150.0
+KEEP_ALIVE_SECONDS = 150.0
 """Seconds that an idle connection is kept, more than the interval between scrapes."""
 SHUTDOWN_SECONDS = 1.0
 MAX_WAITING = 50
@@ -62,7 +62,9 @@ async def serving(
     app = web.Application(middlewares=[connections.middleware, *middlewares])
     for path, page in pages.items():
         app.router.add_get(path, page)
-    runner = web.AppRunner(app, access_log=None, keepalive_timeout=IDLE_SECONDS, shutdown_timeout=SHUTDOWN_SECONDS)
+    runner = web.AppRunner(
+        app, access_log=None, keepalive_timeout=KEEP_ALIVE_SECONDS, shutdown_timeout=SHUTDOWN_SECONDS
+    )
     await runner.setup()
     assert runner.server is not None
     accept = partial(connections.accept, runner.server)

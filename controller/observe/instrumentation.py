@@ -54,7 +54,7 @@ RESULT_OF: Final[Mapping[type[Outcome], str]] = {Done: "success", RequeueAfter: 
 NodeAction: TypeAlias = CreatePod | UpdateInPlace | DeletePod
 
 
-LASTING_SECONDS = 10.0
+LOGGED_FROM_SECONDS = 10.0
 """From here on a wait is logged: the caches show most writes within a second."""
 
 
@@ -142,7 +142,7 @@ class PassLog:
         if reason == TIME_PASSED or not isinstance(outcome, RequeueAfter):
             return False, ended
         wait = self._waits.setdefault(key, _Wait(reason, elapsed()))
-        if wait.is_logged or elapsed() + outcome.after - wait.since < LASTING_SECONDS:
+        if wait.is_logged or elapsed() + outcome.after - wait.since < LOGGED_FROM_SECONDS:
             return False, ended
         wait.is_logged = True
         return True, ended

@@ -37,7 +37,7 @@ LONGEST_QUOTA_DELAY = 30.0
 """The most seconds until creates are retried after a full quota; no event reports that it was raised."""
 TERMINATING_SECONDS = 30.0
 """Seconds of back-off while the namespace is terminating: the DaemonSet will be deleted too."""
-UNKNOWN_SECONDS = 30.0
+PENDING_SECONDS = 30.0
 """Seconds for which a write with a lost answer may still be done: no server or proxy holds a request for longer."""
 
 
@@ -82,7 +82,7 @@ WRITE_OUTCOMES: Final[Mapping[WriteVerdict | None, WriteOutcome]] = {
     WriteVerdict.FAILED: WriteOutcome(retry=_REPORT, template=Unasked(), counts=True),
     WriteVerdict.UNAVAILABLE: WriteOutcome(retry=_REPORT, template=Unasked()),
     WriteVerdict.UNKNOWN_OUTCOME: WriteOutcome(
-        retry=RetryDecision.CHECK, template=Unasked(), pending=UNKNOWN_SECONDS, reuse_name=True
+        retry=RetryDecision.CHECK, template=Unasked(), pending=PENDING_SECONDS, reuse_name=True
     ),
 }
 """By verdict; None for a write that was done. `retry_decision` and `Answer.is_full_quota` have the exceptions."""

@@ -21,7 +21,7 @@ from controller.runtime.watch import Connectivity, PauseLength, RestartReason
 
 T = TypeVar("T", bound=Record)
 
-IDLE_SECONDS = 30.0
+WATCH_IDLE_SECONDS = 30.0
 """Seconds to wait for the answer to a watch request, and for each event of an incomplete initial state."""
 SLICE = 128
 """Events and listed objects handled before other tasks may run: a few milliseconds of work."""
@@ -130,8 +130,8 @@ class Reflector(Generic[W, T]):
 
     async def _stream(self, query: Query) -> AsyncGenerator[ReflectorEvents[T]]:
         """Yields the events of one stream and sets `_end`. Only an incomplete initial state is ended by
-        `IDLE_SECONDS` without an event. `relist` interrupts every wait for one."""
-        self._idle = limit = asyncio.timeout(IDLE_SECONDS)
+        `WATCH_IDLE_SECONDS` without an event. `relist` interrupts every wait for one."""
+        self._idle = limit = asyncio.timeout(WATCH_IDLE_SECONDS)
         try:
             async with limit, self._client.watch(self.resource, self.namespace, query=query) as bunches:
                 self._stop_idle_timer(limit)
@@ -145,7 +145,7 @@ class Reflector(Generic[W, T]):
                         return
                     self._idle = limit
                     if isinstance(self._state, watch.InitialWatch):
-                        limit.reschedule(elapsed() + IDLE_SECONDS)
+                        limit.reschedule(elapsed() + WATCH_IDLE_SECONDS)
                     bunch = await anext(bunches, None)
                     self._stop_idle_timer(limit)
                     if bunch is None:
@@ -170,7 +170,9 @@ class Reflector(Generic[W, T]):
             return watch.RelistRequested()
         if isinstance(self._state, watch.InitialWatch):
             return watch.Stalled()
-        return watch.Failed(error=Unreachable("watch", self.resource.name, f"no answer within {IDLE_SECONDS:g} s"))
+        return watch.Failed(
+            error=Unreachable("watch", self.resource.name, f"no answer within {WATCH_IDLE_SECONDS:g} s")
+        )
 
     def _events(self, bunch: Events[T]) -> ReflectorEvents[T]:
         yield Received()

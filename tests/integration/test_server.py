@@ -13,7 +13,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from controller.observe.http import (
-    IDLE_SECONDS,
+    KEEP_ALIVE_SECONDS,
     MAX_IDLE,
     MAX_WAITING,
     CannotListen,
@@ -141,7 +141,7 @@ async def test_idle_connections_are_bounded_and_keep_no_client_out() -> None:
         idle = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2 * MAX_IDLE)]
         assert (await ask(port, "/readyz"))[0] == 200
         for reader, _ in idle[:MAX_IDLE]:
-            async with asyncio.timeout(IDLE_SECONDS / 3):
+            async with asyncio.timeout(KEEP_ALIVE_SECONDS / 3):
                 assert await reader.read() == b"", "the oldest make room"
         idle[-1][1].write(b"GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n")
         assert await idle[-1][0].readline() == b"HTTP/1.1 200 OK\r\n"

@@ -11,7 +11,7 @@ from copy import deepcopy
 
 import pytest
 
-from controller.api.objects import OURS, rfc3339
+from controller.api.objects import FIELD_MANAGER, rfc3339
 from tests.beds.api import DAEMONSETS, PODS, REVISIONS, Object, Refusal, Resource
 from tests.beds.controller.bed import Bed
 from tests.beds.controller.journal import Journal, Recording
@@ -365,7 +365,7 @@ def _writer(manager: str, seconds: float) -> Object:
 
 async def they_write(bed: Bed) -> float:
     """What the real server notes of a write by OpenKruise's manager, now, and the write. Returns when it was."""
-    ours, theirs = _writer(OURS, -1), _writer("kruise-manager", 0)
+    ours, theirs = _writer(FIELD_MANAGER, -1), _writer("kruise-manager", 0)
     for writers in ([ours], [ours, theirs]):
         await bed.api.patch(DAEMONSETS, "agent", {"metadata": {"managedFields": writers}})
     await bed.api.patch(DAEMONSETS, "agent", {"status": {"numberReady": 1}}, sub="status")

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from controller.api.objects import OURS, rfc3339
+from controller.api.objects import FIELD_MANAGER, rfc3339
 from controller.kube.requests import Request, Response
 from tests.beds.simulator import patching, refusal
 from tests.beds.simulator.cluster import Cluster
@@ -262,7 +262,7 @@ def _patch(kind: Kind, where: Route, request: Request) -> UpdateRequest:
 
 def _manager(request: Request) -> str:
     """Who writes. Where no name is given the server takes that of the User-Agent: in tests that is the controller."""
-    return dict(request.query).get("fieldManager", OURS)
+    return dict(request.query).get("fieldManager", FIELD_MANAGER)
 
 
 def _delete_options(request: Request, query: dict[str, str]) -> DeleteOptions:

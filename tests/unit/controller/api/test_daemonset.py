@@ -17,7 +17,7 @@ from controller.api.names import (
     PROGRESSIVE_ANNOTATION,
 )
 from controller.api.node import NodeView
-from controller.api.objects import OURS, JSONObject, Key, ManagedFields, StatusWriters, epoch, status_writers
+from controller.api.objects import FIELD_MANAGER, JSONObject, Key, ManagedFields, StatusWriters, epoch, status_writers
 
 
 def record(spec: dict[str, Any] | None = None, **more: Any) -> DaemonSet:
@@ -175,7 +175,7 @@ BEFORE, NOON, LATER = (epoch(one) or 0.0 for one in MOMENTS.values())
 def writers(words: str, *entries: ManagedFields) -> StatusWriters:
     """Of a status that was written so: `ours@noon them@later`."""
     pairs = [one.split("@") for one in words.split()]
-    return status_writers([*(entry(OURS if who == "ours" else who, when) for who, when in pairs), *entries])
+    return status_writers([*(entry(FIELD_MANAGER if who == "ours" else who, when) for who, when in pairs), *entries])
 
 
 def entry(manager: str, when: str, fields: JSONObject = COUNTS, subresource: str = "status") -> ManagedFields:
