@@ -197,7 +197,7 @@ class StepProgress(Value):
     def is_complete(self) -> bool:
         return self.is_over and self.step == self.count
 
-    def judged(self, *, done: int, reachable: int, unavailable: bool, latest: float) -> StepProgress:
+    def after_pass(self, *, done: int, reachable: int, unavailable: bool, latest: float) -> StepProgress:
         """The progress after this pass, which decides whether the step is reached.
 
         `done`: the number of nodes that have an available pod of the current revision and no other pod, or are left

@@ -63,8 +63,8 @@ def daemon_tolerations(host_network: bool) -> tuple[Toleration, ...]:
     return tuple(Toleration(key=key, operator="Exists", effect=effect) for key, effect in wanted)
 
 
-class Judged(Value):
-    """All nodes as judged by the rules of one DaemonSet, in the order of `nodes`."""
+class EvaluatedNodes(Value):
+    """All nodes as evaluated by the rules of one DaemonSet, in the order of `nodes`."""
 
     nodes: tuple[Node, ...] = ()
     fits: tuple[Fit, ...] = ()
@@ -103,7 +103,7 @@ class Rules:
         self._selects = selector.parse(nodes_to_update) if nodes_to_update is not None else None
         self._order = UpdateOrder(order)
         self._domain_key = topology.key if topology is not None else None
-        self._judged = Judged()
+        self._evaluated = EvaluatedNodes()
         self._keys = sorted(self._order.keys.union([topology.key] if topology is not None else []))
 
     def fit(self, node: Node) -> Fit:
@@ -125,14 +125,14 @@ class Rules:
         """The values of the labels that `order` and `topology` go by."""
         return tuple([node.labels.get(key) for key in self._keys])
 
-    def judged(self, nodes: tuple[Node, ...]) -> Judged:
+    def evaluate(self, nodes: tuple[Node, ...]) -> EvaluatedNodes:
         """Cached by the identity of `nodes`: pass the same tuple while no node has changed."""
-        if self._judged.nodes is not nodes:
+        if self._evaluated.nodes is not nodes:
             usual, fits = ZONE_LABELS[0], tuple(map(self.fit, nodes))
             zones = tuple([node.labels.get(usual) or node.zone for node in nodes])
             run = [node for node, fit in zip(nodes, fits, strict=True) if fit is Fit.RUN]
             key = self._domain_key
-            self._judged = Judged(
+            self._evaluated = EvaluatedNodes(
                 nodes=nodes,
                 fits=fits,
                 selected=tuple(map(self.selects, nodes)),
@@ -141,7 +141,7 @@ class Rules:
                 order=self._order.of(nodes),
                 domains=Counter([node.labels.get(key) for node in run]) if key is not None else {},
             )
-        return self._judged
+        return self._evaluated
 
     def _taint_fit(self, taints: Iterable[Taint]) -> Fit:
         fit = Fit.RUN

@@ -55,7 +55,7 @@ class ObservedRollout(Value, dict=True, gc=True):
     def _own_record(self) -> Rollout:
         """`record` if it is of the current revision and try; otherwise an empty one."""
         status = self.world.daemonset.status
-        other = status is None or status.update_revision != self.revision.hash or self.retries
+        other = status is None or status.update_revision != self.revision.hash or self.retry_requested
         return Rollout() if other else self.record
 
     @property
@@ -77,7 +77,7 @@ class ObservedRollout(Value, dict=True, gc=True):
     def in_update_order(self) -> tuple[NodeInfo, ...]:
         """`nodes` in update order; those that are gone come first."""
         nodes, known = self.nodes, self.world.nodes
-        return (*reversed(nodes[len(known) :]), *[nodes[index] for index in self.world.rules.judged(known).order])
+        return (*reversed(nodes[len(known) :]), *[nodes[index] for index in self.world.rules.evaluate(known).order])
 
     @cached_property
     def eligible_in_order(self) -> tuple[NodeInfo, ...]:
@@ -241,7 +241,7 @@ class ObservedRollout(Value, dict=True, gc=True):
         return (record.aborted_message or "") if record.aborted_revision == current else self.failure.why
 
     @property
-    def retries(self) -> bool:
+    def retry_requested(self) -> bool:
         """Whether `kruise-ds/retry` has a new value for the aborted revision; the next pass then tries it again."""
         aborted = self.record.aborted_revision == self.revision.hash
         return aborted and asks_for_retry(self.world.daemonset, self.record)

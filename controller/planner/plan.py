@@ -104,7 +104,7 @@ def _wake_at(rollout: RolloutState, status: Status, results: Iterable[StageResul
     now = rollout.world.now
     ends = [status.soaks_until, status.fails_at if status.fails_at < inf else None]
     after = [rollout.next_available, status.stable_at, *(max(end, now) for end in ends if end is not None)]
-    if rollout.retries or _decides_otherwise(rollout, status.rollout):
+    if rollout.retry_requested or _decides_otherwise(rollout, status.rollout):
         after.append(now)
     due = due_at(status.rollout, rollout.world.daemonset.progress_deadline)
     if status.rollout.phase == Phase.PROGRESSING and due > now:  # else it waits for unreachable nodes
@@ -214,7 +214,7 @@ def _beyond_history_limit(rollout: RolloutState) -> Sequence[DeleteRevision]:
 
 
 def _unless_in_backoff(rollout: RolloutState, actions: Iterable[Action], *, more: bool) -> StageResult:
-    """A step without the actions in backoff, which delay no others."""
+    """A result without the actions in backoff, which delay no others."""
     free = tuple(action for action in actions if action.backoff_key not in rollout.world.in_backoff)
     return StageResult(actions=free, more=more and bool(free))
 

@@ -53,7 +53,7 @@ class Standing(Value):
     """The hash of the aborted revision."""
     rolled_back: bool = False
     """Whether nodes that have the aborted revision get the stable one, which is the current one meanwhile."""
-    retries: bool = False
+    retry_requested: bool = False
     """Whether `kruise-ds/retry` has a new value for the aborted revision."""
     retry_asked: str | None = None
     """The value of the annotation `kruise-ds/retry` for this revision; None if it has none."""
@@ -132,7 +132,7 @@ def standing_of(rollout: RolloutState, *, observed: bool) -> Standing:
         elif node.current is None:
             left_to_update += node.old is not None or node.name in unplaceable
     daemonset, rolling = rollout.world.daemonset, rollout.rolling_update
-    progress = rollout.step_progress and _judged(rollout, rollout.step_progress)
+    progress = rollout.step_progress and _after_pass(rollout, rollout.step_progress)
     return Standing(
         terminating=daemonset.terminating,
         observed=observed,
@@ -147,7 +147,7 @@ def standing_of(rollout: RolloutState, *, observed: bool) -> Standing:
         aborted=(rollout.record.aborted_message or "") if daemonset.rolled_back else rollout.abort,
         aborted_revision=daemonset.rolled_back or rollout.revision.hash,
         rolled_back=bool(daemonset.rolled_back),
-        retries=rollout.retries,
+        retry_requested=rollout.retry_requested,
         retry_asked=retry_of(daemonset, rollout.revision.hash),
         began=rollout.began_before,
         step_progress=progress,
@@ -178,7 +178,7 @@ def _awaits_answers(rollout: RolloutState) -> bool:
     return all(node.only_old or (node.current_available and node.old is None) for node in nodes)
 
 
-def _judged(rollout: RolloutState, progress: StepProgress) -> StepProgress:
+def _after_pass(rollout: RolloutState, progress: StepProgress) -> StepProgress:
     """The progress through the steps after this pass. An unreachable node is not done; one that is left out is,
     unless no other node is done. While a check fails, no step is reached."""
     done, aside, reachable, unavailable, latest = 0, 0, 0, False, 0.0
@@ -195,7 +195,7 @@ def _judged(rollout: RolloutState, progress: StepProgress) -> StepProgress:
             latest = max(latest, _ready_at(rollout.world, pod, pod.ready_since))
     done = done + aside if done else 0
     failing = any(check.state is CheckState.FAILING for check in rollout.checks)
-    progress = progress.judged(
+    progress = progress.after_pass(
         done=done, reachable=reachable + aside, unavailable=unavailable or failing, latest=latest
     )
     return replace(progress, unchecked=any(not check.passes_from(progress.checked_from) for check in rollout.checks))
@@ -254,7 +254,7 @@ def advance(
     from another phase. The deadline does not count while only unreachable nodes are awaited."""
     stamp = rfc3339(now)
     last = _last_record(before, standing, revision_hash, stamp)
-    if standing.retries:
+    if standing.retry_requested:
         standing = replace(standing, aborted="")
     checks = () if standing.aborted else standing.checks
     answered = is_unanswered(last.checks or ()) and not is_unanswered(checks)
@@ -293,7 +293,7 @@ def advance(
 def _last_record(before: DaemonSetStatus | None, standing: Standing, revision_hash: str, stamp: str) -> Rollout:
     """The record of this rollout; a new one for another revision or another try."""
     last = rollout_of(before)
-    if before is None or before.update_revision != revision_hash or not last.start_time or standing.retries:
+    if before is None or before.update_revision != revision_hash or not last.start_time or standing.retry_requested:
         return Rollout(
             phase=last.phase,
             last_transition_time=last.last_transition_time,

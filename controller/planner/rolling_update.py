@@ -54,20 +54,20 @@ def roll_out(rollout: RolloutState) -> StageResult:
     candidates = blockers.others_first(world, free, partial(blockers.first_write_of_update, rollout))
     chosen = within_limits(rollout, candidates)[: rollout.budget.burst]
     if not chosen:
-        step = StageResult(actions=_retire_surplus(rollout))
+        result = StageResult(actions=_retire_surplus(rollout))
     elif not isinstance(rollout.dry_run.verdict, Accepted):
-        step = _dry_run_first(rollout, chosen[0], candidates)
+        result = _dry_run_first(rollout, chosen[0], candidates)
     elif rollout.surging:
         creates = (
             [] if POD_QUOTA in world.in_backoff else [new_pod(rollout, node, rollout.revision) for node in chosen]
         )
-        step = StageResult(actions=(*creates, *_retire_surplus(rollout)))
+        result = StageResult(actions=(*creates, *_retire_surplus(rollout)))
     else:
-        step = _update(rollout, chosen)
+        result = _update(rollout, chosen)
     waiting = rollout.outdated if len(free) < len(rollout.outdated) else ()
-    wakes = [step.wake_at, *(blockers.drained_until(rollout, node) for node in waiting)]
+    wakes = [result.wake_at, *(blockers.drained_until(rollout, node) for node in waiting)]
     wake_at = min((moment for moment in wakes if moment is not None), default=None)
-    return replace(step, more=len(free) > len(chosen), wake_at=wake_at)
+    return replace(result, more=len(free) > len(chosen), wake_at=wake_at)
 
 
 def unblocked(rollout: RolloutState) -> list[NodeInfo]:

@@ -190,7 +190,7 @@ class RolloutState(ObservedRollout, dict=True, gc=True):
         rolling = self.rolling_update
         if rolling is None or rolling.topology is None:
             return None
-        sizes = self.world.rules.judged(self.world.nodes).domains
+        sizes = self.world.rules.evaluate(self.world.nodes).domains
         if self.surging:
             names = frozenset(self.mid_surge)
             short = by_update = [node for node in self.eligible if node.name in names]
@@ -232,13 +232,13 @@ def rollout_state(world: World) -> RolloutState:
         by_node[pod.node] = (*by_node[pod.node], pod) if pod.node in by_node else (pod,)
     by_node.pop("", None)  # such a pod names no node, so nothing can be decided about it
     reader = NodeReader(world, revision.hash)
-    judged = world.rules.judged(world.nodes)
+    evaluated = world.rules.evaluate(world.nodes)
     nodes = [
         reader.node(node.name, by_node.pop(node.name, ()), node, fit, selected)
-        for node, fit, selected in zip(world.nodes, judged.fits, judged.selected, strict=True)
+        for node, fit, selected in zip(world.nodes, evaluated.fits, evaluated.selected, strict=True)
     ]
     nodes += [reader.node(name, by_node[name]) for name in sorted(by_node)]
-    desired = judged.fits.count(Fit.RUN)
+    desired = evaluated.fits.count(Fit.RUN)
     return RolloutState(
         world=world,
         revision=revision,

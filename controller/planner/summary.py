@@ -146,7 +146,7 @@ class _NodeCounts:
 
     def __init__(self, explainer: Explainer, of_phase: WaitReason | None) -> None:
         self._explainer, self._rollout = explainer, explainer.rollout
-        self._judged = self._rollout.world.rules.judged(self._rollout.world.nodes)
+        self._evaluated = self._rollout.world.rules.evaluate(self._rollout.world.nodes)
         self._zones: dict[ZoneState, list[str]] = {state: [] for state in ZoneState}
         self.problems: list[PodProblem] = []
         self.starting: list[StartingPod] = []
@@ -161,7 +161,7 @@ class _NodeCounts:
         keepers = explainer.possible_holds
         unseen = set(keepers)
         blockers: set[Blocker | None] = set(explainer.waiting)
-        for zone, node in zip(self._judged.zones, rollout.nodes, strict=False):  # vanished nodes come last
+        for zone, node in zip(self._evaluated.zones, rollout.nodes, strict=False):  # vanished nodes come last
             if node.fit is not run:
                 continue
             if node.current is not None:
@@ -202,7 +202,7 @@ class _NodeCounts:
     def zones(self) -> dict[str, dict[str, int]]:
         found = {}
         counted = {state: Counter(zones) for state, zones in self._zones.items()}
-        for zone, number in self._judged.eligible.items():
+        for zone, number in self._evaluated.eligible.items():
             numbers = {state.value: counted[state][zone] for state in ZoneState}
             found[zone] = {**numbers, ZoneState.UPDATED.value: number - sum(numbers.values())}
         return found

@@ -442,8 +442,8 @@ def picture(world: World, decided: Plan) -> str:
     by_node: dict[str, list[Pod]] = {}
     for one in world.pods:
         by_node.setdefault(one.node, []).append(one)
-    judged = world.rules.judged(world.nodes)
-    for node, fit, selected in zip(judged.nodes, judged.fits, judged.selected, strict=True):
+    evaluated = world.rules.evaluate(world.nodes)
+    for node, fit, selected in zip(evaluated.nodes, evaluated.fits, evaluated.selected, strict=True):
         pods = ", ".join(_pod(one, world.now) for one in by_node.pop(node.name, ()))
         taints = " ".join(f"[{one.key}:{one.effect}]" for one in node.taints)
         lines.append(f"{node.name:<10} {fit.name:<6} {selected!s:<9} {pods} {taints}")

@@ -174,12 +174,12 @@ def test_a_heartbeat_changes_nothing() -> None:
 def test_verdicts_are_remembered_for_the_very_same_nodes_only() -> None:
     rules = Rules(template("v1", nodeSelector=BLUE), where("color", "Exists"))
     nodes = (node("a"), node("b", labels=BLUE))
-    assert rules.judged(nodes).fits == (Fit.LEAVE, Fit.RUN)
-    assert rules.judged(nodes).selected == (False, True)
-    assert rules.judged(nodes) is rules.judged(nodes)
+    assert rules.evaluate(nodes).fits == (Fit.LEAVE, Fit.RUN)
+    assert rules.evaluate(nodes).selected == (False, True)
+    assert rules.evaluate(nodes) is rules.evaluate(nodes)
     later = (node("a", labels=BLUE), node("b"))
-    assert rules.judged(later).fits == (Fit.RUN, Fit.LEAVE)
-    assert rules.judged(later).selected == (True, False)
+    assert rules.evaluate(later).fits == (Fit.RUN, Fit.LEAVE)
+    assert rules.evaluate(later).selected == (True, False)
 
 
 def test_a_broken_update_selector_is_refused_when_the_rules_are_compiled() -> None:
