@@ -329,13 +329,13 @@ DONE_BY: Final[Mapping[type[JobAction], Collection[WriteVerdict]]] = {
 """Errors by which an action is done."""
 
 
-class JobAnswer(Value, gc=True):
+class JobActionResult(Value, gc=True):
     action: JobAction
     error: ApiError | None = None
     """None: the action is done."""
 
 
-class JobExecution(Execution[JobAction, JobAnswer]):
+class JobExecution(Execution[JobAction, JobActionResult]):
     """Carries out the actions of one pass over a job, each with its precondition."""
 
     def __init__(
@@ -359,7 +359,7 @@ class JobExecution(Execution[JobAction, JobAnswer]):
 
     @property
     def errors(self) -> list[ApiError]:
-        return [answer.error for answer in self.answers if answer.error is not None]
+        return [result.error for result in self.results if result.error is not None]
 
     @contextmanager
     def _under_way(self, action: JobAction) -> Iterator[None]:
@@ -394,18 +394,18 @@ class JobExecution(Execution[JobAction, JobAnswer]):
             case _:
                 assert_never(action)
 
-    async def _after_error(self, action: JobAction, error: ApiError) -> JobAnswer:
+    async def _after_error(self, action: JobAction, error: ApiError) -> JobActionResult:
         if classify(error).write in DONE_BY.get(type(action), ()):
-            return JobAnswer(action=action)
+            return JobActionResult(action=action)
         PassLog.count_write(f"{_counted_as(action)}_failed")
-        return JobAnswer(action=action, error=error)
+        return JobActionResult(action=action, error=error)
 
-    def _after_success(self, action: JobAction) -> JobAnswer:
+    def _after_success(self, action: JobAction) -> JobActionResult:
         PassLog.count_write(_counted_as(action))
-        return JobAnswer(action=action)
+        return JobActionResult(action=action)
 
-    def _learn(self, answer: JobAnswer) -> None:
-        action, error, backoff = answer.action, answer.error, self._state.write_backoff
+    def _learn(self, result: JobActionResult) -> None:
+        action, error, backoff = result.action, result.error, self._state.write_backoff
         if error is None:
             backoff.record_success(action.backoff_key)
             return

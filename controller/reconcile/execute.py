@@ -1,4 +1,4 @@
-"""Carries out a plan: slow start for creates, everything else concurrently, one answer per action. A failure on one
+"""Carries out a plan: slow start for creates, everything else concurrently, one result per action. A failure on one
 pod does not stop the others, except that a create with an error stops the later batches."""
 
 from __future__ import annotations
@@ -37,7 +37,13 @@ from controller.reconcile.dependencies import Dependencies
 from controller.reconcile.events import event_of
 from controller.reconcile.in_place_writes import InPlaceWrites, labels_mutated
 from controller.reconcile.state import DaemonSetState
-from controller.reconcile.write_outcomes import WRITE_OUTCOMES, Answer, RetryDecision, may_be_done, retry_decision
+from controller.reconcile.write_outcomes import (
+    WRITE_OUTCOMES,
+    ActionResult,
+    RetryDecision,
+    may_be_done,
+    retry_decision,
+)
 from controller.runtime.clock import elapsed
 from controller.runtime.workers import AnswerTimer, Requeue
 
@@ -52,7 +58,7 @@ class Execution(ABC, Generic[A, R]):
     the answer (R) to each as it comes. While answers are late, the next pass runs already."""
 
     def __init__(self, requeue: Requeue) -> None:
-        self.answers: list[R] = []
+        self.results: list[R] = []
         self._requeue = requeue
         self._timer = AnswerTimer(self._late)
 
@@ -78,13 +84,13 @@ class Execution(ABC, Generic[A, R]):
                 try:
                     await self._send(action)
                 except ApiError as error:
-                    answer = await self._after_error(action, error)
+                    result = await self._after_error(action, error)
                 else:
-                    answer = self._after_success(action)
-            self.answers.append(answer)
-            self._learn(answer)
+                    result = self._after_success(action)
+            self.results.append(result)
+            self._learn(result)
             self._timer.came()
-            await self._carry_out(self._following(answer))
+            await self._carry_out(self._following(result))
 
     def _late(self, reason: str) -> None:
         """The server is silent, or answers at last."""
@@ -94,8 +100,8 @@ class Execution(ABC, Generic[A, R]):
     def _begins_more(self) -> bool:
         return True
 
-    def _following(self, answer: R) -> Iterator[A]:
-        """The actions that an answer leads to in the same pass."""
+    def _following(self, result: R) -> Iterator[A]:
+        """The actions that a result leads to in the same pass."""
         return iter(())
 
     @abstractmethod
@@ -113,10 +119,10 @@ class Execution(ABC, Generic[A, R]):
     def _after_success(self, action: A) -> R: ...
 
     @abstractmethod
-    def _learn(self, answer: R) -> None: ...
+    def _learn(self, result: R) -> None: ...
 
 
-class PlanExecution(Execution[actions.Action, Answer]):
+class PlanExecution(Execution[actions.Action, ActionResult]):
     """Carries out the plan of one pass over a DaemonSet, once."""
 
     def __init__(
@@ -144,13 +150,13 @@ class PlanExecution(Execution[actions.Action, Answer]):
         else:
             in_time = await self._run(self._batches())
         if in_time:
-            self._state.update_write_failure(self._decided, self.answers)
+            self._state.update_write_failure(self._decided, self.results)
         return in_time
 
     def _late(self, reason: str) -> None:
         if not self._is_stopped:
             self._is_stopped = True
-            self._state.update_write_failure(self._decided, self.answers)
+            self._state.update_write_failure(self._decided, self.results)
         super()._late(reason)
 
     @property
@@ -173,15 +179,15 @@ class PlanExecution(Execution[actions.Action, Answer]):
         again = [action for action in creates if action.backoff_key in state.write_backoff.failing]
         first = [action for action in creates if action not in again] if again else creates
         size = len(first) if first and first[0].revision.hash == state.past_slow_start else 1
-        done, before = 0, len(self.answers)
+        done, before = 0, len(self.results)
         while done < len(first):
-            came = len(self.answers)
+            came = len(self.results)
             yield first[done : done + size]
             done, size = done + size, size * 2
-            if any(answer.left is not None for answer in self.answers[came:]):
+            if any(result.retry_error is not None for result in self.results[came:]):
                 break
-        tried = self.answers[before:]
-        if len(tried) > 1 and not self._is_stopped and all(answer.error is not None for answer in tried):
+        tried = self.results[before:]
+        if len(tried) > 1 and not self._is_stopped and all(result.error is not None for result in tried):
             state.accepted = 0
         yield again
 
@@ -193,39 +199,45 @@ class PlanExecution(Execution[actions.Action, Answer]):
             await self._may_adopt()
         await self._requests.send(action)
 
-    def _learn(self, answer: Answer) -> None:
-        self._state.learn(answer, self._daemonset, elapsed(), known_full=self._is_quota_full)
-        self._is_quota_full |= answer.is_full_quota
-        if self._timer.is_late and answer.left is not None:
-            self._state.update_write_failure(Plan(), (answer,))
+    def _learn(self, result: ActionResult) -> None:
+        self._state.learn(result, self._daemonset, elapsed(), known_full=self._is_quota_full)
+        self._is_quota_full |= result.is_full_quota
+        if self._timer.is_late and result.retry_error is not None:
+            self._state.update_write_failure(Plan(), (result,))
 
-    def _following(self, answer: Answer) -> Iterator[actions.Action]:
-        action = answer.action
-        if isinstance(action, actions.UpdateInPlace) and action.change.resources and answer.error is None:
+    def _following(self, result: ActionResult) -> Iterator[actions.Action]:
+        action = result.action
+        if isinstance(action, actions.UpdateInPlace) and action.change.resources and result.error is None:
             # right after the new image, so that one restart of the container covers both
             yield actions.ResizePod(pod=action.pod, node=action.node)
 
-    async def _after_error(self, action: actions.Action, error: ApiError) -> Answer:
+    async def _after_error(self, action: actions.Action, error: ApiError) -> ActionResult:
         verdict = classify(error).write
         self._dependencies.observer.action_done(self._daemonset, action, error)
         counts = await self._counts_as_failure(action, error, verdict)
-        is_taken, left = False, error
+        is_taken, retry_error = False, error
         try:
             is_taken = verdict is WriteVerdict.ALREADY_EXISTS and await self._requests.is_name_taken(action)
-            is_left = await self._is_left(action, error, verdict)
+            is_retried = await self._resolve_error(action, error, verdict)
         except ApiError as second:  # the read failed too
-            is_left, left = True, second
-        return Answer(action=action, error=error, left=left if is_left else None, counts=counts, name_taken=is_taken)
+            is_retried, retry_error = True, second
+        return ActionResult(
+            action=action,
+            error=error,
+            retry_error=retry_error if is_retried else None,
+            counts=counts,
+            name_taken=is_taken,
+        )
 
-    def _after_success(self, action: actions.Action) -> Answer:
+    def _after_success(self, action: actions.Action) -> ActionResult:
         state = self._state
         reverted = state.reverted_writes.reverted(action, state.write_backoff.failing, elapsed())
         self._dependencies.observer.action_done(self._daemonset, action, reverted)
         if reverted is not None:
             counts = state.write_backoff.is_suspect(action.backoff_key)
-            return Answer(action=action, error=reverted, left=reverted, counts=counts)
+            return ActionResult(action=action, error=reverted, retry_error=reverted, counts=counts)
         self._record_event(event_of(action))
-        return Answer(action=action)
+        return ActionResult(action=action)
 
     async def _counts_as_failure(self, action: actions.Action, error: ApiError, verdict: WriteVerdict) -> bool:
         if isinstance(error, UnknownFields):
@@ -234,8 +246,8 @@ class PlanExecution(Execution[actions.Action, Answer]):
             return False
         return not (may_be_done(action, verdict) and await self._requests.may_be_done(action))
 
-    async def _is_left(self, action: actions.Action, error: ApiError, verdict: WriteVerdict) -> bool:
-        """Whether the action has to be retried. Asks the server or records an event, as the decision requires."""
+    async def _resolve_error(self, action: actions.Action, error: ApiError, verdict: WriteVerdict) -> bool:
+        """Asks the server or records an event, as the decision requires. Returns whether the action is retried."""
         decision = retry_decision(action, verdict, owner_gone=self._is_over)
         if decision is RetryDecision.IF_PRESENT and isinstance(action, actions.OnPod | actions.OnRevision):
             return await self._requests.still_exists(action)

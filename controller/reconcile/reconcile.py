@@ -136,7 +136,7 @@ class Reconciler:
         dependencies = replace(self._dependencies, client=client)
         execution = PlanExecution(decided, daemonset, this.state, dependencies, requeue)
         in_time = await execution.run()
-        errors = [answer.left for answer in execution.answers if answer.left is not None]
+        errors = [result.retry_error for result in execution.results if result.retry_error is not None]
         status_due: float | None = None
         if in_time:
             try:

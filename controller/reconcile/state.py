@@ -30,7 +30,7 @@ from controller.reconcile.node_backoff import NodeBackoff
 from controller.reconcile.status_writer import FIRST_YIELD, OtherController, StatusWriter
 from controller.reconcile.write_outcomes import (
     LONGEST_QUOTA_DELAY,
-    Answer,
+    ActionResult,
     RevertedWrites,
     TemplateVerdicts,
     WriteFailure,
@@ -311,29 +311,29 @@ class DaemonSetState(msgspec.Struct):
             if write.until == inf or (write.until > moment and key in self.write_backoff.failing)
         }
 
-    def learn(self, answer: Answer, daemonset: DaemonSet, moment: float, *, known_full: bool = False) -> None:
+    def learn(self, result: ActionResult, daemonset: DaemonSet, moment: float, *, known_full: bool = False) -> None:
         """Records the answer to an action. If the spec was edited since, a failure is dropped, because the edit may
         have cured it. `known_full`: whether the same pass has already found the quota full."""
-        action = answer.action
-        if self.generation > daemonset.generation and answer.error is not None and not answer.outcome.pending:
+        action = result.action
+        if self.generation > daemonset.generation and result.error is not None and not result.outcome.pending:
             return
         failing = self.write_backoff.failing
-        if isinstance(action, actions.CreatePod) and answer.error is None and answer.backoff_key not in failing:
+        if isinstance(action, actions.CreatePod) and result.error is None and result.backoff_key not in failing:
             self.verdicts.created(action.revision.hash, moment)
             same = action.revision.hash == self.accepted_of
             self.accepted, self.accepted_of = (self.accepted + 1 if same else 1), action.revision.hash
-        self.reverted_writes.learn(answer, failing, moment)
-        if not answer.is_full_quota:
-            self._learn_backoff(answer, moment)
+        self.reverted_writes.learn(result, failing, moment)
+        if not result.is_full_quota:
+            self._learn_backoff(result, moment)
         else:
             self.accepted = 0
             if not known_full:  # once, however many creates it refused
                 self.write_backoff.record_failure(POD_QUOTA, moment, at_most=LONGEST_QUOTA_DELAY)
-        self._learn_names(answer, daemonset)
-        self._learn_action(answer, moment)
+        self._learn_names(result, daemonset)
+        self._learn_action(result, moment)
 
-    def update_write_failure(self, decided: Plan, answers: Sequence[Answer]) -> None:
-        self.write_failure = failure_after(self.write_failure, decided, answers, self.write_backoff.failing)
+    def update_write_failure(self, decided: Plan, results: Sequence[ActionResult]) -> None:
+        self.write_failure = failure_after(self.write_failure, decided, results, self.write_backoff.failing)
 
     def lost(self, pod: Pod, moment: float) -> None:
         """Records that a pod is gone from its node. A full quota then has room for one more pod."""
@@ -398,13 +398,13 @@ class DaemonSetState(msgspec.Struct):
             other.wrote(now.elapsed - max(ago, 0.0))
         return max(other.until - now.elapsed, 0.0)
 
-    def _learn_action(self, answer: Answer, moment: float) -> None:
-        error = answer.error
-        match answer.action:
-            case actions.CreatePod(node=node, name=name) if error is None or answer.outcome.pending:
+    def _learn_action(self, result: ActionResult, moment: float) -> None:
+        error = result.error
+        match result.action:
+            case actions.CreatePod(node=node, name=name) if error is None or result.outcome.pending:
                 self.node_backoff.created(node, name, moment)
             case actions.DeletePod(node=node, why=why) if error is None and why not in SHORT_LIVED_REASONS:
-                self.node_backoff.deleted(node, answer.action.name)
+                self.node_backoff.deleted(node, result.action.name)
             case actions.ProbeTemplate(revision=revision):
                 self.verdicts.learn(revision.hash, error, moment)
             case actions.CreatePod(revision=revision) if isinstance(error, UnknownFields):
@@ -412,56 +412,56 @@ class DaemonSetState(msgspec.Struct):
             case actions.UpdateInPlace(pod=pod) if isinstance(error, UndoesAdmission):
                 self.unmapped[pod.uid] = error.message
             case actions.ResizePod(pod=pod):
-                self._learn_resize(pod.uid, answer)
+                self._learn_resize(pod.uid, result)
             case _:
                 pass
         if isinstance(error, MutatedByWebhook) and error.stray:
             self.strays.add(error.stray)
 
-    def _learn_backoff(self, answer: Answer, moment: float) -> None:
-        key, outcome = answer.backoff_key, answer.outcome
+    def _learn_backoff(self, result: ActionResult, moment: float) -> None:
+        key, outcome = result.backoff_key, result.outcome
         self.pending_writes.pop(key, None)
-        if outcome.pending and isinstance(answer.action, actions.InDoubt):
-            self.pending_writes[key] = PendingWrite(action=answer.action, until=moment + outcome.pending)
-        if answer.error is None:
+        if outcome.pending and isinstance(result.action, actions.InDoubt):
+            self.pending_writes[key] = PendingWrite(action=result.action, until=moment + outcome.pending)
+        if result.error is None:
             self.write_backoff.record_success(key)
-            if isinstance(answer.action, actions.CreatePod):
+            if isinstance(result.action, actions.CreatePod):
                 self.write_backoff.record_success(POD_QUOTA)
             return
         if not outcome.counts:
             self.write_backoff.record_inconclusive(key)
-        if answer.counts and outcome.hold:
+        if result.counts and outcome.hold:
             self.write_backoff.hold(key, outcome.hold, moment)
-        elif answer.counts:
+        elif result.counts:
             self.write_backoff.record_failure(key, moment)
 
-    def _learn_names(self, answer: Answer, daemonset: DaemonSet) -> None:
+    def _learn_names(self, result: ActionResult, daemonset: DaemonSet) -> None:
         """Avoids the name of a foreign object, and reuses that of a create that may still be carried out."""
-        match answer.action:
+        match result.action:
             case actions.CreatePod(node=node, name=name):
-                if answer.outcome.reuse_name:
+                if result.outcome.reuse_name:
                     self.unanswered_names[node] = name
-                elif answer.outcome.reuse_name is not None:
+                elif result.outcome.reuse_name is not None:
                     self.unanswered_names.pop(node, None)
-                if answer.name_taken:
+                if result.name_taken:
                     before = self.predecessors.get(node, Predecessor(uid=""))
                     self.predecessors[node] = replace(before, uid=f"not {name}")
-            case actions.CreateRevision() if answer.name_taken:
+            case actions.CreateRevision() if result.name_taken:
                 known = (daemonset.status.collision_count or 0) if daemonset.status is not None else 0
                 self.collisions = max(self.collisions, known) + 1
             case _:
                 pass
 
-    def _learn_resize(self, uid: str, answer: Answer) -> None:
-        if answer.error is None:
+    def _learn_resize(self, uid: str, result: ActionResult) -> None:
+        if result.error is None:
             self.refused_resizes.pop(uid, None)
-        if answer.left is None:
+        if result.retry_error is None:
             return
-        verdict = classify(answer.left).write
+        verdict = classify(result.retry_error).write
         if verdict is WriteVerdict.NOT_FOUND:
-            self.no_resize = self.refused_resizes[uid] = f"{NO_RESIZE}: {answer.left.message}"
+            self.no_resize = self.refused_resizes[uid] = f"{NO_RESIZE}: {result.retry_error.message}"
         elif verdict.refused:
-            self.refused_resizes[uid] = answer.left.message
+            self.refused_resizes[uid] = result.retry_error.message
 
 
 class DaemonSetStates:

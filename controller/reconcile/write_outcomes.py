@@ -85,7 +85,7 @@ WRITE_OUTCOMES: Final[Mapping[WriteVerdict | None, WriteOutcome]] = {
         retry=RetryDecision.CHECK, template=Unasked(), pending=PENDING_SECONDS, reuse_name=True
     ),
 }
-"""By verdict; None for a write that was done. `retry_decision` and `Answer.is_full_quota` have the exceptions."""
+"""By verdict; None for a write that was done. Exceptions are in `retry_decision` and `ActionResult.is_full_quota`."""
 
 
 def retry_decision(action: actions.Action, verdict: WriteVerdict, *, owner_gone: bool) -> RetryDecision:
@@ -116,11 +116,11 @@ def verdict_on_template(error: ApiError | None) -> TemplateVerdict:
     return TemplateRefused(message=error.message)
 
 
-class Answer(Value, gc=True):
+class ActionResult(Value, gc=True):
     action: actions.Action
     error: ApiError | None = None
     """The server's error; None if the action is done."""
-    left: ApiError | None = None
+    retry_error: ApiError | None = None
     """The error because of which the action is retried, if it is."""
     counts: bool = False
     """Whether the error counts as a failure of the backoff key."""
@@ -184,11 +184,11 @@ class RevertedWrites(RepeatedWrites[RepeatedAction]):
             case _:
                 return Reverted("create", f"{REVISIONS.name} {action.name}", words)
 
-    def learn(self, answer: Answer, failing: Mapping[BackoffKey, Delay], moment: float) -> None:
+    def learn(self, result: ActionResult, failing: Mapping[BackoffKey, Delay], moment: float) -> None:
         """Counts an accepted write, unless it reverts a failed one. If a gate has to be opened, its closing was not
         reverted, and is no longer counted."""
-        action = answer.action
-        accepted = answer.error is None or isinstance(answer.error, Reverted)
+        action = result.action
+        accepted = result.error is None or isinstance(result.error, Reverted)
         if not accepted or isinstance(action, actions.CreatePod | actions.ProbeTemplate):
             return
         if (
@@ -199,8 +199,8 @@ class RevertedWrites(RepeatedWrites[RepeatedAction]):
                 self.accepted.pop((actions.DrainPod, key, ""), None)
             return
         self.record(_write(action), moment, _delay(failing, action))
-        change = self.reverted_externally.discard if answer.error is None else self.reverted_externally.add
-        change(answer.backoff_key)
+        change = self.reverted_externally.discard if result.error is None else self.reverted_externally.add
+        change(result.backoff_key)
 
 
 def _write(action: actions.Action) -> RepeatedAction:
@@ -219,11 +219,11 @@ class WriteFailure(Value):
 
 
 def failure_after(
-    before: WriteFailure | None, decided: Plan, answers: Sequence[Answer], failing: Container[BackoffKey]
+    before: WriteFailure | None, decided: Plan, results: Sequence[ActionResult], failing: Container[BackoffKey]
 ) -> WriteFailure | None:
     """The failure to report after a pass: the first of the pass, else the previous one unless it is over. The
     previous one stays if the pass did not try this kind of write, or if only the object's name would change."""
-    failures = [(answer.action, answer.left) for answer in answers if answer.left is not None]
+    failures = [(result.action, result.retry_error) for result in results if result.retry_error is not None]
     lasting = [
         (action, error)
         for action, error in failures
@@ -237,7 +237,7 @@ def failure_after(
         return before if same else failure
     if before is None or decided.all_written:
         return None
-    went_through = {type(answer.action) for answer in answers} - {type(action) for action, _ in failures}
+    went_through = {type(result.action) for result in results} - {type(action) for action, _ in failures}
     return None if before.kind in went_through and not decided.withheld else before
 
 

@@ -101,9 +101,9 @@ class Acting:
         left = [str(answer) for answer in self.script.answers]
         assert not left, f"nobody asked for {left}"
         return tuple(
-            Failure(answer.action, answer.left, answer.backoff_key in places.failing)
-            for answer in work.answers
-            if answer.left is not None
+            Failure(result.action, result.retry_error, result.backoff_key in places.failing)
+            for result in work.results
+            if result.retry_error is not None
         )
 
     @property

@@ -25,7 +25,7 @@ from controller.reconcile.status_writer import FIRST_YIELD, OwnStatus
 from controller.reconcile.write_outcomes import (
     ASK_AGAIN_AT_MOST,
     ASK_AGAIN_SECONDS,
-    Answer,
+    ActionResult,
     TemplateVerdicts,
     WriteFailure,
 )
@@ -33,7 +33,7 @@ from controller.runtime.clock import Instant
 from controller.runtime.expectations import CacheProgress
 from tests.beds.worlds import NOW, ds, node, pod, refusing, revision, template
 
-REFUSED = Answer(
+REFUSED = ActionResult(
     action=ProbeTemplate(node="node-0", name="demo-dry", revision=revision("v2")),
     error=Invalid("create", "pods", "no"),
 )
@@ -201,7 +201,7 @@ def test_another_generation_begins_with_a_clean_page() -> None:
     assert state.verdicts.refusals == 1, "an answer to the generation before"
     lost = UnknownOutcome("create", "pods", "no answer")
     made = CreatePod(node="node-0", name="demo-1", revision=revision("v1"))
-    state.learn(Answer(action=made, error=lost, left=lost), ds(generation=1), NOW)
+    state.learn(ActionResult(action=made, error=lost, retry_error=lost), ds(generation=1), NOW)
     assert set(state.pending_writes) == {made.backoff_key}, "but what may be done counts"
 
 
@@ -265,7 +265,7 @@ def test_a_lost_pod_makes_room_in_a_quota_and_a_stray_was_none() -> None:
 def test_several_creates_refused_at_once_lengthen_the_wait_once() -> None:
     state, new = DaemonSetState(), revision("v2")
     refused = [
-        Answer(
+        ActionResult(
             action=CreatePod(node=f"node-{number}", name=f"demo-{number}", revision=new, strict=True),
             error=UnknownFields("create", "pods", 'strict decoding error: unknown field "spec.hostnetwork"'),
         )
@@ -288,9 +288,9 @@ def test_several_creates_refused_at_once_lengthen_the_wait_once() -> None:
 def test_what_an_error_says_of_a_resize(error: type[ApiError], refused: bool, unable: bool) -> None:
     state, there = DaemonSetState(), pod("node-0")
     action, said = ResizePod(pod=there.ref, node="node-0"), error("patch", "pods", "no")
-    state.learn(Answer(action=action, error=said, left=said), ds(), NOW)
+    state.learn(ActionResult(action=action, error=said, retry_error=said), ds(), NOW)
     assert (there.uid in state.refused_resizes, bool(state.no_resize)) == (refused, unable)
-    state.learn(Answer(action=action), ds(), NOW)
+    state.learn(ActionResult(action=action), ds(), NOW)
     assert state.refused_resizes == {}
 
 

@@ -38,7 +38,7 @@ from controller.reconcile.node_backoff import LASTING_SECONDS, LONGEST_NODE_DELA
 from controller.reconcile.state import DaemonSetState
 from controller.reconcile.write_outcomes import (
     WRITE_OUTCOMES,
-    Answer,
+    ActionResult,
     RetryDecision,
     RevertedWrites,
     WriteFailure,
@@ -57,9 +57,9 @@ def create(node: str) -> CreatePod:
     return CreatePod(node=node, name=f"demo-of-{node}", revision=revision("v1"))
 
 
-def refused(action: Action, words: str = "no", error: type[ApiError] = Forbidden) -> Answer:
+def refused(action: Action, words: str = "no", error: type[ApiError] = Forbidden) -> ActionResult:
     said = error("create", "pods", words)
-    return Answer(action=action, error=said, left=said)
+    return ActionResult(action=action, error=said, retry_error=said)
 
 
 # what an error counts as, and what is left to do
@@ -107,9 +107,11 @@ def test_the_name_of_an_unanswered_create_is_used_until_a_pod_may_have_it(error:
     daemonset, state, action = ds(), DaemonSetState(), create("node-0")
     state.begin(daemonset, CacheProgress())
     lost = UnknownOutcome("create", "pods", "no answer")
-    state.learn(Answer(action=action, error=lost, left=lost), daemonset, NOW)
+    state.learn(ActionResult(action=action, error=lost, retry_error=lost), daemonset, NOW)
     assert state.unanswered_names == {"node-0": action.name}
-    state.learn(Answer(action=action, error=None if error is None else error("create", "pods", "no")), daemonset, NOW)
+    state.learn(
+        ActionResult(action=action, error=None if error is None else error("create", "pods", "no")), daemonset, NOW
+    )
     assert (state.unanswered_names == {}) is (error in ENDS_REUSE)
 
 
@@ -166,7 +168,7 @@ def test_server_back_clears_only_failures_the_server_may_have_caused() -> None:
 BEFORE = WriteFailure(message="no pods here", without_name="no pods here", kind=CreatePod)
 A, B = create("a"), create("b")
 CHANGED = refused(A, "changed meanwhile", Conflict)
-DONE_A, DONE_DELETE = Answer(action=A), Answer(action=DELETE)
+DONE_A, DONE_DELETE = ActionResult(action=A), ActionResult(action=DELETE)
 
 
 @pytest.mark.parametrize(
@@ -199,7 +201,7 @@ DONE_A, DONE_DELETE = Answer(action=A), Answer(action=DELETE)
 def test_the_status_reports_a_failure_until_its_kind_of_write_succeeds(
     before: WriteFailure | None,
     plan: Plan,
-    answers: list[Answer],
+    answers: list[ActionResult],
     failing: Container[BackoffKey],
     reported: tuple[type[Action], str] | None,
 ) -> None:
@@ -226,7 +228,7 @@ def repeated(*cycle: Action, times: int = MOST_REPEATS) -> RevertedWrites:
     writes = RevertedWrites()
     for _ in range(times):
         for action in cycle:
-            writes.learn(Answer(action=action), {}, 0.0)
+            writes.learn(ActionResult(action=action), {}, 0.0)
     return writes
 
 
@@ -295,7 +297,7 @@ def test_whatever_is_taken_back_is_written_ever_less_often(cycle: list[Action], 
             break
         undone = state.reverted_writes.reverted(action, state.write_backoff.failing, moment)
         counts = undone is not None and state.write_backoff.is_suspect(action.backoff_key)
-        state.learn(Answer(action=action, error=undone, left=undone, counts=counts), daemonset, moment)
+        state.learn(ActionResult(action=action, error=undone, retry_error=undone, counts=counts), daemonset, moment)
         in_second_hour += moment >= HOUR
         moment += gap
     assert in_second_hour <= len(cycle) * (HOUR / LONGEST_DELAY + 2)
@@ -315,7 +317,7 @@ def test_a_refused_write_and_one_that_makes_up_for_it_do_not_count() -> None:
     writes = RevertedWrites()
     for _ in range(MOST_REPEATS):
         writes.learn(refused(PREPARE), FAILING, 0.0)
-        writes.learn(Answer(action=CANCEL), FAILING, 0.0)
+        writes.learn(ActionResult(action=CANCEL), FAILING, 0.0)
     assert writes.reverted(PREPARE, {}, 1.0) is None
     assert writes.reverted(CANCEL, {}, 1.0) is None
 
@@ -331,9 +333,9 @@ def test_a_place_is_contested_while_the_last_write_repeated_another() -> None:
     writes = repeated(PREPARE)
     assert writes.reverted_externally == set()
     error = writes.reverted(PREPARE, {}, 1.0)
-    writes.learn(Answer(action=PREPARE, error=error, left=error), {}, 1.0)
+    writes.learn(ActionResult(action=PREPARE, error=error, retry_error=error), {}, 1.0)
     assert writes.reverted_externally == {PREPARE.backoff_key}
-    writes.learn(Answer(action=PREPARE), {}, 200.0)
+    writes.learn(ActionResult(action=PREPARE), {}, 200.0)
     assert writes.reverted_externally == set()
 
 
