@@ -41,7 +41,7 @@ def place_pods(rollout: RolloutState) -> StageResult:
     burst = rollout.budget.burst
     creates, left_out = _creates(rollout, needs)
     updates_wait = bool(needs.deletes or creates) and rollout.rolling_update is not None and bool(rollout.outdated)
-    if rollout.dry_run.must_ask and not rollout.eligible:
+    if rollout.dry_run.must_dry_run and not rollout.eligible:
         needs.ask_about += [node.name for node in rollout.nodes]
     asked = _dry_run(rollout, needs.ask_about)
     wakes = [] if asked.wake_at is None else [asked.wake_at]
@@ -74,7 +74,7 @@ class _Needs:
     def leave(self, pod: Pod) -> None:
         """Deletes a pod from a node that the current revision does not fit, after the dry run if one is due: the spec
         may have a misspelt field."""
-        if pod.hash != self.rollout.revision.hash and self.rollout.dry_run.must_ask:
+        if pod.hash != self.rollout.revision.hash and self.rollout.dry_run.must_dry_run:
             self.ask_about.append(pod.node)
         else:
             self.delete(pod, DeleteReason.UNWANTED)
@@ -108,7 +108,7 @@ def _dry_run(rollout: RolloutState, nodes: Sequence[str]) -> StageResult:
     if not nodes:
         return StageResult()
     if rollout.dry_run.refused_for_unknown_fields and isinstance(rollout.dry_run.verdict, TemplateRefused):
-        return StageResult(notes=(refusal_note(rollout.dry_run.verdict),), wake_at=rollout.world.ask_at)
+        return StageResult(notes=(refusal_note(rollout.dry_run.verdict),), wake_at=rollout.world.retry_dry_run_at)
     return dry_run(rollout, nodes[0], nodes)
 
 
@@ -121,7 +121,7 @@ def _creates(rollout: RolloutState, needs: _Needs) -> tuple[list[actions.CreateP
     found = refills(rollout, chosen)
     accepted = [(node, revision) for node, revision in found if isinstance(revision, Revision)]
     if rollout.dry_run.refused_for_unknown_fields or (
-        rollout.dry_run.must_ask and hides_fields(rollout.revision.template)
+        rollout.dry_run.must_dry_run and hides_fields(rollout.revision.template)
     ):
         needs.ask_about += [node.name for node, revision in found if revision in (rollout.revision, Blocker.REFUSED)]
         accepted = [(node, revision) for node, revision in accepted if revision is not rollout.revision]

@@ -113,10 +113,10 @@ class DryRun(Value, dict=True, gc=True):
         verdict = self.verdict
         if not isinstance(verdict, TemplateRefused) or not verdict.unknown_fields:
             return False
-        return self.world.now < self.world.ask_at
+        return self.world.now < self.world.retry_dry_run_at
 
     @cached_property
-    def must_ask(self) -> bool:
+    def must_dry_run(self) -> bool:
         """Whether a dry run must first show that the server knows all fields of the current revision."""
         verdict = self.verdict
         unknown = isinstance(verdict, TemplateRefused) and verdict.unknown_fields

@@ -107,8 +107,8 @@ def within_limits(
 
 def _dry_run_first(rollout: RolloutState, first: NodeInfo, candidates: Sequence[NodeInfo]) -> StageResult:
     world, verdict = rollout.world, rollout.dry_run.verdict
-    if isinstance(verdict, TemplateRefused) and world.now < world.ask_at:
-        return StageResult(notes=(refusal_note(verdict),), wake_at=world.ask_at)
+    if isinstance(verdict, TemplateRefused) and world.now < world.retry_dry_run_at:
+        return StageResult(notes=(refusal_note(verdict),), wake_at=world.retry_dry_run_at)
     return dry_run(rollout, first.name, (node.name for node in candidates))
 
 

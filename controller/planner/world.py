@@ -208,7 +208,7 @@ class World(Value):
     """The results of dry runs, by revision hash."""
     failed_dry_runs: int = 0
     """How many dry runs in a row failed. Each next one tries another node."""
-    ask_at: float = 0.0
+    retry_dry_run_at: float = 0.0
     """When a refused dry run is tried again (seconds since 1970)."""
 
 

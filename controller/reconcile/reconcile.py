@@ -246,7 +246,7 @@ def _with_outcomes(world: World, state: DaemonSetState, now: Instant) -> World:
         unmapped=state.unmapped.copy(),
         verdicts=state.verdicts.known(now.elapsed),
         failed_dry_runs=state.verdicts.failed_dry_runs,
-        ask_at=now.to_wall(state.verdicts.ask_at),
+        retry_dry_run_at=now.to_wall(state.verdicts.retry_dry_run_at),
     )
 
 

@@ -241,8 +241,8 @@ def failure_after(
     return None if before.kind in went_through and not decided.withheld else before
 
 
-ASK_AGAIN_SECONDS = 60.0
-ASK_AGAIN_AT_MOST = 900.0
+DRY_RUN_RETRY_SECONDS = 60.0
+LONGEST_DRY_RUN_DELAY = 900.0
 """First and longest seconds until a refused template is tried again: policies change without an event."""
 TRUSTED_SECONDS = 60.0
 """Seconds for which an accepted template is trusted, for the same reason."""
@@ -256,7 +256,7 @@ class TemplateVerdicts(msgspec.Struct):
     verdict: Accepted | TemplateRefused | None = None
     accepted_at: float = 0.0
     """When the server last accepted a pod of it (`elapsed`)."""
-    ask_at: float = 0.0
+    retry_dry_run_at: float = 0.0
     """When a refused revision is tried again (`elapsed`)."""
     refusals: int = 0
     """Refused dry runs in a row. Each doubles the time until the next."""
@@ -272,7 +272,7 @@ class TemplateVerdicts(msgspec.Struct):
 
     def reset(self) -> None:
         """Makes the next pass ask again, because an edit of the spec may have removed the cause of a refusal."""
-        self.ask_at, self.refusals, self.failed_dry_runs = 0.0, 0, 0
+        self.retry_dry_run_at, self.refusals, self.failed_dry_runs = 0.0, 0, 0
         if isinstance(self.verdict, Accepted):
             self.verdict = None
 
@@ -292,12 +292,14 @@ class TemplateVerdicts(msgspec.Struct):
                 self.verdict, self.accepted_at = verdict, moment
                 self.refusals = self.failed_dry_runs = 0
             case TemplateRefused():
-                if moment > self.ask_at - ASK_AGAIN_SECONDS / 2:  # else several creates were refused at once
+                # before that, another create of the same pass was refused
+                if moment > self.retry_dry_run_at - DRY_RUN_RETRY_SECONDS / 2:
                     self.refusals += 1
                 count = self.refusals - (error is not None and classify(error).write is WriteVerdict.FORBIDDEN)
                 if count > 0:
                     self.verdict = verdict
-                    self.ask_at = moment + min(ASK_AGAIN_SECONDS * 2 ** min(count - 1, 9), ASK_AGAIN_AT_MOST)
+                    delay = min(DRY_RUN_RETRY_SECONDS * 2 ** min(count - 1, 9), LONGEST_DRY_RUN_DELAY)
+                    self.retry_dry_run_at = moment + delay
             case Unasked():
                 pass
             case _:

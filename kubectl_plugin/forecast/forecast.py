@@ -85,7 +85,7 @@ def forecast(
 ) -> Forecast:
     """The first `waves` waves; `world` counts as fresh. `pace`: seconds from a pod's creation until it is ready. The
     server accepts every write, except pods of revisions that `world.verdicts` refuses; it is asked again at
-    `world.ask_at`. Raises ValueError for a spec that the planner cannot use."""
+    `world.retry_dry_run_at`. Raises ValueError for a spec that the planner cannot use."""
     return _Forecaster(replace(world, fresh=True), never_ready, waves, pace, progress).run()
 
 
@@ -139,7 +139,7 @@ class _Forecaster:
         return True
 
     def _refused(self, decided: Plan) -> dict[BackoffKey, float]:
-        verdicts, until = self._world.verdicts, self._world.ask_at
+        verdicts, until = self._world.verdicts, self._world.retry_dry_run_at
         creates = [action for action in decided.actions if isinstance(action, CreatePod)]
         refused = [create for create in creates if isinstance(verdicts.get(create.revision.hash), TemplateRefused)]
         return {BackoffKey("node", one.node): until for one in refused}

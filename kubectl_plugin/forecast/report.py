@@ -237,7 +237,7 @@ def rollout_plan(
     refusal = refusal_in(snapshot.daemonset, answer)
     if refusal:
         verdict = TemplateRefused(message=refusal, unknown_fields=answer is not None and answer.unknown_fields)
-        world = replace(world, verdicts={surveyed.rollout.revision.hash: verdict}, ask_at=math.inf)
+        world = replace(world, verdicts={surveyed.rollout.revision.hash: verdict}, retry_dry_run_at=math.inf)
     failing = frozenset(
         (detail.pod.node, detail.pod.hash) for detail in snapshot.pods if failure_of(detail) is not None
     )

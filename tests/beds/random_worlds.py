@@ -295,7 +295,7 @@ def worlds(draw: st.DrawFn, *, healthy: bool = False, in_place: bool = False) ->
         not_before={name: draw(st.sampled_from([NOW + 30, NOW + 30, NOW, ago(1)])) for name in failing},
         predecessors=draw(st.dictionaries(places, st.sampled_from(REVS).map(_gone), max_size=3)),
         verdicts=verdicts if healthy else draw(seldom(verdicts, {}, none)),
-        ask_at=0.0 if healthy else draw(seldom(0.0, NOW + 60)),
+        retry_dry_run_at=0.0 if healthy else draw(seldom(0.0, NOW + 60)),
         collisions=draw(seldom(0, 2)),
     )
 

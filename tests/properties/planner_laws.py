@@ -125,7 +125,7 @@ def a_template_that_no_pod_has_had_is_checked_strictly(world: World, plan: Plan)
             assert one.strict is not (one.revision.hash in ran or allowed)
             verdict = world.verdicts.get(one.revision.hash)
             refused = isinstance(verdict, TemplateRefused) and verdict.unknown_fields
-            assert not (one.strict and refused and world.now < world.ask_at)
+            assert not (one.strict and refused and world.now < world.retry_dry_run_at)
 
 
 def the_name_of_a_new_pod_is_free(world: World, plan: Plan) -> None:

@@ -143,14 +143,14 @@ STRAY = pod("node-0", rev="v2", name="stray", labels={"app": "debug"})
 def unknown(state: str, *older: Any, **fields: Any) -> World:
     """The server knows not all fields of the new template, which never ran."""
     verdicts = refusing("v2", unknown_fields=True)
-    return at(state, **{"revisions": [*older, NEW], "verdicts": verdicts, "ask_at": NOW + 9, **fields})
+    return at(state, **{"revisions": [*older, NEW], "verdicts": verdicts, "retry_dry_run_at": NOW + 9, **fields})
 
 
 ALLOWED = {"kruise-ds/unknown-fields": "allow"}
 UNKNOWN: dict[str, tuple[World, list[tuple[str, bool]]]] = {
     "no node gets the first template": (unknown("- -"), []),
     "where only strays have it, none gets it": (unknown("- -", pods=[STRAY], strays=frozenset({STRAY.uid})), []),
-    "when it is time, one is tried again": (unknown("-", ask_at=NOW), [("v2", True)]),
+    "when it is time, one is tried again": (unknown("-", retry_dry_run_at=NOW), [("v2", True)]),
     "a lost pod comes back as the others are": (unknown("v1 -", revision("v1")), [("v1", False)]),
     "where they are allowed, it goes on": (unknown("-", annotations=ALLOWED), [("v2", False)]),
     "where a pod has it, it goes on": (unknown("v2 -"), [("v2", False)]),

@@ -108,7 +108,7 @@ CASES: dict[str, tuple[World, str]] = {
     ),
     "or where the hook is no longer asked for": (held("v1 v1", 1, hook=None), "-node-1 v1"),
     "nothing is prepared for an unjudged template": (held("v1", verdicts={}), "probe v2 on node-0"),
-    "nor for a refused one": (held("v1", verdicts=refusing("v2"), ask_at=NOW + 60), ""),
+    "nor for a refused one": (held("v1", verdicts=refusing("v2"), retry_dry_run_at=NOW + 60), ""),
     "surging, not before there is a successor": (held("v1 v1", max_surge=1), "+node-1 v2"),
     "but once that serves": (held("v1 v1+v2", max_surge=1), "~node-1 v1"),
     "then it waits": (held("v1 v1+v2", 1, max_surge=1), ""),
@@ -127,7 +127,7 @@ CASES: dict[str, tuple[World, str]] = {
     "the selector does": (held("v1 v1", 1, selector={"track": "canary"}), "keep node-1-v1"),
     "to a third revision it is still outdated": (held("v1 v1", 1, rev="v3"), ""),
     "for one that the server refuses it is not replaced": (
-        held("v1 v1", 1, rev="v3", verdicts=refusing("v3"), ask_at=NOW + 60),
+        held("v1 v1", 1, rev="v3", verdicts=refusing("v3"), retry_dry_run_at=NOW + 60),
         "keep node-1-v1",
     ),
     "surging, it serves again when its successor does not": (held("v1 v1+v2!", 1, max_surge=1), "keep node-1-v1"),

@@ -185,7 +185,7 @@ def test_a_dry_run_tries_the_new_template_before_any_old_pod_goes() -> None:
 
 
 def test_while_the_server_refuses_the_template_old_pods_stay() -> None:
-    refused = at("v1 v1", verdicts=refusing("v2", "hostPort: too large"), ask_at=NOW + 60)
+    refused = at("v1 v1", verdicts=refusing("v2", "hostPort: too large"), retry_dry_run_at=NOW + 60)
     decided = check(refused)
     assert [(note.reason, note.warning) for note in decided.notes] == [(TEMPLATE_REFUSED, True)]
     assert "hostPort: too large" in decided.notes[0].message
@@ -196,7 +196,7 @@ def test_while_the_server_refuses_the_template_old_pods_stay() -> None:
         ("Degraded", "True"),
         ("Stalled", "True"),
     ]
-    asked = check(replace(refused, ask_at=NOW), "probe v2 on node-1").status
+    asked = check(replace(refused, retry_dry_run_at=NOW), "probe v2 on node-1").status
     assert asked is not None
     reasons = {one.type: one.reason for one in asked.conditions}
     assert reasons["Degraded"] == TEMPLATE_REFUSED, "a question is no answer: the condition must not flap"

@@ -91,7 +91,7 @@ CASES: dict[str, tuple[World, str]] = {
     "a selector": (on(CLOSED, grace=30, selector={"track": "canary"}), "open node-0-v1"),
     "OnDelete": (on(CLOSED, ds("v2", on_delete=True)), "open node-0-v1"),
     "a template that is refused": (
-        on(CLOSED, grace=30, verdicts=refusing("v2", "refused"), ask_at=NOW + 60),
+        on(CLOSED, grace=30, verdicts=refusing("v2", "refused"), retry_dry_run_at=NOW + 60),
         "open node-0-v1",
     ),
     "a failure": (on(CLOSED, grace=30, in_backoff=waits("object", uid=CLOSED.uid)), "open node-0-v1"),

@@ -157,7 +157,7 @@ TABLE: dict[str, tuple[World, str]] = {
         "2 updated, 3 old |  | PartitionReached",
     ),
     "the server refuses the template": (
-        at("v1 v1", verdicts=refusing("v2"), ask_at=NOW + 9),
+        at("v1 v1", verdicts=refusing("v2"), retry_dry_run_at=NOW + 9),
         "2 old |  | TemplateRefused",
     ),
     "a hook holds the pod whose turn it is": (

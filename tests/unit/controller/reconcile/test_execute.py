@@ -148,7 +148,7 @@ def test_in_a_namespace_that_ends_a_place_is_left_alone_without_a_report() -> No
     for _ in range(2):
         assert acting.carry_out([PROBE], ENDING) == ()
     verdicts = acting.state.verdicts
-    assert (verdicts.known(NOW), verdicts.ask_at) == ({}, 0.0), "it does not refuse the template"
+    assert (verdicts.known(NOW), verdicts.retry_dry_run_at) == ({}, 0.0), "it does not refuse the template"
     assert acting.notes == []
 
 
@@ -303,7 +303,7 @@ def test_a_template_counts_as_refused_when_two_nodes_may_not_have_it() -> None:
     for _ in range(2):
         acting.carry_out([PROBE], DENIED)
     assert verdicts.known(NOW) == refusing("v1", "not on this node")
-    assert verdicts.ask_at == NOW + 60
+    assert verdicts.retry_dry_run_at == NOW + 60
     for answer in (DENIED, DENIED, ok(), DENIED, DENIED):
         acting.carry_out([PROBE], answer)
-    assert verdicts.ask_at == NOW + 60, "one that is accepted after all begins anew"
+    assert verdicts.retry_dry_run_at == NOW + 60, "one that is accepted after all begins anew"

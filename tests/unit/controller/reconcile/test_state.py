@@ -23,8 +23,8 @@ from controller.reconcile.caches import Cached
 from controller.reconcile.state import DaemonSetState, DaemonSetStates, PendingWrite, SoakClock
 from controller.reconcile.status_writer import FIRST_YIELD, OwnStatus
 from controller.reconcile.write_outcomes import (
-    ASK_AGAIN_AT_MOST,
-    ASK_AGAIN_SECONDS,
+    DRY_RUN_RETRY_SECONDS,
+    LONGEST_DRY_RUN_DELAY,
     ActionResult,
     TemplateVerdicts,
     WriteFailure,
@@ -155,9 +155,9 @@ def test_a_refused_template_is_asked_about_ever_more_seldom() -> None:
     state, asked, now = DaemonSetState(), [], 0.0
     for _ in range(6):
         state.learn(REFUSED, ds(), now)
-        asked.append(state.verdicts.ask_at - now)
-        now = state.verdicts.ask_at
-    assert asked == [60.0, 120.0, 240.0, 480.0, ASK_AGAIN_AT_MOST, ASK_AGAIN_AT_MOST]
+        asked.append(state.verdicts.retry_dry_run_at - now)
+        now = state.verdicts.retry_dry_run_at
+    assert asked == [60.0, 120.0, 240.0, 480.0, LONGEST_DRY_RUN_DELAY, LONGEST_DRY_RUN_DELAY]
     assert state.verdicts.known(now) == refusing("v2")
 
 
@@ -194,10 +194,10 @@ def test_another_generation_begins_with_a_clean_page() -> None:
     assert (state.refused_resizes, state.unmapped, state.no_resize) == ({}, {}, "")
     assert state.reverted_writes.reverted_externally == set()
     assert state.node_backoff.created_on == {}
-    assert state.verdicts.ask_at == 0.0
+    assert state.verdicts.retry_dry_run_at == 0.0
     state.learn(REFUSED, ds(generation=2), NOW)
-    assert state.verdicts.ask_at == NOW + ASK_AGAIN_SECONDS
-    state.learn(REFUSED, ds(generation=1), NOW + ASK_AGAIN_SECONDS)
+    assert state.verdicts.retry_dry_run_at == NOW + DRY_RUN_RETRY_SECONDS
+    state.learn(REFUSED, ds(generation=1), NOW + DRY_RUN_RETRY_SECONDS)
     assert state.verdicts.refusals == 1, "an answer to the generation before"
     lost = UnknownOutcome("create", "pods", "no answer")
     made = CreatePod(node="node-0", name="demo-1", revision=revision("v1"))
@@ -273,10 +273,10 @@ def test_several_creates_refused_at_once_lengthen_the_wait_once() -> None:
     ]
     for one in refused:
         state.learn(one, ds("v2"), 100.0)
-    assert state.verdicts.ask_at == 100.0 + ASK_AGAIN_SECONDS
+    assert state.verdicts.retry_dry_run_at == 100.0 + DRY_RUN_RETRY_SECONDS
     for one in refused:
         state.learn(one, ds("v2"), 200.0)
-    assert state.verdicts.ask_at == 200.0 + 2 * ASK_AGAIN_SECONDS
+    assert state.verdicts.retry_dry_run_at == 200.0 + 2 * DRY_RUN_RETRY_SECONDS
     verdict = state.verdicts.known(200.0)["v2"]
     assert isinstance(verdict, TemplateRefused)
     assert verdict.message.startswith("unknown field spec.template.spec.hostnetwork (")

@@ -134,11 +134,11 @@ def test_an_orphan_that_may_have_been_adopted_is_ours() -> None:
 
 def test_moments_of_the_state_are_told_by_the_clock() -> None:
     state, key = DaemonSetState(), BackoffKey("label", "uid")
-    state.verdicts.ask_at = BEGAN
+    state.verdicts.retry_dry_run_at = BEGAN
     state.write_backoff.hold(key, 9.0, NOW - BEGAN)
     state.reverted_writes.reverted_externally.add(key)
     found = world_seen(caches_with(), state, at=Instant(NOW, NOW - BEGAN))
-    assert (found.ask_at, found.in_backoff) == (BEGAN + BEGAN, {key: NOW + 9.0})
+    assert (found.retry_dry_run_at, found.in_backoff) == (BEGAN + BEGAN, {key: NOW + 9.0})
     assert found.reverted_externally
 
 

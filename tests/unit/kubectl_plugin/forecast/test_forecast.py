@@ -182,7 +182,7 @@ def test_exactly_as_many_waves_as_there_are_leave_no_rest() -> None:
 @pytest.mark.parametrize("strategy", [{}, {"max_surge": 2}, {"max_unavailable": "50%"}, {"partition": 3}])
 def test_of_a_refused_revision_no_pod_is_created_even_on_empty_nodes(strategy: dict[str, Any]) -> None:
     refused = refusing("v2", "not here")
-    first = world(ds("v2", **strategy), verdicts=refused, ask_at=inf)
+    first = world(ds("v2", **strategy), verdicts=refused, retry_dry_run_at=inf)
     assert told(forecast(first)) == []
     assert forecast(first).kept_nodes[Blocker.REFUSED] == ("node-4", "node-3", "node-2", "node-1", "node-0")
     assert forecast(first).phase is not Phase.HEALTHY
@@ -191,7 +191,8 @@ def test_of_a_refused_revision_no_pod_is_created_even_on_empty_nodes(strategy: d
 def test_of_an_older_revision_pods_are_created_all_the_same() -> None:
     """What the partition keeps old gets an older revision, which the server has accepted before."""
     pods = served("node-0", "node-1", "node-2", "node-4")
-    found = forecast(world(ds("v2", partition=5), pods=pods, verdicts=refusing("v2", "not here"), ask_at=inf))
+    refused = refusing("v2", "not here")
+    found = forecast(world(ds("v2", partition=5), pods=pods, verdicts=refused, retry_dry_run_at=inf))
     assert told(found) == ["+3"]
 
 
