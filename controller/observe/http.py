@@ -36,7 +36,7 @@ COMPRESS_FROM = 1024
 COMPRESS_IN_THREAD_FROM = 16 * 1024
 """Bytes from which pages are compressed in a thread, not on the event loop."""
 
-Check: TypeAlias = Callable[[], str]
+HealthCheck: TypeAlias = Callable[[], str]
 """Returns "" if all is well, else one line about what is wrong."""
 
 
@@ -118,7 +118,7 @@ def _accepts_gzip(request: web.Request) -> bool:
     return False
 
 
-def probe(name: str, checks: Mapping[str, Check]) -> Handler:
+def probe(name: str, checks: Mapping[str, HealthCheck]) -> Handler:
     """The page healthz or readyz: 200 or 503. Lists the checks, like the API server, for `?verbose` or on failure."""
 
     async def page(request: web.Request) -> web.Response:

@@ -432,7 +432,7 @@ class Heartbeat:
         self._at = self._loop.time()
 
     def check(self) -> str:
-        """A `Check` that fails if the loop was blocked for more than `BLOCKED_SECONDS` and has not recovered."""
+        """A `HealthCheck` that fails if the loop was blocked for over `BLOCKED_SECONDS` and has not recovered."""
         silence = self._loop.time() - self._at
         return f"the event loop was blocked for {silence:.0f} s" if silence > BLOCKED_SECONDS else ""
 

@@ -31,7 +31,7 @@ def fresh_seconds(checks: int) -> float:
     return 2 * INTERVAL + ANSWER_SECONDS * checks
 
 
-class CheckAnswer(Value):
+class CheckResult(Value):
     """The last answers to one check. Times are in seconds since 1970, by a clock that does not jump."""
 
     sent_at: float = -inf
@@ -66,17 +66,17 @@ class CheckNow(Value):
 
 
 def checks_now(
-    checks: Sequence[Check], answers: Mapping[str, CheckAnswer] | None, record: Rollout, now: float
+    checks: Sequence[Check], results: Mapping[str, CheckResult] | None, record: Rollout, now: float
 ) -> tuple[CheckNow, ...]:
     """The states of `checks`. A check without a first answer has the state in `record`, and holds the rollout in any
-    case. `answers`: None if this process does not evaluate checks."""
+    case. `results`: None if this process does not evaluate checks."""
     before = {check.name: check for check in record.checks or ()}
-    known = {check.name: None if answers is None else answers.get(check.name, CheckAnswer()) for check in checks}
+    known = {check.name: None if results is None else results.get(check.name, CheckResult()) for check in checks}
     oldest = now - fresh_seconds(len(checks))
     return tuple([_now(name, answer, before.get(name), oldest, now) for name, answer in known.items()])
 
 
-def _now(name: str, answer: CheckAnswer | None, before: CheckRecord | None, oldest: float, now: float) -> CheckNow:
+def _now(name: str, answer: CheckResult | None, before: CheckRecord | None, oldest: float, now: float) -> CheckNow:
     if answer is not None and answer.sent_at >= oldest:
         if not answer.series:
             return CheckNow(name=name, sent_at=answer.sent_at, is_answered=True)
@@ -129,7 +129,7 @@ def words_of_state(state: str) -> str:
     return "fails" if state == CheckState.FAILING else "has no answer"
 
 
-class Asking(Value):
+class CheckRequest(Value):
     """What the checks of the open step are evaluated for."""
 
     checks: tuple[Check, ...]

@@ -196,7 +196,7 @@ class ObservedRollout(Value, dict=True, gc=True):
         rolling, progress = self.rolling_update, self.step_progress
         if rolling is None or not rolling.checks or progress is None or progress.finished:
             return ()
-        return checks_now(rolling.checks, self.world.answers, self._own_record, self.world.now)
+        return checks_now(rolling.checks, self.world.check_results, self._own_record, self.world.now)
 
     @cached_property
     def held_by_check(self) -> CheckNow | None:

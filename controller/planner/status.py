@@ -26,7 +26,7 @@ from controller.api.formats import truncated
 from controller.api.names import PROGRESS_DEADLINE_EXCEEDED, READY, STALLED
 from controller.api.objects import JSON, Value, fields_of
 from controller.planner.actions import Note
-from controller.planner.checks import Asking, words_of
+from controller.planner.checks import CheckRequest, words_of
 from controller.planner.conditions import Condition, conditions_of, refused_conditions, unreadable_deadline
 from controller.planner.explanation import Explainer
 from controller.planner.node_fit import Fit
@@ -48,7 +48,7 @@ class Status(Value):
     """When the soak of the step ends (seconds since 1970), or now if the next step begins; None if neither is due."""
     fails_at: float = inf
     """When the rollout is aborted if nothing changes (seconds since 1970)."""
-    asking: Asking | None = None
+    check_request: CheckRequest | None = None
     """The checks to evaluate for the open step; None if there are none."""
     stable_at: float | None = None
     """When another revision becomes stable if nothing changes (seconds since 1970); None if it does not by time
@@ -102,16 +102,16 @@ def status_of(explainer: Explainer, *, observed: bool) -> Status:
         stable_at=stable_at,
         soaks_until=_soaks_until(standing, recorded),
         fails_at=rollout.failure.due if recorded.aborted_revision is None else inf,
-        asking=_asking(rollout, standing) if recorded.aborted_revision is None else None,
+        check_request=_check_request(rollout, standing) if recorded.aborted_revision is None else None,
     )
 
 
-def _asking(rollout: RolloutState, standing: Standing) -> Asking | None:
+def _check_request(rollout: RolloutState, standing: Standing) -> CheckRequest | None:
     rolling = rollout.rolling_update
     if rolling is None or standing.step_progress is None or not rollout.checks:
         return None
     pods = [node.current.name for node in rollout.eligible if node.current is not None]
-    return Asking(
+    return CheckRequest(
         checks=rolling.checks,
         revision=rollout.revision.hash,
         pods=tuple(pods),

@@ -11,7 +11,7 @@ from controller.api.objects import Value
 from controller.api.pod import Pod
 from controller.api.revision import Revision
 from controller.inplace.change import InPlaceChange, NotPossible
-from controller.planner.checks import CheckAnswer
+from controller.planner.checks import CheckResult
 from controller.planner.node_fit import Rules
 
 
@@ -179,7 +179,7 @@ class World(Value):
     """Those of `Rollout.unavailable_before` that the last pass found; the status may not have them yet."""
     unavailable_since: Mapping[str, float] | None = None
     """`Failure.unavailable_since` of the last pass, by the monotonic clock; None in the first pass."""
-    answers: Mapping[str, CheckAnswer] | None = None
+    check_results: Mapping[str, CheckResult] | None = None
     """Answers of Prometheus by name of the check; None if this process does not evaluate checks: the status then
     counts."""
     restarts_seen: Mapping[str, float] = {}

@@ -14,7 +14,7 @@ import msgspec
 from controller.api.daemonset import Check, CheckState, DaemonSet, DaemonSetStatus, rollout_of
 from controller.api.objects import Key, epoch
 from controller.kube.prometheus import NoAnswer, Prometheus
-from controller.planner.checks import INTERVAL, Asking, CheckAnswer, fresh_seconds
+from controller.planner.checks import INTERVAL, CheckRequest, CheckResult, fresh_seconds
 from controller.planner.world import CLOCK_GRAIN
 from controller.reconcile.caches import Caches
 from controller.reconcile.dependencies import Observer
@@ -55,7 +55,7 @@ class _Known(msgspec.Struct):
         return before != self.reported
 
 
-class CheckAnswers(msgspec.Struct):
+class CheckResults(msgspec.Struct):
     """The answers of Prometheus to the checks of one revision of a DaemonSet."""
 
     revision: str | None = None
@@ -82,23 +82,23 @@ class CheckAnswers(msgspec.Struct):
         """Forgets the answers, because no step is open."""
         self.known, self.failing = {}, {}
 
-    def prepare(self, asking: Asking, moment: float) -> None:
+    def prepare(self, request: CheckRequest, moment: float) -> None:
         """Drops answers to another revision or another query."""
-        if asking.revision != self.revision:
-            self.revision, self.known, self.failing = asking.revision, {}, {}
+        if request.revision != self.revision:
+            self.revision, self.known, self.failing = request.revision, {}, {}
         known, begun, self.failing = self.known, self.failing or {}, {}
         self.known = {}
-        for check in asking.checks:
+        for check in request.checks:
             known_check = known.get(check.name)
             if known_check is None or known_check.query != check.query:
                 known_check = _Known(check.query, since=begun.get(check.name, inf), latest=moment)
                 self.tried = -inf
             self.known[check.name] = known_check
 
-    def dated(self, now: Instant) -> dict[str, CheckAnswer]:
+    def dated(self, now: Instant) -> dict[str, CheckResult]:
         """Times in seconds since 1970."""
         return {
-            name: CheckAnswer(
+            name: CheckResult(
                 sent_at=now.to_wall(known_check.sent_at),
                 series=known_check.series,
                 since=now.to_wall(known_check.since),
@@ -112,21 +112,21 @@ class _Open(msgspec.Struct):
     """A DaemonSet with an open step."""
 
     uid: str
-    answers: CheckAnswers
-    asking: Asking
+    results: CheckResults
+    request: CheckRequest
     checked_from: float
-    """`Asking.checked_from` (`elapsed`); `inf` without one."""
+    """`CheckRequest.checked_from` (`elapsed`); `inf` without one."""
 
     @property
     def fresh(self) -> float:
-        return fresh_seconds(len(self.asking.checks))
+        return fresh_seconds(len(self.request.checks))
 
     @property
     def due(self) -> float:
-        if self.answers.is_under_way:
+        if self.results.is_under_way:
             return inf
-        due = self.answers.tried + INTERVAL
-        return min(due, self.checked_from + CLOCK_GRAIN) if self.answers.tried < self.checked_from else due
+        due = self.results.tried + INTERVAL
+        return min(due, self.checked_from + CLOCK_GRAIN) if self.results.tried < self.checked_from else due
 
 
 class Checks:
@@ -138,15 +138,17 @@ class Checks:
         self._changed = asyncio.Event()
         self._slots = asyncio.Semaphore(MOST_QUERIES)
 
-    def decided(self, daemonset: DaemonSet, answers: CheckAnswers, asking: Asking | None, now: Instant) -> None:
+    def decided(
+        self, daemonset: DaemonSet, results: CheckResults, request: CheckRequest | None, now: Instant
+    ) -> None:
         """Sets what to evaluate, as a pass decided; None if no step is open."""
-        if asking is None:
+        if request is None:
             self._open.pop(daemonset.key, None)
-            answers.forget()
+            results.forget()
             return
-        answers.prepare(asking, now.elapsed)
-        end = inf if asking.checked_from is None else now.to_elapsed(asking.checked_from)
-        self._open[daemonset.key] = _Open(daemonset.uid, answers, asking, end)
+        results.prepare(request, now.elapsed)
+        end = inf if request.checked_from is None else now.to_elapsed(request.checked_from)
+        self._open[daemonset.key] = _Open(daemonset.uid, results, request, end)
         self._changed.set()
 
     @asynccontextmanager
@@ -167,7 +169,7 @@ class Checks:
                         del self._open[key]
                     elif step.due <= now:
                         group.create_task(self._ask_all(key, step), name="check")
-                        step.answers.is_under_way = True
+                        step.results.is_under_way = True
                     else:
                         following = min(following, step.due)
                 with suppress(TimeoutError):
@@ -179,36 +181,36 @@ class Checks:
         return daemonset is None or daemonset.terminating or daemonset.uid != step.uid
 
     async def _ask_all(self, key: Key, step: _Open) -> None:
-        with self._under_way(step.answers):
-            ends_soak = step.answers.tried < step.checked_from <= elapsed()
-            step.answers.tried = elapsed()
-            for check in step.asking.checks:
+        with self._under_way(step.results):
+            ends_soak = step.results.tried < step.checked_from <= elapsed()
+            step.results.tried = elapsed()
+            for check in step.request.checks:
                 async with self._slots:
                     await self._ask(key, step, check)
-                known = step.answers.known.get(check.name)
+                known = step.results.known.get(check.name)
                 if known is not None and known.is_news(elapsed(), step.fresh):
                     self._queue.enqueue(key, "urgent", f"check {check.name}")
             if ends_soak:
                 self._queue.enqueue(key, "urgent", "checks")
 
     @contextmanager
-    def _under_way(self, answers: CheckAnswers) -> Iterator[None]:
+    def _under_way(self, results: CheckResults) -> Iterator[None]:
         try:
             yield
         finally:
-            answers.is_under_way = False
+            results.is_under_way = False
             self._changed.set()
 
     async def _ask(self, key: Key, step: _Open, check: Check) -> None:
         sent, series, problem, words = elapsed(), "", NO_SERVER, NO_SERVER
         if self._prometheus is not None:
             try:
-                query = step.asking.query(check, key.namespace, key.name)
+                query = step.request.query(check, key.namespace, key.name)
                 series, problem, words = await self._prometheus.series(query), "", ""
             except NoAnswer as error:
                 problem, words = str(error), error.words
-        known, revision = step.answers.known.get(check.name), step.answers.revision
-        if known is None or known.query != check.query or revision != step.asking.revision:
+        known, revision = step.results.known.get(check.name), step.results.revision
+        if known is None or known.query != check.query or revision != step.request.revision:
             return  # the check or its revision has changed meanwhile
         if problem != known.problem:
             self._observer.check_answered(key, check.name, words)

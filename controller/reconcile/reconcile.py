@@ -117,7 +117,7 @@ class Reconciler:
         decided = plan(world)
         state.after_plan(daemonset, decided, now, server)
         if decided.status is not None:
-            self._checks.decided(daemonset, state.answers, decided.status.asking, now)
+            self._checks.decided(daemonset, state.check_results, decided.status.check_request, now)
         return decided
 
     async def _act(self, this: _Pass, decided: Plan, requeue: Requeue) -> Outcome:
@@ -216,7 +216,7 @@ def _with_memory(world: World, state: DaemonSetState, now: Instant) -> World:
         ready_seen=state.ready_seen.since(now),
         restarts_seen=state.restarts_seen.since(now),
         step_reached=state.soak.since(now),
-        answers=state.answers.dated(now),
+        check_results=state.check_results.dated(now),
         unavailable_before=state.unavailable_before,
         unavailable_since=None if since is None else _dated(since, now),
         not_before=_dated(failing.not_before(now.elapsed), now),

@@ -23,7 +23,7 @@ from controller.planner.summary import Summary
 from controller.planner.world import POD_QUOTA, BackoffKey, ClockOffset, Predecessor, predecessor
 from controller.reconcile.backoff import WriteBackoff, forget_keys
 from controller.reconcile.caches import Cached, Compiled
-from controller.reconcile.check_evaluation import CheckAnswers
+from controller.reconcile.check_evaluation import CheckResults
 from controller.reconcile.events import ServerWarnings
 from controller.reconcile.in_place_writes import UndoesAdmission
 from controller.reconcile.node_backoff import NodeBackoff
@@ -181,7 +181,7 @@ class DaemonSetState(msgspec.Struct):
     """uids of pods that the selector does not match since a write, because a webhook changed their labels."""
     ready_seen: ReadyTimes = msgspec.field(default_factory=ReadyTimes)
     soak: SoakClock = msgspec.field(default_factory=SoakClock)
-    answers: CheckAnswers = msgspec.field(default_factory=CheckAnswers)
+    check_results: CheckResults = msgspec.field(default_factory=CheckResults)
     restarts_seen: SeenTimes = msgspec.field(default_factory=SeenTimes)
     verdicts: TemplateVerdicts = msgspec.field(default_factory=TemplateVerdicts)
     write_backoff: WriteBackoff[BackoffKey] = msgspec.field(default_factory=WriteBackoff)
@@ -251,7 +251,7 @@ class DaemonSetState(msgspec.Struct):
         self.ready_seen.observe(cached.pods, current, now)
         self.restarts_seen.observe(cached.pods, now.elapsed)
         self.soak.observe(status, now, server)
-        self.answers.observe(status, now)
+        self.check_results.observe(status, now)
         return daemonset
 
     def after_plan(self, daemonset: DaemonSet, decided: Plan, now: Instant, server: ClockOffset) -> None:

@@ -13,7 +13,7 @@ from aiohttp.test_utils import TestServer
 
 from controller.api.daemonset import Check
 from controller.kube.prometheus import NoAnswer, connected
-from controller.planner.checks import Asking
+from controller.planner.checks import CheckRequest
 from controller.settings import Settings
 from tests.beds.api import DAEMONSETS, Object
 from tests.beds.control_plane import ControlPlane
@@ -137,7 +137,7 @@ async def test_what_a_real_prometheus_answers(prometheus_binaries: Binaries, tmp
     agents = Agents()
     pods = [f"agent.{number}-{'x' * 40}" for number in range(5_000)]
     agents.errors = {**dict.fromkeys(pods[:3], 1), "agentx0": 1}
-    asking = Asking(checks=(), revision="v2", pods=tuple(pods), checked_from=None)
+    asking = CheckRequest(checks=(), revision="v2", pods=tuple(pods), checked_from=None)
 
     def query(text: str) -> str:
         return asking.query(Check(name="a", query=text), "ns", "agent")
@@ -155,7 +155,7 @@ async def test_what_a_real_prometheus_answers(prometheus_binaries: Binaries, tmp
         assert await client.series(query('agent_errors{pod=~"$pods"} > 1')) == ""
         assert await client.series(query('agent_errors{pod=~"$$x"}')) == ""
         assert await client.series(query("agent_errors[1m]")) != ""
-        none = Asking(checks=(), revision="v2", pods=(), checked_from=None)
+        none = CheckRequest(checks=(), revision="v2", pods=(), checked_from=None)
         assert await client.series(none.query(Check(name="a", query='up{pod=~"$pods"}'), "ns", "agent")) == ""
         for text, why in (("1 +", "parse error"), ("1", "returns a scalar"), ('"a"', "returns a string")):
             with pytest.raises(NoAnswer, match=why):

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from controller.api.daemonset import Check, OnFailure, OrderRule, RolloutStep, Topology, UnreachableNodes
 from controller.planner.actions import Action, DeleteRevision
-from controller.planner.checks import CheckAnswer
+from controller.planner.checks import CheckResult
 from controller.planner.plan import Plan, plan
 from controller.planner.validation import compiled
 from controller.planner.world import World
@@ -57,7 +57,7 @@ def _without_trims(decided: Plan) -> tuple[Action, ...]:
 @every_day(200)
 @given(world=st.one_of(worlds(), worlds(in_place=True)), names=st.sets(st.sampled_from([*FIELDS]), min_size=1))
 def test_every_decision_is_the_one_without_them(world: World, names: set[str]) -> None:
-    world = replace(world, answers={"errors": CheckAnswer(sent_at=world.now + 2)})
+    world = replace(world, check_results={"errors": CheckResult(sent_at=world.now + 2)})
     without = plan(with_fields(world, {}))
     decided = plan(with_fields(world, {name: FIELDS[name] for name in names}))
     note(f"{names}\n{picture(world, without)}")

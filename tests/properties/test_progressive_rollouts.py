@@ -24,7 +24,7 @@ from controller.planner import actions
 from controller.planner.revisions import current_revision
 from controller.planner.rollout_state import rollout_state
 from controller.planner.world import ClockOffset, World
-from controller.reconcile.check_evaluation import CheckAnswers
+from controller.reconcile.check_evaluation import CheckResults
 from controller.reconcile.state import SoakClock
 from controller.runtime.clock import Instant
 from tests.beds.random_worlds import UNREACHABLE
@@ -93,7 +93,7 @@ class Walks(RuleBasedStateMachine):
         if domains is not None:
             self.more["topology"] = Topology(key="zone", max_domains=domains, max_unavailable=2)
         self.more["checks"] = (Check(name="errors", query="errors"),) if checked else ()
-        self.answers, self.prometheus = CheckAnswers(), "passes"
+        self.answers, self.prometheus = CheckResults(), "passes"
         self.verdict: tuple[str, float] | None = None
         """What the last answer of this process about this revision was, and when it came."""
         self.limit: dict[str, Any] = {"max_surge": 3} if surge else {"max_unavailable": 3}
@@ -131,7 +131,7 @@ class Walks(RuleBasedStateMachine):
         self.soak.observe(before.daemonset.status, instant, ClockOffset(ahead=min(ahead, 0.0)))
         self.answers.observe(before.daemonset.status, instant)
         answers, reached = self.answers.dated(instant), self.soak.since(instant)
-        cluster.world = replace(before, step_reached=reached, answers=answers, server_offset=server)
+        cluster.world = replace(before, step_reached=reached, check_results=answers, server_offset=server)
         before = cluster.effective
         cluster.step()
         status, instant = cluster.status, Instant(cluster.world.now, self.moment)
@@ -169,12 +169,12 @@ class Walks(RuleBasedStateMachine):
             assert self.verdict is not None
             assert self.verdict[0] == "fails"
             assert self.moment - self.verdict[1] <= 70
-        if status.asking is None:
+        if status.check_request is None:
             self.answers.forget()
             self.verdict = None
         else:
-            self.verdict = self.verdict if self.answers.revision == status.asking.revision else None
-            self.answers.prepare(status.asking, self.moment)
+            self.verdict = self.verdict if self.answers.revision == status.check_request.revision else None
+            self.answers.prepare(status.check_request, self.moment)
 
     @rule(how=st.sampled_from(["passes", "passes", "fails", "dead"]))
     def prometheus_is(self, how: str) -> None:
@@ -211,7 +211,7 @@ class Walks(RuleBasedStateMachine):
         self.cluster.world = replace(
             self.cluster.world, predecessors={}, verdicts={}, not_before={}, unavailable_since=None
         )
-        self.soak, self.answers, self.verdict = SoakClock(), CheckAnswers(), None
+        self.soak, self.answers, self.verdict = SoakClock(), CheckResults(), None
 
     @rule(seconds=st.sampled_from([-3600, 3600]))
     def the_clock_is_set(self, seconds: int) -> None:

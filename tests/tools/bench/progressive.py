@@ -26,7 +26,7 @@ from controller.api.daemonset import (
 )
 from controller.api.names import HASH_LABEL
 from controller.api.objects import rfc3339
-from controller.planner.checks import CheckAnswer
+from controller.planner.checks import CheckResult
 from controller.planner.failure import effective_daemonset
 from controller.planner.plan import Plan, plan
 from controller.planner.revisions import placements_of
@@ -135,7 +135,7 @@ class _Cluster:
             revisions=self._revisions,
             placements=placements_of(self._revisions, {}),
             verdicts={OLD: Accepted(), NEW: Accepted()},
-            answers={"errors": CheckAnswer(sent_at=self._now)},
+            check_results={"errors": CheckResult(sent_at=self._now)},
             now=self._now,
         )
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from controller.api.daemonset import Check, CheckRecord, CheckState, OnFailure, Rollout, RolloutStep
 from controller.api.objects import rfc3339
-from controller.planner.checks import Asking, CheckAnswer, CheckNow, checks_now, query_problem, recorded
+from controller.planner.checks import CheckNow, CheckRequest, CheckResult, checks_now, query_problem, recorded
 from controller.planner.failure import failure_of_checks
 from tests.beds.toy_cluster import ToyCluster
 from tests.beds.worlds import NOW
@@ -24,12 +24,12 @@ def record_of(state: str, ago: float, message: str = "as recorded") -> Rollout:
     return Rollout(checks=(CheckRecord(name="errors", state=state, since=rfc3339(NOW - ago), message=message),))
 
 
-def passing(ago: float = 0.0) -> CheckAnswer:
-    return CheckAnswer(sent_at=NOW - ago)
+def passing(ago: float = 0.0) -> CheckResult:
+    return CheckResult(sent_at=NOW - ago)
 
 
-def failing(ago: float = 0.0, since: float = 0.0, series: str = "{} 1") -> CheckAnswer:
-    return CheckAnswer(sent_at=NOW - ago, series=series, since=NOW - since)
+def failing(ago: float = 0.0, since: float = 0.0, series: str = "{} 1") -> CheckResult:
+    return CheckResult(sent_at=NOW - ago, series=series, since=NOW - since)
 
 
 @pytest.mark.parametrize(
@@ -45,13 +45,13 @@ def failing(ago: float = 0.0, since: float = 0.0, series: str = "{} 1") -> Check
         (replace(passing(71), problem="silent"), Rollout(), UNANSWERED, "silent"),
         (replace(failing(71), problem="silent"), record_of("Failing", 99), UNANSWERED, "silent"),
         (passing(71), Rollout(), UNANSWERED, "the last answer is too old"),
-        (CheckAnswer(problem="silent"), record_of("Unanswered", 99), UNANSWERED, "silent"),
-        (CheckAnswer(), record_of("Unanswered", 99), UNANSWERED, "as recorded"),
-        (CheckAnswer(), record_of("Failing", 99), FAILING, "as recorded"),
-        (CheckAnswer(), record_of("OfALaterVersion", 99), UNANSWERED, "as recorded"),
+        (CheckResult(problem="silent"), record_of("Unanswered", 99), UNANSWERED, "silent"),
+        (CheckResult(), record_of("Unanswered", 99), UNANSWERED, "as recorded"),
+        (CheckResult(), record_of("Failing", 99), FAILING, "as recorded"),
+        (CheckResult(), record_of("OfALaterVersion", 99), UNANSWERED, "as recorded"),
     ],
 )
-def test_how_a_check_stands(answer: CheckAnswer, record: Rollout, state: CheckState | None, message: str) -> None:
+def test_how_a_check_stands(answer: CheckResult, record: Rollout, state: CheckState | None, message: str) -> None:
     (found,) = checks_now(CHECKS, {"errors": answer}, record, NOW)
     assert (found.state, found.message) == (state, message)
     assert recorded([found]) == () if state is None else recorded([found])[0].state == state
@@ -109,7 +109,7 @@ def test_only_an_answer_of_late_fails_for_long(asked: float, since: float, due: 
     ],
 )
 def test_variables(query: str, pods: tuple[str, ...], rendered: str) -> None:
-    asking = Asking(checks=(), revision="v2", pods=pods, checked_from=None)
+    asking = CheckRequest(checks=(), revision="v2", pods=pods, checked_from=None)
     assert asking.query(Check(name="a", query=query), "agents", "agent") == rendered
 
 
@@ -129,7 +129,7 @@ STEPS = (RolloutStep(nodes=1, soak="1m"), RolloutStep())
 def answers(cluster: ToyCluster, **answer: float | str) -> None:
     """As of now, unless it says otherwise."""
     now = cluster.world.now
-    cluster.world = replace(cluster.world, answers={"errors": CheckAnswer(**{"sent_at": now, **answer})})  # type: ignore[arg-type]
+    cluster.world = replace(cluster.world, check_results={"errors": CheckResult(**{"sent_at": now, **answer})})  # type: ignore[arg-type]
 
 
 def soaking() -> ToyCluster:
@@ -144,8 +144,8 @@ def soaking() -> ToyCluster:
 
 def asked_from(cluster: ToyCluster) -> float | None:
     status = cluster.status
-    assert status.asking is not None
-    return status.asking.checked_from
+    assert status.check_request is not None
+    return status.check_request.checked_from
 
 
 def test_a_step_ends_by_an_answer_from_after_its_soak() -> None:
@@ -166,7 +166,7 @@ def test_a_step_ends_by_an_answer_from_after_its_soak() -> None:
     cluster.ready()
     answers(cluster, sent_at=cluster.world.now + 1)
     cluster.expect("", "")
-    assert (at(cluster)[0], cluster.status.asking) == ("Healthy", None)
+    assert (at(cluster)[0], cluster.status.check_request) == ("Healthy", None)
     answers(cluster, series="{} 1")
     cluster.expect("")
     assert at(cluster)[0] == "Healthy", "a complete rollout is judged no more"
@@ -193,7 +193,7 @@ def test_a_check_that_fails_takes_the_step_back() -> None:
     answers(cluster, series="{} 1", since=cluster.world.now - 121)
     cluster.expect("")
     assert at(cluster)[0] == "Aborted"
-    assert (cluster.status.asking, cluster.status.rollout.checks) == (None, None)
+    assert (cluster.status.check_request, cluster.status.rollout.checks) == (None, None)
 
 
 def test_a_step_asks_for_its_approval_before_its_checks_are_answered() -> None:

@@ -14,8 +14,8 @@ from controller.api.daemonset import Check, CheckRecord, DaemonSet, DaemonSetSta
 from controller.api.objects import Key, rfc3339
 from controller.kube.decode import Seen
 from controller.kube.prometheus import QUERY_SECONDS
-from controller.planner.checks import ANSWER_SECONDS, Asking, CheckAnswer, checks_now
-from controller.reconcile.check_evaluation import MOST_QUERIES, CheckAnswers, Checks
+from controller.planner.checks import ANSWER_SECONDS, CheckRequest, CheckResult, checks_now
+from controller.reconcile.check_evaluation import MOST_QUERIES, CheckResults, Checks
 from controller.reconcile.dependencies import Observer
 from controller.runtime.clock import Instant
 from controller.runtime.pacing import PacedQueue
@@ -27,8 +27,8 @@ from tests.beds.worlds import NOW, ds
 ERRORS, LAG = Check(name="errors", query="errors $revision"), Check(name="lag", query="lag")
 
 
-def asking(*checks: Check, revision: str = "v2", checked_from: float | None = None) -> Asking:
-    return Asking(checks=checks or (ERRORS,), revision=revision, pods=("a",), checked_from=checked_from)
+def asking(*checks: Check, revision: str = "v2", checked_from: float | None = None) -> CheckRequest:
+    return CheckRequest(checks=checks or (ERRORS,), revision=revision, pods=("a",), checked_from=checked_from)
 
 
 class Reported(Observer):
@@ -48,7 +48,7 @@ class Scene:
         self.reported = Reported()
         self.checks = Checks(self.played.prometheus, self.caches, self.queue, self.reported)
 
-    def decided(self, daemonset: DaemonSet, answers: CheckAnswers, wanted: Asking | None) -> None:
+    def decided(self, daemonset: DaemonSet, answers: CheckResults, wanted: CheckRequest | None) -> None:
         self.checks.decided(daemonset, answers, wanted, Instant(NOW + now(), now()))
 
     def woken(self) -> list[str]:
@@ -78,7 +78,7 @@ def named(number: int) -> DaemonSet:
 
 @virtual_time
 async def test_a_check_is_evaluated_at_once_and_every_30_seconds_while_a_step_is_open() -> None:
-    daemonset, answers = named(0), CheckAnswers()
+    daemonset, answers = named(0), CheckResults()
     async with scene(daemonset) as one:
         one.decided(daemonset, answers, asking())
         await asyncio.sleep(1)
@@ -99,7 +99,7 @@ async def test_a_check_is_evaluated_at_once_and_every_30_seconds_while_a_step_is
 
 @virtual_time
 async def test_a_soak_ends_with_an_evaluation_that_wakes_its_rollout() -> None:
-    daemonset, answers = named(0), CheckAnswers()
+    daemonset, answers = named(0), CheckResults()
     async with scene(daemonset) as one:
         one.decided(daemonset, answers, asking(checked_from=NOW + 40))
         await asyncio.sleep(39)
@@ -117,7 +117,7 @@ async def test_a_soak_ends_with_an_evaluation_that_wakes_its_rollout() -> None:
 async def test_a_check_without_an_answer_is_reported_once_and_once_more_when_it_is_answered() -> None:
     daemonset = named(0)
     async with scene(daemonset) as one:
-        one.decided(daemonset, CheckAnswers(), asking())
+        one.decided(daemonset, CheckResults(), asking())
         await asyncio.sleep(1)
         assert one.reported.problems == []
         one.played.is_dead = True
@@ -132,7 +132,7 @@ async def test_a_check_without_an_answer_is_reported_once_and_once_more_when_it_
 
 @virtual_time
 async def test_a_prometheus_without_an_answer_wakes_once_it_counts() -> None:
-    daemonset, answers = named(0), CheckAnswers()
+    daemonset, answers = named(0), CheckResults()
     async with scene(daemonset) as one:
         one.decided(daemonset, answers, asking())
         await asyncio.sleep(1)
@@ -151,8 +151,8 @@ async def test_a_prometheus_without_an_answer_wakes_once_it_counts() -> None:
 
 
 @pytest.mark.parametrize("edit", [asking(revision="v3"), asking(replace(ERRORS, query="errors 2")), asking(LAG)])
-async def test_an_answer_of_before_an_edit_does_not_count(edit: Asking) -> None:
-    answers = CheckAnswers()
+async def test_an_answer_of_before_an_edit_does_not_count(edit: CheckRequest) -> None:
+    answers = CheckResults()
     answers.observe(None, Instant(NOW, 0.0))
     answers.prepare(asking(), 0.0)
     answers.known["errors"].answered("", 1.0, 70.0)
@@ -166,7 +166,7 @@ async def test_an_answer_of_before_an_edit_does_not_count(edit: Asking) -> None:
 
 @virtual_time
 async def test_an_answer_that_comes_after_an_edit_is_dropped() -> None:
-    daemonset, answers = named(0), CheckAnswers()
+    daemonset, answers = named(0), CheckResults()
     async with scene(daemonset) as one:
         one.played.seconds = 5.0
         one.played.fails("errors v2")
@@ -186,7 +186,7 @@ async def test_what_is_gone_is_not_asked_about() -> None:
     daemonsets = [named(number) for number in range(3)]
     async with scene(*daemonsets) as one:
         for daemonset in daemonsets:
-            one.decided(daemonset, CheckAnswers(), asking())
+            one.decided(daemonset, CheckResults(), asking())
         await asyncio.sleep(1)
         assert len(one.times) == 3
         one.played.asked.clear()
@@ -210,9 +210,9 @@ async def test_slow_queries_of_some_hold_up_others_for_a_moment_only() -> None:
         checks = tuple(Check(name=f"slow-{number}", query="slow") for number in range(10))
         one.played.is_silent_if = lambda query: query == "slow"
         for daemonset in slow:
-            one.decided(daemonset, CheckAnswers(), asking(*checks))
+            one.decided(daemonset, CheckResults(), asking(*checks))
         await asyncio.sleep(15)
-        answers = CheckAnswers()
+        answers = CheckResults()
         one.decided(quick, answers, asking())
         await asyncio.sleep(40)
         assert answers.known["errors"].sent_at > 0
@@ -224,7 +224,7 @@ async def test_leaving_drops_what_is_under_way() -> None:
     daemonset = named(0)
     async with scene(daemonset) as one:
         one.played.is_silent = True
-        one.decided(daemonset, CheckAnswers(), asking())
+        one.decided(daemonset, CheckResults(), asking())
         await asyncio.sleep(1)
     assert now() == pytest.approx(1.0)
 
@@ -234,9 +234,9 @@ def recorded(ago: float, state: str = "Failing") -> DaemonSetStatus:
     return DaemonSetStatus(update_revision="v2", rollout=Rollout(checks=(record,)))
 
 
-def answered(status: DaemonSetStatus | None, *moments: tuple[float, str], revision: str = "v2") -> CheckAnswer:
+def answered(status: DaemonSetStatus | None, *moments: tuple[float, str], revision: str = "v2") -> CheckResult:
     """As of 1000, after these answers by a process whose first pass was at 0, when it was `NOW`."""
-    answers = CheckAnswers()
+    answers = CheckResults()
     answers.observe(status, Instant(NOW, 0.0))
     answers.prepare(asking(revision=revision), 0.0)
     for moment, series in moments:
@@ -260,14 +260,14 @@ def answered(status: DaemonSetStatus | None, *moments: tuple[float, str], revisi
         (lambda: answered(None, (10, "x"), (40, "")), inf),
     ],
 )
-def test_since_when_a_check_fails(found: Callable[[], CheckAnswer], since: float) -> None:
+def test_since_when_a_check_fails(found: Callable[[], CheckResult], since: float) -> None:
     """By the record of another process, then by answers one after the other; setting the clock changes nothing."""
     assert found().since == since
 
 
 @virtual_time
 async def test_ten_checks_with_slow_answers_are_answered_all_the_time() -> None:
-    daemonset, answers = named(0), CheckAnswers()
+    daemonset, answers = named(0), CheckResults()
     checks = tuple(Check(name=f"slow-{number}", query="slow") for number in range(10))
     async with scene(daemonset) as one:
         one.played.seconds = ANSWER_SECONDS - 1
