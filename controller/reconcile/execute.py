@@ -214,13 +214,25 @@ class PlanExecution(Execution[actions.Action, ActionResult]):
     async def _after_error(self, action: actions.Action, error: ApiError) -> ActionResult:
         verdict = classify(error).write
         self._dependencies.observer.action_done(self._daemonset, action, error)
-        counts = await self._counts_as_failure(action, error, verdict)
-        is_taken, retry_error = False, error
+        decision = retry_decision(action, verdict, owner_gone=self._is_over)
+        # unknown fields are no fault of a node
+        counts = not isinstance(error, UnknownFields) and self._state.write_backoff.is_failure(
+            action.backoff_key, counts=WRITE_OUTCOMES[verdict].counts
+        )
+        checks, is_taken, retry_error = decision is RetryDecision.CHECK, False, error
+        done: bool | None = False
+        try:
+            if may_be_done(action, verdict) and (counts or (checks and isinstance(action, actions.OnPod))):
+                done = await self._requests.was_done(action)
+        except ApiError as second:
+            done, retry_error = None, second if checks else error
         try:
             is_taken = verdict is WriteVerdict.ALREADY_EXISTS and await self._requests.is_name_taken(action)
-            is_retried = await self._resolve_error(action, error, verdict)
+            is_retried = await self._resolve_error(action, error, decision, done=done)
         except ApiError as second:  # the read failed too
             is_retried, retry_error = True, second
+        # a failed write's back-off frees its share of the budget, which must not happen while it may have been done
+        counts = counts and done is False
         return ActionResult(
             action=action,
             error=error,
@@ -239,21 +251,14 @@ class PlanExecution(Execution[actions.Action, ActionResult]):
         self._record_event(event_of(action))
         return ActionResult(action=action)
 
-    async def _counts_as_failure(self, action: actions.Action, error: ApiError, verdict: WriteVerdict) -> bool:
-        if isinstance(error, UnknownFields):
-            return False  # no node is at fault
-        if not self._state.write_backoff.is_failure(action.backoff_key, counts=WRITE_OUTCOMES[verdict].counts):
-            return False
-        return not (may_be_done(action, verdict) and await self._requests.may_be_done(action))
-
-    async def _resolve_error(self, action: actions.Action, error: ApiError, verdict: WriteVerdict) -> bool:
+    async def _resolve_error(
+        self, action: actions.Action, error: ApiError, decision: RetryDecision, *, done: bool | None
+    ) -> bool:
         """Asks the server or records an event, as the decision requires. Returns whether the action is retried."""
-        decision = retry_decision(action, verdict, owner_gone=self._is_over)
         if decision is RetryDecision.IF_PRESENT and isinstance(action, actions.OnPod | actions.OnRevision):
             return await self._requests.still_exists(action)
-        if decision is RetryDecision.CHECK and isinstance(action, actions.InDoubt):
-            if await self._requests.check_outcome(action):
-                self._record_event(event_of(action))
+        if decision is RetryDecision.CHECK and done and isinstance(action, actions.UpdateInPlace):
+            self._record_event(event_of(action))  # no later pass reports it
         elif decision is RetryDecision.REPORT and isinstance(action, actions.InDoubt):
             unknown = isinstance(error, UnknownFields)
             self._record_event(event_of(action, unknown_field_words(error.message) if unknown else error.message))
@@ -363,48 +368,34 @@ class Requests:
         found = await self._live(action.revision, REVISIONS)
         return found is not None and not found.terminating
 
-    async def may_be_done(self, action: actions.InDoubt) -> bool:
-        """Whether an earlier attempt with a lost answer may have succeeded; True, without raising, if the server
-        cannot be asked. A failed write's back-off frees its share of the budget, which must not happen while it may
-        have been done."""
-        try:
-            match action:
-                case actions.CreatePod():
-                    made = await self._client.get(PODS, self._key(action.name))
-                    return made is not None and made.owner_uid == self._daemonset.uid
-                case actions.DrainPod():
-                    return False  # if it is done, the pod is not ready, and counts so
-                case actions.DeletePod() | actions.UpdateInPlace() | actions.PrepareDelete():
-                    pod = await self._live(action.pod, PODS)
-                    if pod is None or pod.terminating:
-                        return True
-                    if isinstance(action, actions.UpdateInPlace):
-                        return pod.hash == action.revision.hash
-                    return isinstance(action, actions.PrepareDelete) and pod.held_by_hook
-                case _:
-                    assert_never(action)
-        except NotFound:
-            return False
-        except ApiError:
-            return True
-
-    async def check_outcome(self, action: actions.InDoubt) -> bool:
-        """Looks up a write with a lost answer. True for a finished update in place, which no later pass reports."""
-        if isinstance(action, actions.CreatePod | actions.DrainPod):
-            return False  # tried again under the same name, or on the same pod
-        pod = await self._live(action.pod, PODS)
+    async def was_done(self, action: actions.InDoubt) -> bool | None:
+        """Whether an attempt with a lost answer has succeeded; None if that is unknown, because its pod is gone."""
         match action:
-            case actions.DeletePod():
-                if pod is None or pod.terminating:
-                    self._expect_deletion(action.pod.uid, None if pod is None else pod.version)
-            case actions.PrepareDelete():
-                if pod is not None:
-                    self._expect_version(PODS, pod)
-            case actions.UpdateInPlace():
-                return pod is not None and pod.hash == action.revision.hash
+            case actions.CreatePod():
+                try:
+                    made = await self._client.get(PODS, self._key(action.name))
+                except NotFound:
+                    return False
+                return made is not None and made.owner_uid == self._daemonset.uid
+            case actions.DrainPod():
+                return False  # if it is done, the pod is not ready, and counts so
+            case actions.DeletePod() | actions.UpdateInPlace() | actions.PrepareDelete():
+                pod = await self._live(action.pod, PODS)
             case _:
                 assert_never(action)
-        return False
+        is_gone = pod is None or pod.terminating
+        match action:
+            case actions.DeletePod():
+                if is_gone:
+                    self._expect_deletion(action.pod.uid, None if pod is None else pod.version)
+                return is_gone
+            case actions.UpdateInPlace() if pod is not None and pod.hash == action.revision.hash:
+                return True
+            case actions.PrepareDelete() if pod is not None:
+                self._expect_version(PODS, pod)
+                return None if is_gone else pod.held_by_hook
+            case _:
+                return None if is_gone else False
 
     def _check(self, action: actions.CreatePod | actions.ProbeTemplate, written: Written) -> None:
         """Raises MutatedByWebhook if a webhook changed the labels of the selector or of the revision."""

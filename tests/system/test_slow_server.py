@@ -28,6 +28,7 @@ from tests.beds.simulator.faults import (
     LoseAnswer,
     LoseRequest,
     Rule,
+    Warn,
 )
 from tests.beds.simulator.kinds import PODS as POD_KIND
 from tests.beds.simulator.refusal import Refused
@@ -152,6 +153,18 @@ async def test_no_other_pod_goes_while_a_deletion_is_in_doubt(again: Answer, bli
         await bed.update(V2)
         await bed.runs_on(*nodes, image=V2)
         assert min(len(served) for served in await history.served()) == 3, "maxUnavailable is 1"
+
+
+async def test_a_lost_answer_is_looked_up_once() -> None:
+    """Also the third in a row, which counts as a failure unless the write was done."""
+    lost = Rule(verb="delete", resource="pods", nth=(1, 2, 3), effect=LoseRequest())
+    read = Rule(verb="get", resource="pods", effect=Warn("299 - read"))
+    async with simulated(lost, read, latency=0.02) as bed:
+        bed.patience = HOUR
+        nodes = await bed.deploy(daemonset(), nodes=1)
+        await bed.update(V2)
+        await bed.runs_on(*nodes, image=V2)
+        assert [bed.simulator.link.faults.fired(rule) for rule in (lost, read)] == [3, 3]
 
 
 async def test_a_late_create_makes_no_second_new_pod() -> None:
