@@ -106,7 +106,7 @@ class JobReconciler:
             return await self._clear_up(key, state, requeue)
         with PacedPass(self._pacer, key, requeue) as paced:
             decided = self._decide(job, state)
-            paced.decided()
+            paced.end_deciding()
             return await self._do(job, state, decided, paced.requeue)
 
     def without_image(self, job: ImagePullJob, nodes: Collection[str]) -> Mapping[str, Unpulled]:

@@ -120,9 +120,9 @@ class DaemonSetCounters(Collector):
                         metric.add_metric([daemonset.namespace, daemonset.name, *series], count or 0)
             yield metric
 
-    def settle(self) -> None:
+    def end_finished(self) -> None:
         """Ends updates that have finished since the last scrape; called before each scrape."""
-        self.updates.settle(self._clock())
+        self.updates.end_finished(self._clock())
 
 
 class _Update(msgspec.Struct):
@@ -145,7 +145,7 @@ class NodeUpdates:
 
     def began(self, uid: str, node: str, method: Method, now: float) -> None:
         """The old pod was deleted, or a pod was created beside it. Replaces an unfinished update."""
-        self._settle(uid, node, now)
+        self._end_if_finished(uid, node, now)
         self._open.setdefault(node, {})[uid] = _Update(method, now)
 
     def created(self, uid: str, node: str, pod: str, revision_hash: str) -> None:
@@ -156,7 +156,7 @@ class NodeUpdates:
         self, uid: str, node: str, pod: str, revision_hash: str, *, ready: bool, wait: float, now: float
     ) -> None:
         """Any pod in the cache; most belong to no update. `wait`: seconds until it counts as available."""
-        self._settle(uid, node, now)
+        self._end_if_finished(uid, node, now)
         update = self._get(uid, node)
         if update is None or update.pod != (pod, revision_hash):
             return
@@ -165,10 +165,10 @@ class NodeUpdates:
         elif update.available_at is None:
             update.available_at = now + wait
 
-    def settle(self, now: float) -> None:
+    def end_finished(self, now: float) -> None:
         for node, updates in tuple(self._open.items()):
             for uid in tuple(updates):
-                self._settle(uid, node, now)
+                self._end_if_finished(uid, node, now)
 
     def drop(self, uid: str, node: str) -> None:
         updates = self._open.get(node, {})
@@ -186,7 +186,7 @@ class NodeUpdates:
     def _get(self, uid: str, node: str) -> _Update | None:
         return self._open.get(node, {}).get(uid)
 
-    def _settle(self, uid: str, node: str, now: float) -> None:
+    def _end_if_finished(self, uid: str, node: str, now: float) -> None:
         update = self._get(uid, node)
         if update is not None and update.available_at is not None and update.available_at <= now:
             self.drop(uid, node)

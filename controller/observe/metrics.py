@@ -340,7 +340,7 @@ class Metrics:
 
     def families(self) -> Iterator[Metric]:
         """All metrics, each read when it is yielded."""
-        self.daemonset_counters.settle()
+        self.daemonset_counters.end_finished()
         yield from self.registry.collect()
 
 

@@ -220,7 +220,7 @@ def settle_running_pods(rollout: RolloutState, used_keys: Collection[BackoffKey]
         unsettled = pod.in_progress is not None or pod.held_by_hook or not all(gate.open for gate in pod.gates)
         key = BackoffKey("object", pod.uid)
         if unsettled and not (pod.terminating or pod.ended or key in used_keys or key in world.awaited):
-            running.settle(node, pod)
+            running.add_writes(node, pod)
     return StageResult(
         actions=tuple(running.actions[:burst]),
         notes=tuple(running.notes[:burst]),
@@ -238,7 +238,7 @@ class _RunningPods:
         self.waits = False
         """Whether the next change of pods should wake the DaemonSet soon."""
 
-    def settle(self, node: NodeInfo, pod: Pod) -> None:
+    def add_writes(self, node: NodeInfo, pod: Pod) -> None:
         if (pod.held_by_hook or pod.marked_not_ready) and (
             self._stays(node, pod) or blockers.is_given_up(self.rollout, pod)
         ):

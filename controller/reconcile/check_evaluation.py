@@ -138,7 +138,7 @@ class Checks:
         self._changed = asyncio.Event()
         self._slots = asyncio.Semaphore(MOST_QUERIES)
 
-    def decided(
+    def set_request(
         self, daemonset: DaemonSet, results: CheckResults, request: CheckRequest | None, now: Instant
     ) -> None:
         """Sets what to evaluate, as a pass decided; None if no step is open."""

@@ -98,7 +98,7 @@ class Reconciler:
         this = _Pass(daemonset, state, cached, now, fresh=stale is None)
         with PacedPass(self._pacer, key, requeue) as paced:
             decided = self._decide(this)
-            self._observer.planned(paced.decided())
+            self._observer.planned(paced.end_deciding())
             return await self._act(this, decided, paced.requeue)
 
     def _stale(self, daemonset: DaemonSet) -> Stale | None:
@@ -117,7 +117,7 @@ class Reconciler:
         decided = plan(world)
         state.after_plan(daemonset, decided, now, server)
         if decided.status is not None:
-            self._checks.decided(daemonset, state.check_results, decided.status.check_request, now)
+            self._checks.set_request(daemonset, state.check_results, decided.status.check_request, now)
         return decided
 
     async def _act(self, this: _Pass, decided: Plan, requeue: Requeue) -> Outcome:
@@ -140,7 +140,7 @@ class Reconciler:
         status_due: float | None = None
         if in_time:
             try:
-                status_due = await this.state.status_writer.settle(daemonset, decided, dependencies, requeue)
+                status_due = await this.state.status_writer.write_due(daemonset, decided, dependencies, requeue)
             except ApiError as error:
                 errors.append(error)
         if self._caches.is_gone(daemonset):

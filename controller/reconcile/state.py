@@ -115,7 +115,7 @@ class SoakClock(msgspec.Struct):
             passed = earlier - (epoch(record.step_reached_time) or earlier) if first else 0.0
             self.at = now.elapsed - max(passed, 0.0)
 
-    def decided(self, revision: str | None, record: Rollout, now: Instant, server: ClockOffset) -> None:
+    def record(self, revision: str | None, record: Rollout, now: Instant, server: ClockOffset) -> None:
         """Reads the status that the pass is about to write, by the later of the two clocks. The time in it is rounded
         up, and is used rounded."""
         if self._is_new(revision, record):
@@ -257,7 +257,7 @@ class DaemonSetState(msgspec.Struct):
     def after_plan(self, daemonset: DaemonSet, decided: Plan, now: Instant, server: ClockOffset) -> None:
         """Remembers what later passes need of the plan."""
         if decided.status is not None:
-            self.soak.decided(decided.status.revision_hash, decided.status.rollout, now, server)
+            self.soak.record(decided.status.revision_hash, decided.status.rollout, now, server)
         rolling = daemonset.rolling_update
         self.summary, self.eager = decided.summary, decided.more
         before = decided.status.rollout.unavailable_before if decided.status is not None else None

@@ -107,7 +107,7 @@ class StatusWriter:
         self._is_under_way = False
         self._backoff = StatusBackoff()
 
-    async def settle(
+    async def write_due(
         self, daemonset: DaemonSet, decided: Plan, dependencies: Dependencies, requeue: Requeue
     ) -> float | None:
         """Writes what differs; returns the seconds until the rest may be written, or None. Raises ApiError."""

@@ -93,7 +93,7 @@ class PacedPass(Generic[K]):
     def __exit__(self, *raised: object) -> None:
         self._end()
 
-    def decided(self) -> float:
+    def end_deciding(self) -> float:
         """Marks the end of deciding; returns the seconds it took."""
         self._cost = asyncio.get_running_loop().time() - self._began
         return self._cost

@@ -124,13 +124,13 @@ async def _one_pass(queue: WorkQueue[K], item: WorkItem[K], handle: Handle[K], a
                 if ExceptionGroup("pass", [error]).subgroup(LeadershipLost) is not None:
                     raise
                 result, crashed = Retry(error), True
-            settle(queue, item.key, result)
+            apply_outcome(queue, item.key, result)
             passed(Pass(item, result, loop.time() - began, crashed))
     finally:
         queue.done(item)
 
 
-def settle(queue: WorkQueue[K], key: K, outcome: Outcome) -> None:
+def apply_outcome(queue: WorkQueue[K], key: K, outcome: Outcome) -> None:
     match outcome:
         case Done():
             queue.forget(key)

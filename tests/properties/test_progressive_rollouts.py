@@ -135,7 +135,7 @@ class Walks(RuleBasedStateMachine):
         before = cluster.effective
         cluster.step()
         status, instant = cluster.status, Instant(cluster.world.now, self.moment)
-        self.soak.decided(status.revision_hash, status.rollout, instant, ClockOffset())
+        self.soak.record(status.revision_hash, status.rollout, instant, ClockOffset())
         self.no_check_is_passed_over(before)
         for law in LAWS:
             law(before, cluster.plan)

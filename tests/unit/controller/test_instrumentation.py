@@ -272,18 +272,18 @@ def timed(office: Office) -> tuple[float, float]:
 async def test_an_update_in_place_ends_when_the_pod_is_available_as_updated() -> None:
     office = Office(IN_PLACE, nodes=(node("node-0"),))
     office.acted(IN_PLACE, CHANGED)
-    pod_seen, settle = office.pod_seen, office.parts.metrics.daemonset_counters.updates.settle
+    pod_seen, end_finished = office.pod_seen, office.parts.metrics.daemonset_counters.updates.end_finished
     pod_seen(IN_PLACE, pod("node-0", "v1", name="agent-x"), NOW)
-    settle(NOW + 300)
+    end_finished(NOW + 300)
     assert timed(office) == (0, 0), "as it was before"
     late = pod("node-0", "v2", name="agent-x", ready=NOW + 290)
     pod_seen(IN_PLACE, replace(late, in_progress=UpdateInProgress(until=inf, restarting=("main",))), NOW + 300)
-    settle(NOW + 400)
+    end_finished(NOW + 400)
     assert timed(office) == (0, 0), "the old container still runs"
     pod_seen(IN_PLACE, late, NOW + 300)
-    settle(NOW + 319)
+    end_finished(NOW + 319)
     assert timed(office) == (0, 0), "not yet for minReadySeconds"
-    settle(NOW + 321)
+    end_finished(NOW + 321)
     assert timed(office) == (1, 320), "which count from the start of the container, not from when it was seen"
 
 
@@ -294,7 +294,7 @@ async def test_an_unproven_update_ends_when_it_counts_as_finished() -> None:
         pod("node-0", "v2", name="agent-x"), in_progress=UpdateInProgress(until=NOW + 10, restarting=("main",))
     )
     office.pod_seen(IN_PLACE, changed, NOW + 1)
-    office.parts.metrics.daemonset_counters.updates.settle(NOW + 60)
+    office.parts.metrics.daemonset_counters.updates.end_finished(NOW + 60)
     assert timed(office) == (1, 10)
 
 
@@ -303,7 +303,7 @@ async def test_a_change_that_restarts_nothing_is_through_at_once() -> None:
     changed = pod("node-0", "v2", name="agent-x")
     office = Office(IN_PLACE, nodes=(node("node-0"),), pods=(changed,))
     office.acted(IN_PLACE, CHANGED)
-    office.parts.metrics.daemonset_counters.updates.settle(NOW)
+    office.parts.metrics.daemonset_counters.updates.end_finished(NOW)
     assert timed(office) == (1, 0)
 
 

@@ -61,7 +61,7 @@ class Counting:
     def scraped(self, at: float) -> tuple[float, float]:
         """How many updates of nodes were timed until then, and their seconds in all."""
         self.now = at
-        self.counters.settle()
+        self.counters.end_finished()
         name, labels = "kruise_ds_node_update_duration_seconds", {"method": "recreate"}
         count, total = (self.registry.get_sample_value(f"{name}_{part}", labels) for part in ("count", "sum"))
         return count or 0, total or 0

@@ -49,7 +49,7 @@ class Scene:
         self.checks = Checks(self.played.prometheus, self.caches, self.queue, self.reported)
 
     def decided(self, daemonset: DaemonSet, answers: CheckResults, wanted: CheckRequest | None) -> None:
-        self.checks.decided(daemonset, answers, wanted, Instant(NOW + now(), now()))
+        self.checks.set_request(daemonset, answers, wanted, Instant(NOW + now(), now()))
 
     def woken(self) -> list[str]:
         """What a worker would do now."""

@@ -301,5 +301,5 @@ def test_a_step_reached_before_this_process_counts_by_the_earlier_clock(ahead: f
     soak.observe(DaemonSetStatus(update_revision="v2", rollout=record), now, ClockOffset(ahead=ahead))
     assert soak.since(now) == NOW - ago
     later = replace(record, step=2, step_reached_time=rfc3339(NOW + 1))
-    soak.decided("v2", later, now, ClockOffset())
+    soak.record("v2", later, now, ClockOffset())
     assert soak.since(now) == NOW + 1, "rounded up, as it is recorded"

@@ -79,7 +79,7 @@ async def test_a_pass_that_returns_its_key_early_is_over() -> None:
     pacer, delays = Pacer[str](), list[float]()
     pacer.passed("a", 2.0, now())
     with PacedPass(pacer, "a", lambda _: delays.append(pacer.delay("a", "urgent", now()))) as paced:
-        paced.decided()
+        paced.end_deciding()
         paced.requeue("not answered yet")
     assert delays == [0.0], "it has cost nothing; the one before it does not count"
 
