@@ -1,9 +1,9 @@
 """How many nodes at once: the limits of a pass in nodes and pods (`Budget`); for `rollingUpdate.topology`, how many
-nodes of one failure domain, and how many domains, may be short (`Domains`); and for `rollingUpdate.steps`, how many
-nodes may hold the current revision, and whether the next step may begin (`StepProgress`).
+nodes of one failure domain, and how many domains, may be disrupted (`Domains`); and for `rollingUpdate.steps`, how
+many nodes may hold the current revision, and whether the next step may begin (`StepProgress`).
 
-A node is short when it has no available pod or, while surging, two pods. It counts against its own domain whatever
-the reason. Only nodes that are short because of the update count against `maxDomains`.
+A node is disrupted when it has no available pod or, while surging, two pods. It counts against its own domain
+whatever the reason. Only nodes that are disrupted because of the update count against `maxDomains`.
 
 The step is read from the status, so a step is recorded before any node is updated for it: a restart, a fail-over or a
 lost answer may repeat a step, and never skips one. Without a status the rollout begins again at the first step.
@@ -88,19 +88,19 @@ class Domains:
         self,
         topology: Topology,
         sizes: Mapping[str | None, int],
-        short: Iterable[NodeInfo],
+        disrupted: Iterable[NodeInfo],
         by_update: Iterable[NodeInfo],
     ) -> None:
         """`sizes`: the number of eligible nodes of each domain; nodes without the label are one domain, None.
-        `by_update`: the nodes that are short because of the update."""
+        `by_update`: the nodes that are disrupted because of the update."""
         share = topology.max_unavailable
         self._topology = topology
         self.most = {
             domain: inf if share is None else formats.scaled(share, size, round_up=True)
             for domain, size in sizes.items()
         }
-        """The number of nodes that may be short at once in each domain; no limit where its nodes are not known."""
-        self.short = Counter(map(self.domain, short))
+        """How many nodes may be disrupted at once in each domain; no limit where its nodes are not known."""
+        self.disrupted = Counter(map(self.domain, disrupted))
         self.open = frozenset(map(self.domain, by_update))
 
     def domain(self, node: NodeInfo) -> str | None:
@@ -110,17 +110,18 @@ class Domains:
         self, young: Sequence[NodeInfo], young_room: float, available: Sequence[NodeInfo], room: float
     ) -> list[NodeInfo]:
         """The nodes that may be updated together, in order: at most `young_room` of `young`, whose old pod is Ready
-        and not yet available, so that they are short already; and at most `room` of `available`."""
+        and not yet available, so that they are disrupted already; and at most `room` of `available`."""
         opened = set(self.open)
-        others = self.short - Counter(map(self.domain, young))
-        return [*self._chosen(young, young_room, others, opened), *self._chosen(available, room, self.short, opened)]
+        others = self.disrupted - Counter(map(self.domain, young))
+        chosen = self._chosen(young, young_room, others, opened)
+        return [*chosen, *self._chosen(available, room, self.disrupted, opened)]
 
     def _chosen(
-        self, candidates: Sequence[NodeInfo], room: float, short: Counter[str | None], opened: set[str | None]
+        self, candidates: Sequence[NodeInfo], room: float, disrupted: Counter[str | None], opened: set[str | None]
     ) -> list[NodeInfo]:
         """The first `room` candidates that the limits of their domains allow; adds their domains to `opened`. If more
         domains are open than `maxDomains`, as an earlier update may have left them, no node is chosen."""
-        key, most, used, chosen = self._topology.key, self.most, short.copy(), list[NodeInfo]()
+        key, most, used, chosen = self._topology.key, self.most, disrupted.copy(), list[NodeInfo]()
         most_open = inf if self._topology.max_domains is None else self._topology.max_domains
         for node in candidates:
             if len(chosen) >= room:
@@ -133,10 +134,10 @@ class Domains:
         return chosen
 
     def is_held_by(self, node: NodeInfo, others: Collection[NodeInfo]) -> bool:
-        """Whether the node's domain is full, and would not be full without `others`, some of the short nodes."""
+        """Whether the node's domain is full, and would not be full without `others`, some of the disrupted nodes."""
         domain = self.domain(node)
         held = sum(self.domain(other) == domain for other in others)
-        return self.short[domain] - held < self.most.get(domain, inf) <= self.short[domain]
+        return self.disrupted[domain] - held < self.most.get(domain, inf) <= self.disrupted[domain]
 
 
 class StepProgress(Value):

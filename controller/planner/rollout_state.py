@@ -193,19 +193,19 @@ class RolloutState(ObservedRollout, dict=True, gc=True):
         sizes = self.world.rules.evaluate(self.world.nodes).domains
         if self.surging:
             names = frozenset(self.mid_surge)
-            short = by_update = [node for node in self.eligible if node.name in names]
+            disrupted = by_update = [node for node in self.eligible if node.name in names]
         else:
-            short = [node for node in self.lacking if node.name not in self._excused]
-            by_update = [node for node in short if self._is_short_by_update(node)]
-        return Domains(rolling.topology, sizes, short, by_update)
+            disrupted = [node for node in self.lacking if node.name not in self._excused]
+            by_update = [node for node in disrupted if self._is_disrupted_by_update(node)]
+        return Domains(rolling.topology, sizes, disrupted, by_update)
 
-    def _is_short_by_update(self, short: NodeInfo) -> bool:
+    def _is_disrupted_by_update(self, node: NodeInfo) -> bool:
         """An old pod of another than the stable revision was made by an earlier update."""
-        if short.unreachable or short.name in self.unavailable_before:
+        if node.unreachable or node.name in self.unavailable_before:
             return False
-        if short.old is not None and short.current is None:
-            return not short.old_ready or short.old.hash != self.record.stable_revision
-        return short.current is not None or short.name in self.holders
+        if node.old is not None and node.current is None:
+            return not node.old_ready or node.old.hash != self.record.stable_revision
+        return node.current is not None or node.name in self.holders
 
     @cached_property
     def surplus(self) -> tuple[NodeInfo, ...]:

@@ -21,18 +21,18 @@ Urgency = Literal["urgent", "soon", "lazy"]
 counts differ, and more such events usually follow at once (bound, started, ready)."""
 
 
-class _Rest(Value):
-    """The rest of a key after a pass: `share` times the seconds of deciding, from `least` to `most` seconds."""
+class _Pause(Value):
+    """The pause of a key after a pass: `share` times the seconds of deciding, from `least` to `most` seconds."""
 
     share: float
     least: float
     most: float
 
 
-RESTS: dict[Urgency, _Rest] = {
-    "urgent": _Rest(share=3.0, least=0.0, most=10.0),  # passes over one key take at most a quarter of the time
-    "soon": _Rest(share=20.0, least=0.02, most=0.5),  # at most a twentieth while a rollout goes on
-    "lazy": _Rest(share=25.0, least=0.05, most=0.5),  # at most 4 % if passes only update counts
+PAUSES: dict[Urgency, _Pause] = {
+    "urgent": _Pause(share=3.0, least=0.0, most=10.0),  # passes over one key take at most a quarter of the time
+    "soon": _Pause(share=20.0, least=0.02, most=0.5),  # at most a twentieth while a rollout goes on
+    "lazy": _Pause(share=25.0, least=0.05, most=0.5),  # at most 4 % if passes only update counts
 }
 """The reasons for the numbers are in docs/design/life-of-an-event.md#what-a-pass-costs."""
 
@@ -54,8 +54,8 @@ _NEVER = _LastPass(ended=float("-inf"))
 
 
 class Pacer(Generic[K]):
-    """Decides how long a key rests after a pass, by the time it took to decide. Then an urgent trigger starts a pass
-    at once; others wait for `least` seconds, to share a pass. A trigger during a pass waits for the whole rest."""
+    """Decides how long a key pauses after a pass, by the time it took to decide. Then an urgent trigger starts a pass
+    at once; others wait for `least` seconds, to share a pass. A trigger during a pass waits for the whole pause."""
 
     def __init__(self) -> None:
         self._passes: dict[K, _LastPass] = {}
@@ -70,9 +70,9 @@ class Pacer(Generic[K]):
     def delay(self, key: K, urgency: Urgency, now: float) -> float:
         """Seconds until a trigger of this urgency may start a pass."""
         last = self._passes.get(key, _NEVER)
-        rule = RESTS[urgency]
-        rest = min(max(rule.share * last.cost, rule.least), rule.most)
-        return rest if last.running else max(rule.least, last.ended + rest - now)
+        rule = PAUSES[urgency]
+        pause = min(max(rule.share * last.cost, rule.least), rule.most)
+        return pause if last.running else max(rule.least, last.ended + pause - now)
 
     def forget(self, key: K) -> None:
         self._passes.pop(key, None)
