@@ -21,12 +21,11 @@ from controller.planner.plan import Plan
 from controller.planner.revisions import of_template
 from controller.planner.summary import Summary
 from controller.planner.world import POD_QUOTA, BackoffKey, ClockOffset, Predecessor, predecessor
-from controller.reconcile.backoff import WriteBackoff, forget_keys
+from controller.reconcile.backoff import NodeBackoff, WriteBackoff, forget_keys
 from controller.reconcile.caches import Cached, Compiled
 from controller.reconcile.check_evaluation import CheckResults
 from controller.reconcile.events import ServerWarnings
 from controller.reconcile.in_place_writes import UndoesAdmission
-from controller.reconcile.node_backoff import NodeBackoff
 from controller.reconcile.status_writer import FIRST_YIELD, OtherController, StatusWriter
 from controller.reconcile.write_outcomes import (
     LONGEST_QUOTA_DELAY,

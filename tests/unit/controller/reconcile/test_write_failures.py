@@ -27,14 +27,17 @@ from controller.planner.actions import Action, CreatePod, DeletePod, DeleteReaso
 from controller.planner.plan import Plan
 from controller.planner.world import BackoffKey
 from controller.reconcile.backoff import (
+    LASTING_SECONDS,
     LONGEST_DELAY,
+    LONGEST_NODE_DELAY,
     MOST_INCONCLUSIVE,
     MOST_REPEATS,
+    QUIET_SECONDS,
     REPEAT_SECONDS,
     Delay,
+    NodeBackoff,
     WriteBackoff,
 )
-from controller.reconcile.node_backoff import LASTING_SECONDS, LONGEST_NODE_DELAY, QUIET_SECONDS, NodeBackoff
 from controller.reconcile.state import DaemonSetState
 from controller.reconcile.write_outcomes import (
     WRITE_OUTCOMES,
