@@ -158,8 +158,8 @@ class _NodeCounts:
         old, updating = self._zones[ZoneState.OLD], self._zones[ZoneState.UPDATING]
         fills_all = rollout.world.fresh and not rollout.world.in_backoff and rollout.fills_with_current
         gets_older = rollout.fallback.replaces_current
-        keepers = explainer.possible_holds
-        unseen = set(keepers)
+        holds = explainer.possible_holds
+        unseen = set(holds)
         blockers: set[Blocker | None] = set(explainer.waiting)
         for zone, node in zip(self._evaluated.zones, rollout.nodes, strict=False):  # vanished nodes come last
             if node.fit is not run:
@@ -183,7 +183,7 @@ class _NodeCounts:
                     old.append(zone)  # what comes is a pod of an older revision
                 else:
                     updating.append(zone)
-        named = keepers - unseen
+        named = holds - unseen
         if named - {explainer.stop}:
             blockers.add(keeper_of(rollout))
         self.reasons |= {blocker.text.reason for blocker in named | blockers if blocker is not None}
