@@ -90,7 +90,10 @@ CONDITION_TYPES: Final = (PROGRESSING, AVAILABLE, DEGRADED, READY, RECONCILING, 
 WRITES_FAIL: Final = "WritesFail"
 PODS_UNAVAILABLE: Final = "PodsUnavailable"
 PODS_DO_NOT_LAST: Final = "PodsDoNotLast"
-"""Condition reasons without an Event, besides `planner.blocker_texts.WaitReason`. The plugin reads them too."""
+ALL_AVAILABLE: Final = "AllAvailable"
+AS_EXPECTED: Final = "AsExpected"
+NO_POD_MATCHES: Final = "NoPodMatches"
+"""Condition reasons without an Event, besides phases and `planner.blocker_texts.WaitReason`."""
 
 EVENT_SOURCE: Final = "daemonset-controller"
 SUCCESSFUL_CREATE: Final = "SuccessfulCreate"

@@ -271,7 +271,7 @@ def _readiness(phase: Phase, message: str, *, why: str, deadline: str = "") -> t
     """Ready, Reconciling and Stalled. `why` is the reason to wait, `deadline` what is wrong with its annotation."""
     true = PHASES[phase].true
     busy = (why, message) if true == RECONCILING else (phase.value, "")
-    stalled = (names.INVALID_ANNOTATION if deadline else "AsExpected", deadline)
+    stalled = (names.INVALID_ANNOTATION if deadline else names.AS_EXPECTED, deadline)
     if true == STALLED:
         stalled = (why, message)
     return (
@@ -371,7 +371,7 @@ def _available(counts: Counts) -> Condition:
     missing, desired = counts.number_unavailable, counts.desired_number_scheduled
     if not missing:
         text = f"{counted(desired, 'node', 'is', of=desired)} served"
-        return Condition(type=AVAILABLE, status="True", reason="AllAvailable", message=text)
+        return Condition(type=AVAILABLE, status="True", reason=names.ALL_AVAILABLE, message=text)
     text = f"{counted(missing, 'node', 'has', of=desired)} no available pod"
     return Condition(type=AVAILABLE, status="False", reason=names.PODS_UNAVAILABLE, message=text)
 
@@ -388,7 +388,7 @@ def _degraded(rollout: RolloutState) -> Condition:
         nodes = some(sorted(rollout.world.short_lived))
         text = f"pods do not last on {nodes}: they end or are deleted, and each next one comes after a longer wait"
         return Condition(type=DEGRADED, status="True", reason=names.PODS_DO_NOT_LAST, message=text)
-    return Condition(type=DEGRADED, status="False", reason="AsExpected", message="")
+    return Condition(type=DEGRADED, status="False", reason=names.AS_EXPECTED, message="")
 
 
 def wait_of(explainer: Explainer, standing: Standing) -> Wait | None:
@@ -478,7 +478,7 @@ def _unmatched_hook(rollout: RolloutState) -> tuple[Condition, ...]:
     text = (
         f"no pod has {listed([*labels, *finalizers], separator=' or ')}: the preDelete hook holds none of them back"
     )
-    return (Condition(type=HOOK_UNMATCHED, status="True", reason="NoPodMatches", message=text),)
+    return (Condition(type=HOOK_UNMATCHED, status="True", reason=names.NO_POD_MATCHES, message=text),)
 
 
 def some(given: Iterable[str]) -> str:
