@@ -25,7 +25,7 @@ from controller.planner.revisions import current_revision
 from controller.planner.rollout_state import rollout_state
 from controller.planner.world import ClockOffset, World
 from controller.reconcile.check_evaluation import CheckResults
-from controller.reconcile.state import SoakClock
+from controller.reconcile.first_seen import SoakClock
 from controller.runtime.clock import Instant
 from tests.beds.random_worlds import UNREACHABLE
 from tests.beds.toy_cluster import ToyCluster

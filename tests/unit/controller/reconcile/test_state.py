@@ -20,7 +20,8 @@ from controller.planner.world import (
     TemplateRefused,
 )
 from controller.reconcile.caches import Cached
-from controller.reconcile.state import DaemonSetState, DaemonSetStates, PendingWrite, SoakClock
+from controller.reconcile.first_seen import SoakClock
+from controller.reconcile.state import DaemonSetState, DaemonSetStates, PendingWrite
 from controller.reconcile.status_writer import FIRST_YIELD, OwnStatus
 from controller.reconcile.write_outcomes import (
     DRY_RUN_RETRY_SECONDS,

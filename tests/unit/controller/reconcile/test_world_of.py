@@ -25,8 +25,9 @@ from controller.planner.actions import (
 )
 from controller.planner.world import BackoffKey, ClockOffset, FormerPod, Predecessor, World
 from controller.reconcile.caches import Caches
+from controller.reconcile.first_seen import ReadyTimes, SeenTimes
 from controller.reconcile.reconcile import MOST_RECREATED, ImagePulls, world_of
-from controller.reconcile.state import DaemonSetState, PendingWrite, ReadyTimes, SeenTimes
+from controller.reconcile.state import DaemonSetState, PendingWrite
 from controller.runtime.clock import Instant
 from controller.settings import FeatureGates
 from tests.beds.stores import caches_of
