@@ -67,6 +67,7 @@ def broken(change: HistoryEntry, server: Chronicle) -> Iterator[str]:
             yield from _burst("delete", told, server)
             yield from _unhooked(told.pods.get(before.uid, before), told)
             yield from _deletion(told.pods.get(before.uid, before), told, basis)
+            _sent_away(before.node, told, server)
         elif before.live and after.held and not before.held:
             server.decision.written_since.append("delete")
             yield from _burst("delete", told, server)
@@ -107,6 +108,12 @@ def _back_off(pod: Pod, told: State, server: Chronicle) -> Iterator[str]:
     if told.at < moment - CLOCK_GRAIN:
         what = "goes" if pod.ended else "is created"
         yield f"{pod.name} of {node} {what} {moment - told.at:.1f} s before the back-off of its node is over"
+
+
+def _sent_away(node: str, told: State, server: Chronicle) -> None:
+    """A pod goes. Because of a taint that is no failure of its node."""
+    if node in told.nodes and told.leaves(node):
+        server.creates = [one for one in server.creates if one.node_uid != told.nodes[node].uid]
 
 
 def _status(daemonset: Object) -> Iterator[str]:

@@ -122,7 +122,7 @@ class Record:
 
     def server_restored(self) -> None:
         """The Lease of the backup is what a process may have read long ago."""
-        self._lease_written = self._lease_gone = float("-inf")
+        self._lease_written = float("-inf")
 
     def leads_since(self, who: str) -> float:
         """When it has made itself the holder of the Lease."""
