@@ -267,7 +267,7 @@ class WatchedObjects(Watched, Generic[T]):
         wanted: Callable[[T], bool] = lambda _: True,
         dispensable: bool = False,
     ) -> None:
-        """`dispensable`: without the kind, or the right to list them, there are none, and no error."""
+        """`dispensable`: without the right to list them, or without the CRD, there are none, and no error."""
         self.found: dict[Key, T] = {}
         self._client, self._resource, self._namespace, self._query = client, resource, namespace, query
         self._on_news, self._wanted, self._dispensable = on_news, wanted, dispensable
@@ -286,7 +286,8 @@ class WatchedObjects(Watched, Generic[T]):
         return State.CURRENT
 
     def state_when_refused(self, error: ApiError) -> State:
-        if not (self._dispensable and isinstance(error, Forbidden | NotFound)):
+        has_no_kind = isinstance(error, NotFound) and self._resource.custom
+        if not (self._dispensable and (has_no_kind or isinstance(error, Forbidden))):
             raise error
         return State.OVER
 

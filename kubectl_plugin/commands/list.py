@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, NoReturn
 
@@ -24,9 +25,10 @@ from kubectl_plugin.flags import Output, SelectorOptions
 from kubectl_plugin.options import ListOptions
 from kubectl_plugin.render.listings import overview
 from kubectl_plugin.rollout.document import OverviewLine, document
+from kubectl_plugin.rollout.reasons import failure_words
 from kubectl_plugin.rollout.snapshot import Snapshot, Unread
-from kubectl_plugin.rollout.status import RolloutStatus, status_at
-from kubectl_plugin.rollout.survey import phase_in, record_of, survey_of_status
+from kubectl_plugin.rollout.status import RolloutStatus
+from kubectl_plugin.rollout.survey import UnreadableSpecError, phase_in, record_of, survey, survey_of_status
 from kubectl_plugin.wording import printed_name
 
 UNSETTLED: Final = (Phase.PROGRESSING, Phase.STALLED, Phase.DEGRADED)
@@ -100,22 +102,32 @@ class _Table(WatchSet):
 
 async def _look(invocation: Invocation, options: SelectorOptions, wanted: frozenset[str]) -> _Found:
     found = await reads.snapshots(invocation, (), options, reads.REVISIONS_ONLY)
-    statuses = await for_each(found, lambda one: _status_of(invocation, one))
+    whole = await for_each(found, lambda one: _with_pods(invocation, one))
     return _Found(
-        lines=tuple(one.overview for one in statuses),
+        lines=tuple(_line(one) for one in whole),
         wanted=wanted,
-        unreadable=frozenset(missing for one in statuses for missing in one.snapshot.unread_words),
+        unreadable=frozenset(missing for one in whole for missing in one.unread_words),
     )
 
 
-async def _status_of(invocation: Invocation, snapshot: Snapshot) -> RolloutStatus:
-    """With the pods in UNSETTLED phases, unless listing them is forbidden."""
+async def _with_pods(invocation: Invocation, snapshot: Snapshot) -> Snapshot:
+    """Adds the pods in UNSETTLED phases, unless listing them is forbidden."""
     if phase_in(record_of(snapshot.daemonset)) not in UNSETTLED:
-        return RolloutStatus(survey=survey_of_status(snapshot))
+        return snapshot
     pods = await unless_forbidden(reads.pods_of(invocation, snapshot.daemonset))
     if pods is None:
-        snapshot = replace(snapshot, unread=(*snapshot.unread, Unread(what="pods")))
-    return status_at(replace(snapshot, pods=pods or ()), "zone")
+        return replace(snapshot, unread=(*snapshot.unread, Unread(what="pods")))
+    return replace(snapshot, pods=pods)
+
+
+def _line(snapshot: Snapshot) -> OverviewLine:
+    """The counts of the status, which knows the nodes, and why from the pods where they were read."""
+    line = RolloutStatus(survey=survey_of_status(snapshot)).overview
+    if not snapshot.pods:
+        return line
+    with suppress(UnreadableSpecError):
+        return replace(line, why=failure_words(survey(snapshot)))
+    return line
 
 
 def _picture(invocation: Invocation, options: SelectorOptions, found: _Found) -> Picture:

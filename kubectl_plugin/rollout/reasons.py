@@ -45,6 +45,7 @@ from kubectl_plugin.rollout.survey import (
     is_unusable,
     phase_in,
     record_of,
+    refusal_of,
 )
 from kubectl_plugin.wording import short_duration
 
@@ -131,7 +132,7 @@ def _stated_words(survey: StatusSurvey) -> str:
 def failure_words(survey: Survey) -> str:
     """Of a rollout that is Progressing, Stalled or Degraded: certain problems only, the most certain first."""
     daemonset = survey.daemonset
-    if survey.phase is Phase.STALLED and (words := survey.standing.refused):
+    if survey.phase is Phase.STALLED and (words := refusal_of(daemonset)):
         return _refusal_reason(daemonset, words).text
     if words := refused_writes_words(daemonset) or awaited_nodes_words(survey) or _pods_failure_words(survey):
         return words

@@ -33,7 +33,6 @@ from kubectl_plugin.rollout.reasons import (
     awaited_nodes_words,
     checks_words,
     failing_words,
-    failure_words,
     hold_reason,
     reason_of,
     refused_writes_words,
@@ -246,7 +245,7 @@ class RolloutStatus(Value, dict=True, gc=True):
 
     @property
     def overview(self) -> OverviewLine:
-        """`list` reads pods, so that the survey is by nodes, only where the status does not say why."""
+        """For `list`, by the status alone."""
         rolling = self.daemonset.rolling_update
         return OverviewLine(
             namespace=self.daemonset.namespace,
@@ -259,7 +258,7 @@ class RolloutStatus(Value, dict=True, gc=True):
             revision=self.survey.current,
             images=tuple(short_image(image) for image in images_of(self.daemonset.spec.template).values()),
             since=self.survey.derived_record.last_transition_time or None,
-            why=failure_words(self.survey) if isinstance(self.survey, NodeSurvey) else self.why,
+            why=self.why,
         )
 
 

@@ -212,7 +212,10 @@ async def a_newer_template_in_the_middle_begins_with_step_one(story: Story) -> N
     await story.waits_at(1)
     await story.has(V2, 2)
     await story.halts()
+    before = (await story.at())["canaryRevision"]
     await story.becomes(V3)
+    # the partition of V2 lets two nodes have it, perhaps before the manager has seen it
+    await story.until(lambda at: at.get("canaryRevision", before) != before, 1)
     await story.has(V3, 2)
     await story.waits_at(1)
     await story.approved()
