@@ -80,6 +80,16 @@ def test_without_a_record_of_ours_it_says_what_status_says() -> None:
     assert told["phase"] == "Held"
 
 
+def test_it_counts_the_nodes_of_the_status_not_those_with_pods() -> None:
+    """A misscheduled pod is on a node that should have none."""
+    with canary() as scene:
+        scene.do(scene.controller.kill())
+        merge = {"sub": "status", "content_type": MERGE_PATCH}
+        scene.do(scene.api.patch(DAEMONSETS, "node-agent", {"status": {"desiredNumberScheduled": 7}}, **merge))
+        (listed,) = json.loads(scene.run("list", "-n", "observability", "-o", "json").out)["items"]
+    assert (listed["phase"], listed["desired"]) == ("Progressing", 7)
+
+
 HERE = ("list", "-n", "observability")
 
 
