@@ -108,6 +108,8 @@ async def _act(
         if settings.leader_elect:
             await informers.catch_up()
         health.is_acting = True
+        for daemonset in informers.caches.daemonsets.values():
+            parts.queue.add(daemonset.key, "start")
         async with (
             workers(
                 settings.workers,

@@ -99,6 +99,12 @@ class ImagePullParts(ImagePulls):
         await caught_up()
         self._caught_up = True
         self._wake_waiting()
+        for job in self._caches.jobs.values():
+            self.queue.add(job.key, "start")
+        for puller in self._caches.pullers.values():
+            self.queue.add(Key(puller.namespace, puller.job), "start")
+        for daemonset in self._caches.daemonsets.values():
+            self.rollout_queue.add(daemonset.key, "start")
         async with (
             _working(self.queue, self._reconciler, self._instrumentation.job_passes),
             _working(self.rollout_queue, self._rollouts, self._instrumentation.image_passes),
