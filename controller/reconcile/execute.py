@@ -55,7 +55,7 @@ N = TypeVar("N", bound=NamespacedObject)
 
 class Execution(ABC, Generic[A, R]):
     """The write path of a pass, over a DaemonSet or an ImagePullJob: carries out actions (A) side by side, and learns
-    the answer (R) to each as it comes. While answers are late, the next pass runs already."""
+    the result (R) of each as it comes. While answers are late, the next pass runs already."""
 
     def __init__(self, requeue: Requeue) -> None:
         self.results: list[R] = []

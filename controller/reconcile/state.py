@@ -208,7 +208,7 @@ class DaemonSetState(msgspec.Struct):
         }
 
     def learn(self, result: ActionResult, daemonset: DaemonSet, moment: float, *, known_full: bool = False) -> None:
-        """Records the answer to an action. If the spec was edited since, a failure is dropped, because the edit may
+        """Records the result of an action. If the spec was edited since, a failure is dropped, because the edit may
         have cured it. `known_full`: whether the same pass has already found the quota full."""
         action = result.action
         if self.generation > daemonset.generation and result.error is not None and not result.outcome.pending:

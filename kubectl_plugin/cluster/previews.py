@@ -42,7 +42,7 @@ from kubectl_plugin.cluster.reads import owned_query
 from kubectl_plugin.cluster.session import Invocation, Session
 from kubectl_plugin.errors import CommandError
 from kubectl_plugin.forecast.report import DryRunAnswer
-from kubectl_plugin.forecast.warnings import CheckResult
+from kubectl_plugin.forecast.warnings import PreflightResult
 from kubectl_plugin.options import KUBECTL
 from kubectl_plugin.rollout.snapshot import Snapshot, Unread
 from kubectl_plugin.rollout.survey import forecast_world
@@ -88,17 +88,17 @@ async def dry_run_of_pod(session: Session, daemonset: DaemonSet, probe: ProbeTem
         await create(PODS, daemonset.namespace, body, name=name, dry_run=True, strict=probe.strict)
     except UnknownFields as error:
         words = unknown_field_words(error.message)
-        return DryRunAnswer(result=CheckResult.FAILED, text=words, unknown_fields=True)
+        return DryRunAnswer(result=PreflightResult.FAILED, text=words, unknown_fields=True)
     except QuotaExceeded:  # the pod that is deleted first makes room
-        return DryRunAnswer(result=CheckResult.OK)
+        return DryRunAnswer(result=PreflightResult.OK)
     except (Forbidden, Invalid) as error:
         if any(words in error.message for words in NO_RIGHT):
-            return DryRunAnswer(result=CheckResult.SKIPPED, text="no right to create pods")
+            return DryRunAnswer(result=PreflightResult.SKIPPED, text="no right to create pods")
         if daemonset.uid:
-            return DryRunAnswer(result=CheckResult.FAILED, text=error.message)
+            return DryRunAnswer(result=PreflightResult.FAILED, text=error.message)
     if not daemonset.uid:
-        return DryRunAnswer(result=CheckResult.SKIPPED, text="not before the DaemonSet exists")
-    return DryRunAnswer(result=CheckResult.OK)
+        return DryRunAnswer(result=PreflightResult.SKIPPED, text="not before the DaemonSet exists")
+    return DryRunAnswer(result=PreflightResult.OK)
 
 
 async def unknown_fields(session: Session, snapshot: Snapshot, operations: Iterable[Operation]) -> str:

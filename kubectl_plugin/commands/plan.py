@@ -37,7 +37,7 @@ from kubectl_plugin.forecast.report import (
     rollout_plan,
     with_answer,
 )
-from kubectl_plugin.forecast.warnings import CheckResult
+from kubectl_plugin.forecast.warnings import PreflightResult
 from kubectl_plugin.options import PlanOptions
 from kubectl_plugin.render.plan import PlanBlock
 from kubectl_plugin.rollout.document import document
@@ -127,7 +127,7 @@ def _progress_note(invocation: Invocation, name: str) -> Progress:
 async def _dry_run_of_next_pod(invocation: Invocation, made: RolloutPlan) -> DryRunAnswer:
     daemonset, probe = made.survey.daemonset, probe_of(made.forecast.start)
     if probe is None:
-        return DryRunAnswer(result=CheckResult.SKIPPED, text="no node should run a pod")
+        return DryRunAnswer(result=PreflightResult.SKIPPED, text="no node should run a pod")
     return await previews.dry_run_of_pod(invocation.session, daemonset, probe)
 
 

@@ -26,7 +26,7 @@ from controller.planner.world import TemplateRefused, World
 from kubectl_plugin.changes.edit import number_of
 from kubectl_plugin.forecast.forecast import Forecast, Progress, forecast, left_to_update
 from kubectl_plugin.forecast.simulate import port_waiters, world_after_waiting
-from kubectl_plugin.forecast.warnings import CheckResult, ForecastWarning, warnings_of
+from kubectl_plugin.forecast.warnings import ForecastWarning, PreflightResult, warnings_of
 from kubectl_plugin.rollout.document import document
 from kubectl_plugin.rollout.in_place import How, Ways, ways_of
 from kubectl_plugin.rollout.nodes import NodeRow, failure_of
@@ -117,7 +117,7 @@ _CREATING: Final = "create pods"
 class DryRunAnswer(Value):
     """The result of a server-side dry run that creates a pod of the planned template."""
 
-    result: CheckResult
+    result: PreflightResult
     text: str = ""
     """The server's message, or why there was no dry run."""
     unknown_fields: bool = False
@@ -276,23 +276,23 @@ def refusal_in(daemonset: DaemonSet, answer: DryRunAnswer | None) -> str:
     only for this very spec, and only without a dry run or for an exceeded quota, which a dry run does not notice."""
     if answer is None:
         return ""
-    if answer.result is CheckResult.FAILED:
+    if answer.result is PreflightResult.FAILED:
         return answer.text
     found = condition(daemonset, DEGRADED)
     of_a_pod = found.is_current and (found.reason == TEMPLATE_REFUSED or found.message.startswith(_CREATING))
-    trusted = answer.result is CheckResult.SKIPPED or is_quota_exceeded(found.message)
+    trusted = answer.result is PreflightResult.SKIPPED or is_quota_exceeded(found.message)
     return found.message if of_a_pod and trusted else ""
 
 
 def _dry_run_checks(answer: DryRunAnswer, refusal: str) -> Iterator[ForecastWarning]:
     text = {
-        CheckResult.OK: "server dry-run of the pod template",
-        CheckResult.FAILED: f"the server refuses pods of this template: {answer.text}",
+        PreflightResult.OK: "server dry-run of the pod template",
+        PreflightResult.FAILED: f"the server refuses pods of this template: {answer.text}",
     }.get(answer.result, f"server dry-run of the pod template: {answer.text}")
     yield ForecastWarning(name="TemplateDryRun", result=answer.result, text=text)
-    if refusal and answer.result is not CheckResult.FAILED:
+    if refusal and answer.result is not PreflightResult.FAILED:
         text = f"the server refuses the controller's pods: {refusal}"
-        yield ForecastWarning(name=WRITES_FAIL, result=CheckResult.FAILED, text=text)
+        yield ForecastWarning(name=WRITES_FAIL, result=PreflightResult.FAILED, text=text)
 
 
 def _missing_rights(snapshot: Snapshot) -> Iterator[ForecastWarning]:
@@ -303,7 +303,7 @@ def _missing_rights(snapshot: Snapshot) -> Iterator[ForecastWarning]:
 
 
 def _warning(name: str, text: str, hints: tuple[str, ...] = ()) -> ForecastWarning:
-    return ForecastWarning(name=name, result=CheckResult.WARNING, text=text, hints=hints)
+    return ForecastWarning(name=name, result=PreflightResult.WARNING, text=text, hints=hints)
 
 
 KIND: Final = "RolloutPlan"

@@ -23,7 +23,7 @@ from kubectl_plugin.rollout.target import way_back
 from kubectl_plugin.wording import command
 
 
-class CheckResult(StrEnum):
+class PreflightResult(StrEnum):
     OK = "ok"
     WARNING = "warning"
     FAILED = "failed"
@@ -34,7 +34,7 @@ class ForecastWarning(Value):
     """One check. `name` is stable for programs; the text may change."""
 
     name: str
-    result: CheckResult
+    result: PreflightResult
     text: str
     hints: tuple[str, ...] = ()
 
@@ -46,7 +46,7 @@ Question: TypeAlias = Callable[[Snapshot, Forecast], Iterator[Caution]]
 def warnings_of(snapshot: Snapshot, found: Forecast) -> tuple[ForecastWarning, ...]:
     """`snapshot` has the DaemonSet that was forecast, live or tried."""
     return tuple(
-        ForecastWarning(name=name, result=CheckResult.WARNING, text=caution.text, hints=caution.hints)
+        ForecastWarning(name=name, result=PreflightResult.WARNING, text=caution.text, hints=caution.hints)
         for name, ask in QUESTIONS.items()
         for caution in ask(snapshot, found)
     )

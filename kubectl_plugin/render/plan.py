@@ -17,7 +17,7 @@ from controller.planner.explanation import NodeState
 from kubectl_plugin.forecast.forecast import MOST_WAVES
 from kubectl_plugin.forecast.report import Later, RolloutPlan
 from kubectl_plugin.forecast.simulate import Wave
-from kubectl_plugin.forecast.warnings import CheckResult
+from kubectl_plugin.forecast.warnings import PreflightResult
 from kubectl_plugin.render.tables import BAD, DIM, LABEL, LABEL_WIDTH, clean, cut, wrapped
 from kubectl_plugin.rollout.in_place import How
 from kubectl_plugin.rollout.nodes import NodeRow
@@ -26,10 +26,10 @@ from kubectl_plugin.wording import between, for_cluster, new_nodes, short_durati
 BELOW: Final = LABEL_WIDTH + 2
 """Indent, in columns, of words that continue below the line they belong to."""
 _MARKS: Final = {
-    CheckResult.OK: ("ok", "green"),
-    CheckResult.WARNING: ("!!", "yellow"),
-    CheckResult.FAILED: ("XX", BAD),
-    CheckResult.SKIPPED: ("--", DIM),
+    PreflightResult.OK: ("ok", "green"),
+    PreflightResult.WARNING: ("!!", "yellow"),
+    PreflightResult.FAILED: ("XX", BAD),
+    PreflightResult.SKIPPED: ("--", DIM),
 }
 
 

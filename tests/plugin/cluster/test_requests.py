@@ -17,7 +17,7 @@ from kubectl_plugin.cluster.installation import why_no_controller
 from kubectl_plugin.cluster.session import Invocation, Session, open_session, session_over
 from kubectl_plugin.flags import GlobalFlags
 from kubectl_plugin.forecast.report import DryRunAnswer
-from kubectl_plugin.forecast.warnings import CheckResult
+from kubectl_plugin.forecast.warnings import PreflightResult
 from kubectl_plugin.terminal import Terminal
 from tests.beds.scripted import Script, Slow, Watch, ok
 from tests.beds.snapshots import snapshot
@@ -120,12 +120,12 @@ def says(status: int, reason: str, message: str) -> Response:
     return Response(status=status, body=msgspec.json.encode(body))
 
 
-YES = DryRunAnswer(result=CheckResult.OK)
-NO_RIGHT = DryRunAnswer(result=CheckResult.SKIPPED, text="no right to create pods")
+YES = DryRunAnswer(result=PreflightResult.OK)
+NO_RIGHT = DryRunAnswer(result=PreflightResult.SKIPPED, text="no right to create pods")
 
 
 def no(words: str) -> DryRunAnswer:
-    return DryRunAnswer(result=CheckResult.FAILED, text=words)
+    return DryRunAnswer(result=PreflightResult.FAILED, text=words)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from kubectl_plugin.commands.plan import laid_over, tried_words
 from kubectl_plugin.forecast.forecast import MOST_WAVES, forecast
 from kubectl_plugin.forecast.report import DryRunAnswer, Pace, later_steps, pace_of, refusal_in
 from kubectl_plugin.forecast.simulate import port_waiters
-from kubectl_plugin.forecast.warnings import CheckResult
+from kubectl_plugin.forecast.warnings import PreflightResult
 from tests.beds.snapshots import container, detail
 from tests.beds.worlds import ago, ds, everywhere, matching, node, pending, pod, revision, served, template, world
 
@@ -155,8 +155,8 @@ def test_differences_in_words(before: Any, after: Any, told: tuple[str, ...]) ->
     assert tried_words(before, after) == told
 
 
-YES = DryRunAnswer(result=CheckResult.OK)
-NOT_ASKED = DryRunAnswer(result=CheckResult.SKIPPED, text="no right to create pods")
+YES = DryRunAnswer(result=PreflightResult.OK)
+NOT_ASKED = DryRunAnswer(result=PreflightResult.SKIPPED, text="no right to create pods")
 
 
 def degraded(reason: str, message: str, *, generation: int = 3) -> DaemonSet:
@@ -172,7 +172,7 @@ QUOTA = 'create pods default/demo-x: pods "demo-x" is forbidden: exceeded quota:
 @pytest.mark.parametrize(
     ("daemonset", "answer", "refusal"),
     [
-        (ds(), DryRunAnswer(result=CheckResult.FAILED, text="no"), "no"),
+        (ds(), DryRunAnswer(result=PreflightResult.FAILED, text="no"), "no"),
         (ds(), YES, ""),
         (degraded("TemplateRefused", "no such field"), None, ""),
         (degraded("TemplateRefused", "no such field"), YES, ""),
