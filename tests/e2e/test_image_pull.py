@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 
 from tests.beds.api import EVENTS, IMAGE_PULL_JOBS, NAMESPACES, PODS, Object
-from tests.beds.audit import Audit, Right, granted
+from tests.beds.audit import Asked, Audit, Right, granted
 from tests.beds.control_plane import ControlPlane
 from tests.beds.installed.process import running
 from tests.beds.installed.workspace import Workspace, bed_on, built, sample
@@ -67,6 +67,17 @@ async def roll_out(bed: Workspace) -> None:
     await bed.api.wait_for(IMAGE_PULL_JOBS, lambda found: not found, "the job goes with the rollout")
 
 
+def left_to_the_collector(writes: list[Asked]) -> list[Asked]:
+    """Deletions of a puller that had its job deleted before: the garbage collector may be the first to delete it."""
+    jobs = {one.name: one.began for one in writes if (one.verb, one.resource) == ("delete", "imagepulljobs")}
+
+    def its_job_was_deleted(puller: Asked) -> bool:
+        return jobs.get(puller.name.rpartition("-")[0], puller.began) < puller.began
+
+    pullers = (one for one in writes if (one.verb, one.resource, one.code) == ("delete", "pods", 404))
+    return [one for one in pullers if its_job_was_deleted(one)]
+
+
 async def test_its_rights_are_enough_and_all_used_and_the_pods_are_restricted(
     bed: Workspace, plane: ControlPlane, tmp_path: Path
 ) -> None:
@@ -89,5 +100,5 @@ async def test_its_rights_are_enough_and_all_used_and_the_pods_are_restricted(
         await bed.api.wait_for(IMAGE_PULL_JOBS, lambda found: not found, "the job goes")
         await roll_out(bed)
     assert audit.refused() == []
-    assert [one for one in audit.requests() if one.is_write and one.code >= 400] == []
+    assert [one for one in audit.writes() if one.code >= 400 and one not in left_to_the_collector(audit.writes())] == []
     assert added - await audit.rights_with(added - {LIST}) == {LIST}
