@@ -104,6 +104,8 @@ class JobWorld(Value, gc=True):
     lost_pullers: Mapping[str, str]
     """Nodes whose puller is gone, not deleted by us, or moved to another node; with the puller's uid."""
     in_flight: Collection[str]
+    unanswered: Collection[str]
+    """Nodes on which a puller may be that no watch has shown yet."""
     failing: Collection[str]
     """Keys of writes that failed last time."""
     in_backoff: Collection[str]
@@ -177,11 +179,16 @@ def plan(world: JobWorld) -> JobPlan:
 
 
 def _starts(world: JobWorld, found: PullerResults, attempts: Mapping[str, Attempt]) -> list[StartPuller]:
-    """The nodes that get a puller now, those without failures first, so that a faulty node delays no other."""
+    """The nodes that get a puller now, those without failures first, so that a faulty node delays no other. A node
+    whose create was not answered keeps its place, and is asked again."""
     taken = {puller.node for puller in world.pullers}  # the name is free once that pod is gone
-    starting = sum((key in world.pending or key in world.failed) and key not in taken for key in world.in_flight)
-    free = min(world.job.spec.at_once(world.desired) - len(found.active) - starting, world.max_creates)
+    starting = {key for key in (*world.in_flight, *world.unanswered) if key in world.pending or key in world.failed}
+    free = world.job.spec.at_once(world.desired) - len(found.active) - len(starting - taken)
     excluded = (taken, found.results, world.not_ready, world.in_flight, world.in_backoff)
+
+    def may_start(node: str) -> bool:
+        return not any(node in some for some in excluded)
+
     again = sorted((attempt.due, node) for node, attempt in attempts.items() if attempt.due <= world.moment)
     retried = sorted((due, node) for node, due in world.retried.items() if due <= world.moment)
     nodes: Iterable[str] = chain(
@@ -189,8 +196,9 @@ def _starts(world: JobWorld, found: PullerResults, attempts: Mapping[str, Attemp
     )
     if world.failing:
         nodes = sorted(nodes, key=lambda node: node in world.failing)
-    may_start = (node for node in nodes if not any(node in some for some in excluded))
-    return [StartPuller(node=node) for node in islice(may_start, max(free, 0))]
+    others = (node for node in nodes if node not in starting and may_start(node))
+    chosen = chain(filter(may_start, sorted(starting.intersection(world.unanswered))), islice(others, max(free, 0)))
+    return [StartPuller(node=node) for node in islice(chosen, world.max_creates)]
 
 
 def _deadline(world: JobWorld) -> float:

@@ -39,7 +39,7 @@ from controller.planner.actions import Note
 from controller.planner.world import Unpulled
 from controller.reconcile.caches import Caches
 from controller.reconcile.execute import Execution
-from controller.reconcile.write_outcomes import WRITE_OUTCOMES
+from controller.reconcile.write_outcomes import PENDING_SECONDS, WRITE_OUTCOMES
 from controller.runtime.clock import Clock, elapsed
 from controller.runtime.expectations import OF_PODS, Expectations
 from controller.runtime.pacing import PacedPass, PacedQueue, Pacer
@@ -201,6 +201,7 @@ class JobReconciler:
                 first_seen=state.first_seen,
                 lost_pullers=state.lost_pullers,
                 in_flight=state.in_flight,
+                unanswered=state.unanswered,
                 failing=state.write_backoff.failing.keys() | state.write_backoff.inconclusive.keys(),
                 in_backoff=state.write_backoff.in_backoff(moment),
                 only_not_ready_since=state.only_not_ready_since,
@@ -412,12 +413,14 @@ class JobExecution(Execution[JobAction, JobActionResult]):
         verdict = classify(error).write
         counts = backoff.record_error(action.backoff_key, elapsed(), counts=WRITE_OUTCOMES[verdict].counts)
         if isinstance(action, StartPuller):
-            self._not_started(error, counts)
+            self._not_started(action.node, error, counts)
 
-    def _not_started(self, error: ApiError, counts: bool) -> None:
+    def _not_started(self, node: str, error: ApiError, counts: bool) -> None:
         """Decides how long no puller is created anywhere. An unavailable or busy server has refused none. A taken
         name is that of our own puller not yet in the cache, unless it stays taken."""
         verdict = classify(error).write
+        if verdict is WriteVerdict.UNKNOWN_OUTCOME:
+            self._state.unanswered[node] = elapsed() + PENDING_SECONDS
         if counts and not verdict.undecided:
             if verdict is not WriteVerdict.NAMESPACE_TERMINATING and self._job is not None:
                 self._state.create_refused(str(error), elapsed())

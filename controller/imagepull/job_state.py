@@ -46,6 +46,8 @@ class JobState(msgspec.Struct):
     """The podSelector of `pod_nodes`."""
     only_not_ready_since: float = inf
     in_flight: set[str] = msgspec.field(default_factory=set)
+    unanswered: dict[str, float] = msgspec.field(default_factory=dict)
+    """Nodes whose create may be done, and until when a watch should have shown it."""
     write_backoff: WriteBackoff[str] = msgspec.field(default_factory=WriteBackoff)
     server_warnings: ServerWarnings = msgspec.field(default_factory=ServerWarnings)
     refusal: str = ""
@@ -103,6 +105,8 @@ class JobState(msgspec.Struct):
         ours = (puller.image for puller in pullers if puller.job_uid == self.uid)
         self.mutates_image = self.mutates_image or any(name and not same_image(name, image) for name in ours)
         self.node_of = here
+        seen = set(here.values())
+        self.unanswered = {node: end for node, end in self.unanswered.items() if end > moment and node not in seen}
         self.deleted &= here.keys()
         if self.write_backoff.failing or self.write_backoff.inconclusive:
             known = {STATUS, self.uid, *self.first_seen, *self.in_flight, *self.pending, *self.failed}

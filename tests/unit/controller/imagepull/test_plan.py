@@ -44,6 +44,24 @@ def test_a_node_whose_create_is_not_answered_takes_a_place() -> None:
     assert started(plan(replace(unanswered, pullers=(puller("b"),)))) == ["a"], "one, though its puller is there"
 
 
+def test_a_node_whose_answer_was_lost_keeps_its_place_and_is_asked_again() -> None:
+    lost = world(job(parallelism=2), "d", "c", "b", "a", unanswered=("b",), failing={"b": 1})
+    assert started(plan(lost)) == ["b", "d"]
+    assert started(plan(replace(lost, max_creates=1))) == ["b"]
+    assert started(plan(replace(lost, in_backoff={"b"}))) == ["d"]
+    assert started(plan(replace(lost, pullers=(puller("b"),)))) == ["d"], "one, now that its puller is there"
+    assert started(plan(replace(lost, pending=dict.fromkeys("dca")))) == ["d", "c"], "none for a node that has left"
+
+
+def test_a_lost_answer_counts_until_the_puller_is_seen_or_cannot_come() -> None:
+    memory = chosen("b", "a")
+    memory.unanswered = {"b": 30.0, "a": 40.0}
+    memory.observe_pullers("agent:v2", (puller("a"),), 29.9)
+    assert memory.unanswered == {"b": 30.0}
+    memory.observe_pullers("agent:v2", (), 30.0)
+    assert memory.unanswered == {}
+
+
 def test_there_is_never_more_than_one_puller_on_a_node() -> None:
     terminating = puller("a", terminating=True)
     assert started(plan(world(job(parallelism=2), "b", "a", pullers=(terminating,)))) == ["b"]

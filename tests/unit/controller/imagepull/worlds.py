@@ -60,6 +60,7 @@ def world(job: ImagePullJob, *nodes: str, **fields: Any) -> JobWorld:
         "first_seen": {},
         "lost_pullers": {},
         "in_flight": frozenset(),
+        "unanswered": (),
         "failing": {},
         "in_backoff": {},
         "only_not_ready_since": inf,
