@@ -25,7 +25,8 @@ class NodeInfo(Value):
     selected: bool
     unreachable: bool
     pods: tuple[Pod, ...]
-    """The pods here without `removed`, bound ones first, then the oldest."""
+    """The pods here without `removed`: bound ones first, then those that are ready, then those that are not prepared for
+    their deletion, so that of two alike the same one goes in each pass; then the oldest."""
     removed: tuple[Pod, ...]
     """Pods that are both terminating and ended: nothing waits for them, but their names are still taken."""
     current: Pod | None
@@ -207,4 +208,8 @@ def _without_removed(pods: Sequence[Pod]) -> tuple[tuple[Pod, ...], tuple[Pod, .
     """The pods in order of precedence, and those that are both terminating and ended."""
     there = (pod for pod in pods if not (pod.terminating and pod.ended))
     removed = tuple([pod for pod in pods if pod.terminating and pod.ended])
-    return tuple(sorted(there, key=lambda pod: (not pod.bound, pod.created, pod.name))), removed
+    return tuple(sorted(there, key=_precedence)), removed
+
+
+def _precedence(pod: Pod) -> tuple[bool, bool, bool, float, str]:
+    return not pod.bound, not pod.ready_ignoring_hook, pod.held_by_hook, pod.created, pod.name

@@ -231,8 +231,8 @@ def _deletion(pod: Pod, told: State, basis: State) -> Iterator[str]:
     others = [one for one in told.live(node) if one.uid != pod.uid]
     same = [one for one in others if told.is_current(one) == told.is_current(pod)]
     if same and all(one.held for one in same):  # they are on their way out already
-        if not pod.ready:
-            return  # nor does it serve: a pass may choose the other one to stay, and lets that be afterwards
+        if not pod.ready and any(one.drained for one in same):
+            return  # that one is ready but for its preparation, and may stay instead
         others, same = [one for one in others if one not in same], []
     if same:
         if told.available(pod) and told.served(node) and not any(told.available(one) is not False for one in others):

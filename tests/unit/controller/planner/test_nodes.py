@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from controller.api.names import LIFECYCLE_STATE_LABEL, PREPARING_DELETE
 from controller.api.pod import Pod
 from controller.planner.nodes import NodeInfo
 from controller.planner.rollout_state import rollout_state
@@ -39,6 +40,14 @@ def test_a_pod_is_available_after_it_was_ready_for_min_ready_seconds(
     new = pod("n", "v2", ready=ready)
     assert node(new, min_ready=min_ready).current_available is available
     assert next_available(new, min_ready=min_ready) == moment
+
+
+def test_of_two_pods_the_ready_one_stays_and_then_the_one_that_is_not_prepared() -> None:
+    held = {LIFECYCLE_STATE_LABEL: PREPARING_DELETE}
+    unready, going = pod("n", "v1", name="b", ready=None), pod("n", "v1", name="a", ready=None, labels=held)
+    assert node(going, unready).old == unready, "although the other one is first by name"
+    back = replace(going, drained=True)
+    assert node(unready, back).old == back
 
 
 def test_the_earliest_of_the_moments_is_woken_for() -> None:
