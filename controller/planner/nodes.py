@@ -25,8 +25,8 @@ class NodeInfo(Value):
     selected: bool
     unreachable: bool
     pods: tuple[Pod, ...]
-    """The pods here without `removed`: bound ones first, then those that are ready, then those that are not prepared for
-    their deletion, so that of two alike the same one goes in each pass; then the oldest."""
+    """The pods here without `removed`: bound ones first, then ready ones, then those that are not prepared for their
+    deletion, so that of two alike the same one goes in each pass; then the oldest."""
     removed: tuple[Pod, ...]
     """Pods that are both terminating and ended: nothing waits for them, but their names are still taken."""
     current: Pod | None
