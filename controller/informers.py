@@ -48,10 +48,8 @@ class Informers:
 
     def relist(self, resource: str) -> None:
         """Lists `resource` (a `Resource.name`) again in every namespace, because its cache may be wrong."""
-        _relist([reflector for reflector in self._needed if reflector.resource.name == resource])
-
-    def relist_image_pulls(self) -> None:
-        _relist(self._of_image_pulls)
+        every = (*self._needed, *self._of_image_pulls)
+        _relist([reflector for reflector in every if reflector.resource.name == resource])
 
     async def catch_up(self) -> None:
         """Lists again what a controller writes, and waits without limit until these lists are complete: a new

@@ -132,7 +132,6 @@ class Parts:
             self.instrumentation,
             states=self._states,
             queue=self.queue,
-            relist=informers.relist_image_pulls,
         )
 
 

@@ -7,6 +7,7 @@ from itertools import chain, islice
 from math import inf
 from typing import Final, TypeAlias
 
+import msgspec
 from msgspec.structs import replace
 
 from controller.api.formats import truncated
@@ -82,52 +83,61 @@ class WriteStatus(Value):
 JobAction: TypeAlias = StartPuller | EndPuller | DeleteJob | WriteStatus
 
 
+class JobMemory(msgspec.Struct):
+    """What is remembered of a job between passes, as far as decisions need it. Times are `elapsed`. Writes are known
+    by their backoff keys: node names for creates, uids for deletes."""
+
+    pending: dict[str, None] = msgspec.field(default_factory=dict)
+    """Nodes that should have the image and have no result yet, in update order."""
+    pulled: set[str] = msgspec.field(default_factory=set)
+    failed: dict[str, str] = msgspec.field(default_factory=dict)
+    """Nodes that have used up their attempts, with the reason."""
+    retry_at: dict[str, float] = msgspec.field(default_factory=dict)
+    """When failed nodes of a job that never completes are retried; now for those missing here."""
+    not_ready: Collection[str] = ()
+    """Nodes on which no pod would start now."""
+    attempts: dict[str, Attempt] = msgspec.field(default_factory=dict)
+    first_seen: dict[str, float] = msgspec.field(default_factory=dict)
+    """By puller uid."""
+    lost_pullers: dict[str, str] = msgspec.field(default_factory=dict)
+    """Nodes whose puller is gone, not deleted by us, or moved to another node; with the puller's uid."""
+    in_flight: set[str] = msgspec.field(default_factory=set)
+    unanswered: dict[str, float] = msgspec.field(default_factory=dict)
+    """Nodes on which a puller may be that no watch has shown yet, and until when one should have."""
+    only_not_ready_since: float = inf
+    """Since when all pending nodes are in `not_ready`; `inf` if they are not."""
+    refusal: str = ""
+    """Why the server refuses pullers; empty if it does not."""
+
+
 class JobWorld(Value, gc=True):
-    """The input of one decision. Times are by `elapsed`, except `now` (seconds since 1970). Writes are known by their
-    backoff keys: node names for creates, uids for deletes."""
+    """The input of one decision, which changes none of it."""
 
     job: ImagePullJob
     status: ImagePullJobStatus
-    pending: Mapping[str, None]
-    """Nodes that should have the image and have no result yet, in update order."""
-    pulled: Collection[str]
-    failed: Mapping[str, str]
-    """Nodes that have used up their attempts, with the reason."""
-    retry_at: Mapping[str, float]
-    """When failed nodes of a job that never completes are retried; now for those missing here."""
-    not_ready: Collection[str]
-    """Nodes on which no pod would start now."""
-    attempts: Mapping[str, Attempt]
+    memory: JobMemory
     pullers: Sequence[Puller]
-    first_seen: Mapping[str, float]
-    """By puller uid."""
-    lost_pullers: Mapping[str, str]
-    """Nodes whose puller is gone, not deleted by us, or moved to another node; with the puller's uid."""
-    in_flight: Collection[str]
-    unanswered: Collection[str]
-    """Nodes on which a puller may be that no watch has shown yet."""
     failing: Collection[str]
     """Keys of writes that failed last time."""
     in_backoff: Collection[str]
-    only_not_ready_since: float
-    """Since when all pending nodes are in `not_ready`; `inf` if they are not."""
     max_creates: int
-    refusal: str
-    """Why the server refuses pullers; empty if it does not."""
     now: float
+    """Seconds since 1970."""
     moment: float
+    """`elapsed`"""
 
     @property
     def desired(self) -> int:
-        return len(self.pending) + len(self.pulled) + len(self.failed)
+        return len(self.memory.pending) + len(self.memory.pulled) + len(self.memory.failed)
 
     @property
     def retried(self) -> Mapping[str, float]:
         """When each failed node is retried; empty unless the job never completes."""
-        return {node: self.retry_at.get(node, -inf) for node in self.failed} if self.job.spec.never_completes else {}
+        failed = self.memory.failed if self.job.spec.never_completes else ()
+        return {node: self.memory.retry_at.get(node, -inf) for node in failed}
 
     def may_write(self, key: str) -> bool:
-        return key not in self.in_flight and key not in self.in_backoff
+        return key not in self.memory.in_flight and key not in self.in_backoff
 
     def may_end(self, puller: Puller) -> bool:
         return not puller.terminating and self.may_write(puller.uid)
@@ -147,16 +157,16 @@ class JobPlan(Value, gc=True):
 def plan(world: JobWorld) -> JobPlan:
     if world.job.terminating or world.job.is_orphaned or world.status.completion_time:
         return _after_the_end(world)
-    found = PullerResults(world)
+    found, memory = PullerResults(world), world.memory
     attempts = {
-        node: attempt for node, attempt in {**world.attempts, **found.attempts}.items() if node not in found.results
+        node: attempt for node, attempt in {**memory.attempts, **found.attempts}.items() if node not in found.results
     }
     deadline = _deadline(world)
     if deadline <= world.now:
         return _end(world, found, attempts, EXCEEDED)
-    some_ready = any(node not in found.results and node not in world.not_ready for node in world.pending)
-    only_not_ready = not some_ready and len(found.results) < len(world.pending)
-    gives_up_at = min(world.only_not_ready_since, world.moment) + world.job.spec.timeout
+    some_ready = any(node not in found.results and node not in memory.not_ready for node in memory.pending)
+    only_not_ready = not some_ready and len(found.results) < len(memory.pending)
+    gives_up_at = min(memory.only_not_ready_since, world.moment) + world.job.spec.timeout
     if not some_ready and not world.job.spec.never_completes and (not only_not_ready or gives_up_at <= world.moment):
         return _end(world, found, attempts, COMPLETED)
     starts = _starts(world, found, attempts)
@@ -171,7 +181,7 @@ def plan(world: JobWorld) -> JobPlan:
         actions=(*found.ends, *starts),
         results=found.results,
         attempts=found.attempts,
-        status=_status(world, found.results, len(found.active) + (0 if world.refusal else len(starts)), RUNNING),
+        status=_status(world, found.results, len(found.active) + (0 if memory.refusal else len(starts)), RUNNING),
         only_not_ready=only_not_ready,
         wake_at=min((at for at in wakes if at > world.moment), default=inf),
         notes=found.notes,
@@ -181,10 +191,12 @@ def plan(world: JobWorld) -> JobPlan:
 def _starts(world: JobWorld, found: PullerResults, attempts: Mapping[str, Attempt]) -> list[StartPuller]:
     """The nodes that get a puller now, those without failures first, so that a faulty node delays no other. A node
     whose create was not answered keeps its place, and is asked again."""
+    memory = world.memory
     taken = {puller.node for puller in world.pullers}  # the name is free once that pod is gone
-    starting = {key for key in (*world.in_flight, *world.unanswered) if key in world.pending or key in world.failed}
+    begun = memory.in_flight | memory.unanswered.keys()
+    starting = {key for key in begun if key in memory.pending or key in memory.failed}
     free = world.job.spec.at_once(world.desired) - len(found.active) - len(starting - taken)
-    excluded = (taken, found.results, world.not_ready, world.in_flight, world.in_backoff)
+    excluded = (taken, found.results, memory.not_ready, memory.in_flight, world.in_backoff)
 
     def may_start(node: str) -> bool:
         return not any(node in some for some in excluded)
@@ -192,12 +204,12 @@ def _starts(world: JobWorld, found: PullerResults, attempts: Mapping[str, Attemp
     again = sorted((attempt.due, node) for node, attempt in attempts.items() if attempt.due <= world.moment)
     retried = sorted((due, node) for node, due in world.retried.items() if due <= world.moment)
     nodes: Iterable[str] = chain(
-        (node for node in world.pending if node not in attempts), (node for _, node in chain(again, retried))
+        (node for node in memory.pending if node not in attempts), (node for _, node in chain(again, retried))
     )
     if world.failing:
         nodes = sorted(nodes, key=lambda node: node in world.failing)
     others = (node for node in nodes if node not in starting and may_start(node))
-    chosen = chain(filter(may_start, sorted(starting.intersection(world.unanswered))), islice(others, max(free, 0)))
+    chosen = chain(filter(may_start, sorted(starting.intersection(memory.unanswered))), islice(others, max(free, 0)))
     return [StartPuller(node=node) for node in islice(chosen, world.max_creates)]
 
 
@@ -214,7 +226,7 @@ def _end(world: JobWorld, found: PullerResults, attempts: Mapping[str, Attempt],
     unfinished = (puller for puller in world.pullers if puller.node in found.active)
     cut_off = {puller.node: f"{UNFINISHED}: {puller.why}" if puller.why else UNFINISHED for puller in unfinished}
     cut_off |= {node: attempt.why for node, attempt in attempts.items()}
-    missing = {node: cut_off.get(node, NEVER_BEGUN) for node in world.pending if node not in found.results}
+    missing = {node: cut_off.get(node, NEVER_BEGUN) for node in world.memory.pending if node not in found.results}
     status = _status(world, {**found.results, **missing}, 0, message)
     over = Note(warning=status.failed > 0, reason=IMAGE_PULL_JOB_COMPLETED, message=status.message)
     return JobPlan(
@@ -250,12 +262,12 @@ def _remaining_ttl(world: JobWorld) -> float:
 
 
 def _status(world: JobWorld, results: Mapping[str, Result], active: int, message: str) -> ImagePullJobStatus:
-    failed = {node: why for node, why in {**world.failed, **results}.items() if why is not PULLED}
+    failed = {node: why for node, why in {**world.memory.failed, **results}.items() if why is not PULLED}
     names = sorted(failed)
-    succeeded = len(world.pulled) + sum(why is PULLED for why in results.values())
+    succeeded = len(world.memory.pulled) + sum(why is PULLED for why in results.values())
     if message == RUNNING:
         message += f", progress {100 * succeeded / max(world.desired, 1):.1f}%"
-    if problem := world.refusal or (f"{names[0]}: {failed[names[0]]}" if names else ""):
+    if problem := world.memory.refusal or (f"{names[0]}: {failed[names[0]]}" if names else ""):
         message += f"; {problem}"
     return ImagePullJobStatus(
         desired=world.desired,
@@ -290,8 +302,8 @@ class PullerResults:
                 self.active.add(puller.node)
             elif world.may_end(puller):
                 self.ends.append(EndPuller(pod=puller.ref))
-        for node, uid in world.lost_pullers.items():
-            if self._is_wanted(node) and node not in world.not_ready:
+        for node, uid in world.memory.lost_pullers.items():
+            if self._is_wanted(node) and node not in world.memory.not_ready:
                 self._failed(node, uid, LOST)
 
     @property
@@ -299,11 +311,11 @@ class PullerResults:
         return _failure_notes({node: why for node, why in self.results.items() if why is not PULLED})
 
     def _is_wanted(self, node: str) -> bool:
-        return node in self._world.pending or node in self._due
+        return node in self._world.memory.pending or node in self._due
 
     def _goes_on(self, puller: Puller) -> bool:
         world, node = self._world, puller.node
-        if puller.terminating or puller.uid in world.in_flight:
+        if puller.terminating or puller.uid in world.memory.in_flight:
             return False
         if puller.state is PullState.SUCCEEDED:
             self.results[node] = PULLED
@@ -311,10 +323,10 @@ class PullerResults:
         if puller.state is PullState.FAILED:
             self._failed(node, puller.uid, puller.why)
             return False
-        if node in world.not_ready:
+        if node in world.memory.not_ready:
             return False  # the node gets another one when it is back
         timeout = world.job.spec.timeout
-        until = world.first_seen.get(puller.uid, world.moment) + timeout
+        until = world.memory.first_seen.get(puller.uid, world.moment) + timeout
         if until > world.moment:
             self.timeouts.append(until)
             return True
@@ -322,7 +334,7 @@ class PullerResults:
         return False
 
     def _failed(self, node: str, puller: str, why: str) -> None:
-        last = self._world.attempts.get(node)
+        last = self._world.memory.attempts.get(node)
         if last is not None and last.puller == puller:
             return  # known already; its puller could not be deleted yet
         failures = 1 + (last.failures if last is not None else 0)

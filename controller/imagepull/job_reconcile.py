@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from math import inf
 from typing import Final, assert_never
 
@@ -83,12 +84,10 @@ class JobReconciler:
         *,
         attempts: Counter,
         daemonset_queue: PacedQueue[Key],
-        relist: Callable[[], None],
     ) -> None:
         self._client, self._caches, self._clock, self._pacer = client, caches, clock, pacer
         self._instrumentation, self._attempts, self._daemonset_queue = instrumentation, attempts, daemonset_queue
-        self._relist, self._expectations = relist, Expectations()
-        self._states: dict[Key, JobState] = {}
+        self._expectations, self._states = Expectations(), dict[Key, JobState]()
 
     async def __call__(self, item: WorkItem[Key], requeue: Requeue) -> Outcome:
         key = item.key
@@ -100,6 +99,7 @@ class JobReconciler:
         # and a puller that was just created would count as lost.
         job = self._caches.jobs.get(key)
         state = self._state_of(key, job)
+        state.own_status.observe(self._caches.jobs.progress_in(key.namespace))
         if self._is_stale(key):
             return RequeueAfter(STALE_RETRY_SECONDS, "own writes not seen yet")
         if job is None:
@@ -147,10 +147,9 @@ class JobReconciler:
         stale = self._expectations.check(str(key), reached, alive.__contains__, elapsed())
         if stale is None:
             return False
-        self._instrumentation.own_writes_unseen(stale)
+        self._instrumentation.stale(key, stale)
         if stale.overdue:
             self._expectations.forget(str(key))  # names and guards make a pass safe without it
-            self._relist()
         return True
 
     async def _gather(self, key: Key) -> None:
@@ -191,22 +190,11 @@ class JobReconciler:
             JobWorld(
                 job=job,
                 status=state.latest_status(job) or ImagePullJobStatus(),
-                pending=state.pending,
-                pulled=state.pulled,
-                failed=state.failed,
-                retry_at=state.retry_at,
-                not_ready=state.not_ready,
-                attempts=state.attempts,
+                memory=state,
                 pullers=pullers,
-                first_seen=state.first_seen,
-                lost_pullers=state.lost_pullers,
-                in_flight=state.in_flight,
-                unanswered=state.unanswered,
                 failing=state.write_backoff.failing.keys() | state.write_backoff.inconclusive.keys(),
                 in_backoff=state.write_backoff.in_backoff(moment),
-                only_not_ready_since=state.only_not_ready_since,
                 max_creates=state.max_creates(moment),
-                refusal=state.refusal,
                 now=self._clock(),
                 moment=moment,
             )
@@ -222,12 +210,7 @@ class JobReconciler:
         self._attempts.labels("failed").inc(len(decided.attempts))
         for note in decided.notes:
             self._instrumentation.job_event(job, note)
-
-        def warned(text: str) -> None:
-            if (note := state.server_warnings.note(job.name, text, elapsed())) is not None:
-                self._instrumentation.job_event(job, note)
-
-        execution = self._execution(job.key, job, state, requeue, warned)
+        execution = self._execution(job.key, job, state, requeue)
         room = max(CEILING - len(state.in_flight), 0)
         if not await execution.run(*decided.actions[:room]):
             return outcome(execution.errors, AT_ONCE)
@@ -268,15 +251,9 @@ class JobReconciler:
         later = AT_ONCE if len(ends) > CEILING else min(in_backoff.values(), default=inf) - elapsed()
         return _outcome(execution, later)
 
-    def _execution(
-        self,
-        key: Key,
-        job: ImagePullJob | None,
-        state: JobState,
-        requeue: Requeue,
-        warned: Callable[[str], None] | None = None,
-    ) -> JobExecution:
-        client = self._client.with_reserved_permit(warned)
+    def _execution(self, key: Key, job: ImagePullJob | None, state: JobState, requeue: Requeue) -> JobExecution:
+        report = None if job is None else partial(self._instrumentation.job_event, job)
+        client = self._client.with_reserved_permit(report and state.server_warnings.reporter(key.name, report))
         return JobExecution(client, self._expectations, key, job, state, requeue, self._instrumentation)
 
     async def _write_status(
@@ -390,7 +367,7 @@ class JobExecution(Execution[JobAction, JobActionResult]):
             case WriteStatus(job=ref, before=before, status=wanted):
                 operations = patch.guarded_by_uid(ref.uid, *_changes(before, wanted))
                 written = await client.with_reserved_permit().patch(IMAGE_PULL_JOBS, ref, operations, sub="status")
-                state.wrote = (written.version, wanted)
+                state.own_status.wrote(wanted, written.version, elapsed())
                 state.pacer.wrote(elapsed())
             case _:
                 assert_never(action)

@@ -10,11 +10,12 @@ import msgspec
 from controller.api.containers import same_image
 from controller.api.image_pull_job import ImagePullJob, ImagePullJobStatus, Puller, Targets
 from controller.api.selector import LabelSelector
-from controller.imagepull.job_plan import PULLED, STATUS, Attempt, JobPlan
+from controller.imagepull.job_plan import PULLED, STATUS, JobMemory, JobPlan
 from controller.kube.sender import CEILING
 from controller.planner.world import BeingPulled, Unpulled, unpulled
 from controller.reconcile.backoff import WriteBackoff
 from controller.reconcile.events import ServerWarnings
+from controller.reconcile.status_writer import OwnStatus
 from controller.runtime.pacing import Backoff, StatusPacer
 
 FAILED_BEFORE = "it failed before this controller began"
@@ -24,33 +25,19 @@ NO_CREATES_SECONDS = 1.0
 """Seconds without another create after one that was neither accepted nor refused."""
 
 
-class JobState(msgspec.Struct):
+class JobState(JobMemory, kw_only=True):
     uid: str
-    pending: dict[str, None] = msgspec.field(default_factory=dict)
-    pulled: set[str] = msgspec.field(default_factory=set)
-    failed: dict[str, str] = msgspec.field(default_factory=dict)
-    retry_at: dict[str, float] = msgspec.field(default_factory=dict)
-    """As in `JobWorld`, like other fields with the same name."""
-    attempts: dict[str, Attempt] = msgspec.field(default_factory=dict)
-    first_seen: dict[str, float] = msgspec.field(default_factory=dict)
-    lost_pullers: dict[str, str] = msgspec.field(default_factory=dict)
     node_of: dict[str, str] = msgspec.field(default_factory=dict)
     """Nodes by uid of their puller, seen in the last pass or created since."""
     deleted: set[str] = msgspec.field(default_factory=set)
     """Uids of pullers whose deletion we have requested."""
-    not_ready: Collection[str] = ()
     targets_key: tuple[object, ...] = ()
     pods_listed: float = -inf
     pod_nodes: frozenset[str] | None = None
     pod_selector: LabelSelector | None = None
     """The podSelector of `pod_nodes`."""
-    only_not_ready_since: float = inf
-    in_flight: set[str] = msgspec.field(default_factory=set)
-    unanswered: dict[str, float] = msgspec.field(default_factory=dict)
-    """Nodes whose create may be done, and until when a watch should have shown it."""
     write_backoff: WriteBackoff[str] = msgspec.field(default_factory=WriteBackoff)
     server_warnings: ServerWarnings = msgspec.field(default_factory=ServerWarnings)
-    refusal: str = ""
     refused_since: float = inf
     mutates_image: bool = False
     """Whether admission gave a puller another image."""
@@ -58,8 +45,7 @@ class JobState(msgspec.Struct):
     """Why no node gets the image until a person acts; empty if nothing is wrong."""
     no_creates_before: float = -inf
     create_backoff: Backoff = msgspec.field(default_factory=lambda: Backoff(1.0, 300.0))
-    wrote: tuple[str, ImagePullJobStatus] | None = None
-    """The resourceVersion and status of our last write; None if there was none."""
+    own_status: OwnStatus[ImagePullJobStatus] = msgspec.field(default_factory=OwnStatus)
     pacer: StatusPacer = msgspec.field(default_factory=StatusPacer)
 
     def forget_other_selector(self, pod_selector: LabelSelector | None) -> None:
@@ -90,10 +76,7 @@ class JobState(msgspec.Struct):
         self.not_ready, self.targets_key = (), ()
 
     def latest_status(self, job: ImagePullJob) -> ImagePullJobStatus | None:
-        """The newest known status: the cache may not show our last one yet."""
-        if self.wrote is not None and self.wrote[0].isdigit() and int(self.wrote[0]) > int(job.version or 0):
-            return self.wrote[1]
-        return job.status
+        return self.own_status.latest(job.version, job.status)[1]
 
     def observe_pullers(self, image: str, pullers: tuple[Puller, ...], moment: float) -> None:
         self.first_seen = {puller.uid: self.first_seen.get(puller.uid, moment) for puller in pullers}

@@ -50,9 +50,8 @@ class ImagePullParts(ImagePulls):
         *,
         states: DaemonSetStates,
         queue: PacedQueue[Key],
-        relist: Callable[[], None],
     ) -> None:
-        """`states` and `queue` are those of the DaemonSets; `relist` lists jobs and pullers again."""
+        """`states` and `queue` are those of the DaemonSets."""
         self.queue = PacedQueue[Key]()
         self.rollout_queue: WorkQueue[Key] = WorkQueue()
         self._caches, self._instrumentation, self._daemonset_queue = caches, instrumentation, queue
@@ -68,7 +67,6 @@ class ImagePullParts(ImagePulls):
             instrumentation,
             attempts=attempts,
             daemonset_queue=queue,
-            relist=relist,
         )
         self._rollouts = RolloutJobs(
             client,

@@ -236,16 +236,12 @@ class Instrumentation(Observer):
         )
 
     def stale(self, key: Key, stale: Stale) -> None:
-        self.own_writes_unseen(stale)
-        if stale.overdue:
-            self._relist(stale.resource)
-
-    def own_writes_unseen(self, stale: Stale) -> None:
         self._metrics.stale.inc()
         self._log.debug("own writes not seen yet", waiting_for=stale.waiting_for)
         if stale.overdue:
             self._metrics.overdue.inc()
             self._log.warning("own writes not seen for long, listing again", waiting_for=stale.waiting_for)
+            self._relist(stale.resource)
 
     def event(self, daemonset: DaemonSet, note: Note) -> None:
         if note.warning:

@@ -65,6 +65,15 @@ class ServerWarnings(msgspec.Struct):
     recorded: dict[str, float] = msgspec.field(default_factory=dict)
     """When (`elapsed`), by message."""
 
+    def reporter(self, owner: str, report: Callable[[Note], None]) -> Callable[[str], None]:
+        """Returns a function that reports the event of a warning, if it is due."""
+
+        def warned(text: str) -> None:
+            if (note := self.note(owner, text, elapsed())) is not None:
+                report(note)
+
+        return warned
+
     def note(self, owner: str, text: str, moment: float) -> Note | None:
         """The event of a warning; None if it is not due. Names of the pods of `owner` are removed from the text."""
         message = truncated(without_child_names(text, owner), LONGEST_WARNING)

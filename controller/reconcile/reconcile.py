@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from typing import TypeVar
 
 import msgspec
@@ -125,12 +126,7 @@ class Reconciler:
         daemonset = this.daemonset
         for note in decided.notes:
             self._observer.event(daemonset, note)
-
-        def warned(text: str) -> None:
-            note = this.state.server_warnings.note(daemonset.name, text, elapsed())
-            if note is not None:
-                self._observer.event(daemonset, note)
-
+        warned = this.state.server_warnings.reporter(daemonset.name, partial(self._observer.event, daemonset))
         # with a permit of its own it waits for no other pass at the throttle
         client = self._dependencies.client.with_reserved_permit(warned)
         dependencies = replace(self._dependencies, client=client)

@@ -141,7 +141,7 @@ class DaemonSetState(msgspec.Struct):
         """Records what the caches show. Returns the DaemonSet to plan for, with its newest known status."""
         self.begin(daemonset, cached.reach)
         self.forget_gone(cached, now.elapsed, fresh=fresh)
-        _, status = self.status_writer.own.latest(daemonset)  # the cache may not show our last one yet
+        _, status = self.status_writer.own.latest(daemonset.version, daemonset.status)
         daemonset = effective_daemonset(replace(daemonset, status=status), cached.revisions)
         current = {revision.hash for revision in of_template(daemonset, cached.revisions)}
         self.ready_seen.observe(cached.pods, current, now)

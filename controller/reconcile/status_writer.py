@@ -5,7 +5,7 @@ add meanwhile. A status that another controller writes is left to it for a while
 from __future__ import annotations
 
 from math import inf
-from typing import Final, Literal, TypeAlias
+from typing import Final, Generic, Literal, TypeAlias, TypeVar
 
 import msgspec
 
@@ -26,6 +26,8 @@ from controller.runtime.expectations import CacheProgress
 from controller.runtime.pacing import StatusPacer
 from controller.runtime.workers import AnswerTimer, Requeue
 
+S = TypeVar("S")
+
 Conditions: TypeAlias = tuple[JSONObject, ...]
 
 FOLLOWING = (AVAILABLE, READY, RECONCILING)
@@ -33,31 +35,31 @@ FOLLOWING = (AVAILABLE, READY, RECONCILING)
 _JSON_NAMES: Final = {field.name: field.encode_name for field in msgspec.structs.fields(DaemonSetStatus)}
 
 
-class OwnStatus(msgspec.Struct):
+class OwnStatus(msgspec.Struct, Generic[S]):
     """The last status written."""
 
-    status: DaemonSetStatus | None = None
+    status: S | None = None
     """None once the cache shows it."""
     version: int = 0
     """The resourceVersion of that write; 0 before the first."""
     at: float = 0.0
     """When the server answered it (`elapsed`)."""
 
-    def wrote(self, status: DaemonSetStatus, version: str, moment: float) -> None:
+    def wrote(self, status: S, version: str, moment: float) -> None:
         if version.isdigit():
             self.status, self.version, self.at = status, int(version), moment
 
     def observe(self, reach: CacheProgress) -> None:
-        """Forgets the status if the DaemonSet cache at `reach` must show it."""
+        """Forgets the status if the cache at `reach` must show it."""
         if self.status is not None and reach.covers(self.version, self.at):
             self.status = None
 
-    def latest(self, daemonset: DaemonSet) -> tuple[str, DaemonSetStatus | None]:
-        """The newest known status and its resourceVersion: the last one written, or the cached one if it is newer."""
-        version = daemonset.version
+    def latest(self, version: str, cached: S | None) -> tuple[str, S | None]:
+        """The newest known status and its resourceVersion: the last one written, or the `cached` one of `version` if
+        that is newer."""
         if self.status is not None and version.isdigit() and int(version) < self.version:
             return str(self.version), self.status
-        return version, daemonset.status
+        return version, cached
 
 
 class DueStatus(msgspec.Struct, frozen=True):
@@ -102,7 +104,7 @@ class StatusWriter:
     """Writes the status of one DaemonSet as the pacer allows, one write at a time."""
 
     def __init__(self) -> None:
-        self.own = OwnStatus()
+        self.own = OwnStatus[DaemonSetStatus]()
         self._pacer = StatusPacer()
         self._is_under_way = False
         self._backoff = StatusBackoff()
@@ -114,7 +116,7 @@ class StatusWriter:
         now = elapsed()
         if decided.status is None or self._is_under_way:
             return None
-        latest = self.own.latest(daemonset)
+        latest = self.own.latest(daemonset.version, daemonset.status)
         due = due_status(daemonset, decided.status, latest, dependencies.clock())
         if due is None:
             return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from controller.api.daemonset import DaemonSet
@@ -28,10 +29,12 @@ DELETE = DeletePod(
 )
 
 
-def instrumentation_of(metrics: Metrics, caches: Caches) -> Instrumentation:
+def instrumentation_of(
+    metrics: Metrics, caches: Caches, relist: Callable[[str], None] = lambda resource: None
+) -> Instrumentation:
     """As in a process with these caches whose events go nowhere."""
     recorder = Recorder(Client(Sender(Script())), lambda: NOW, "test")
-    return Instrumentation(metrics, caches, recorder, Leadership(), lambda: NOW, relist=lambda resource: None)
+    return Instrumentation(metrics, caches, recorder, Leadership(), lambda: NOW, relist=relist)
 
 
 class Office:

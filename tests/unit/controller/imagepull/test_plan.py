@@ -23,7 +23,7 @@ from controller.imagepull.job_plan import (
 from controller.imagepull.job_state import JobState, new_state, nodes_without_image
 from controller.kube.sender import CEILING
 from controller.planner.world import Unpullable, Unpulled
-from tests.unit.controller.imagepull.worlds import BEGUN, MOMENT, NOW, having, job, puller, started, world
+from tests.unit.controller.imagepull.worlds import BEGUN, MOMENT, NOW, changed, having, job, puller, started, world
 
 DONE, FAILED = PullState.SUCCEEDED, PullState.FAILED
 
@@ -45,12 +45,12 @@ def test_a_node_whose_create_is_not_answered_takes_a_place() -> None:
 
 
 def test_a_node_whose_answer_was_lost_keeps_its_place_and_is_asked_again() -> None:
-    lost = world(job(parallelism=2), "d", "c", "b", "a", unanswered=("b",), failing={"b": 1})
+    lost = world(job(parallelism=2), "d", "c", "b", "a", unanswered={"b": inf}, failing={"b": 1})
     assert started(plan(lost)) == ["b", "d"]
-    assert started(plan(replace(lost, max_creates=1))) == ["b"]
-    assert started(plan(replace(lost, in_backoff={"b"}))) == ["d"]
-    assert started(plan(replace(lost, pullers=(puller("b"),)))) == ["d"], "one, now that its puller is there"
-    assert started(plan(replace(lost, pending=dict.fromkeys("dca")))) == ["d", "c"], "none for a node that has left"
+    assert started(plan(changed(lost, max_creates=1))) == ["b"]
+    assert started(plan(changed(lost, in_backoff={"b"}))) == ["d"]
+    assert started(plan(changed(lost, pullers=(puller("b"),)))) == ["d"], "one, now that its puller is there"
+    assert started(plan(changed(lost, pending=dict.fromkeys("dca")))) == ["d", "c"], "none for a node that has left"
 
 
 def test_a_lost_answer_counts_until_the_puller_is_seen_or_cannot_come() -> None:
@@ -125,8 +125,8 @@ def test_a_node_is_tried_again_only_when_its_time_has_come() -> None:
 def test_nodes_where_creates_failed_come_last_after_their_backoff() -> None:
     several = world(job(parallelism=2), "c", "b", "a", failing={"c": 1}, in_backoff={})
     assert started(plan(several)) == ["b", "a"]
-    assert started(plan(replace(several, pending=dict.fromkeys("cb")))) == ["b", "c"]
-    assert started(plan(replace(several, pending=dict.fromkeys("cb"), in_backoff={"c"}))) == ["b"]
+    assert started(plan(changed(several, pending=dict.fromkeys("cb")))) == ["b", "c"]
+    assert started(plan(changed(several, pending=dict.fromkeys("cb"), in_backoff={"c"}))) == ["b"]
     assert started(plan(world(job(), "c", failing={"c": 1}, attempts={"c": failed_once("c")}))) == ["c"]
 
 
@@ -191,24 +191,24 @@ def test_a_failed_node_of_an_endless_job_has_its_turn_after_all_others() -> None
 def test_a_node_counts_as_failed_until_it_has_the_image() -> None:
     tried = world(job(**ON), "a", results={"a": "not found"}, pullers=(puller("a"),), retry_at={"a": MOMENT})
     assert (plan(tried).status.failed, plan(tried).status.active, plan(tried).actions) == (1, 1, ())
-    done = plan(replace(tried, pullers=(puller("a", DONE),)))
+    done = plan(changed(tried, pullers=(puller("a", DONE),)))
     assert (done.results, done.status.failed, done.status.succeeded) == ({"a": PULLED}, 0, 1)
-    failed = plan(replace(tried, pullers=(puller("a", FAILED, "denied"),)))
+    failed = plan(changed(tried, pullers=(puller("a", FAILED, "denied"),)))
     assert (failed.results, failed.status.failed, failed.status.succeeded) == ({"a": "denied"}, 1, 0)
     assert [note.message for note in failed.notes] == ["a: denied"]
-    seen = plan(replace(tried, pullers=(puller("a", FAILED, "denied"),), retry_at={"a": MOMENT + 600}))
+    seen = plan(changed(tried, pullers=(puller("a", FAILED, "denied"),), retry_at={"a": MOMENT + 600}))
     assert (seen.results, seen.notes, seen.actions) == ({}, (), (EndPuller(pod=puller("a").ref),))
-    assert plan(replace(tried, pullers=(), lost_pullers={"a": "p-a"})).results == {"a": LOST}
+    assert plan(changed(tried, pullers=(), lost_pullers={"a": "p-a"})).results == {"a": LOST}
 
 
 def test_silent_nodes_are_waited_for_as_long_as_one_attempt_may_take() -> None:
     alone = world(job(), "a", "b", results=having("a"), not_ready={"b"})
     assert (plan(alone).only_not_ready, plan(alone).wake_at) == (True, MOMENT + 600)
-    assert plan(replace(alone, only_not_ready_since=MOMENT - 600)).status.failed_nodes == ("b",)
+    assert plan(changed(alone, only_not_ready_since=MOMENT - 600)).status.failed_nodes == ("b",)
     busy = world(job(), "a", "b", not_ready={"b"}, pullers=(puller("a"),))
     assert plan(busy).only_not_ready is False
     assert plan(replace(busy, pullers=())).actions == (StartPuller(node="a"),)
-    assert plan(replace(busy, lost_pullers={"b": "p-b"})).attempts == {}, "it went with its node"
+    assert plan(changed(busy, lost_pullers={"b": "p-b"})).attempts == {}, "it went with its node"
 
 
 def test_nodes_without_the_image_have_failed_at_the_deadline() -> None:
@@ -377,7 +377,7 @@ def test_creates_that_are_refused_are_tried_one_by_one_ever_more_seldom() -> Non
 def test_the_newer_of_two_statuses_counts() -> None:
     memory, written = new_state(job()), ImagePullJobStatus(succeeded=3)
     assert memory.latest_status(OVER) == COMPLETED
-    memory.wrote = ("8", written)
+    memory.own_status.wrote(written, "8", 0.0)
     assert memory.latest_status(OVER) == written, "the cache has version 7"
     assert memory.latest_status(replace(OVER, version="8")) == COMPLETED
 

@@ -50,16 +50,16 @@ class Jobs:
     def __init__(self, passes: Passes, job: ImagePullJob, clock: Callable[[], float]) -> None:
         self.key, self.pacer, self.passes = job.key, Pacer[Key](), passes
         self.stored(job)
-        self.metrics, self.relisted = Metrics(version="0"), list[float]()
+        self.metrics, self.relisted = Metrics(version="0"), list[tuple[str, float]]()
+        observer = instrumentation_of(self.metrics, passes.caches, lambda kind: self.relisted.append((kind, now())))
         self.reconciler = JobReconciler(
             passes.acting.dependencies.client,
             passes.caches,
             clock,
             self.pacer,
-            instrumentation_of(self.metrics, passes.caches),
+            observer,
             attempts=self.metrics.count_image_pulls(int, int),
             daemonset_queue=PacedQueue(),
-            relist=lambda: self.relisted.append(now()),
         )
 
     async def __call__(self, *answers: Answer) -> Outcome:
@@ -108,7 +108,7 @@ async def test_pods_that_end_have_no_part_in_a_job_and_an_older_list_will_do() -
     assert jobs.passes.asked == ["GET pods"]
     await asyncio.sleep(STALE_WARNING + 0.1)
     await jobs(Response(status=500))
-    assert jobs.relisted == [now()], "the puller has not been seen for long"
+    assert jobs.relisted == [("pods", now())], "the puller has not been seen for long"
 
 
 @virtual_time

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import inf
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from controller.api.image_pull_job import ImagePullJob, ImagePullJobStatus, Puller, PullState
 from controller.api.objects import rfc3339
-from controller.imagepull.job_plan import PULLED, JobPlan, JobWorld, StartPuller
+from controller.imagepull.job_plan import PULLED, JobMemory, JobPlan, JobWorld, StartPuller
 from controller.kube.decode import Decoder
 from controller.kube.requests import IMAGE_PULL_JOBS
 
@@ -47,29 +47,20 @@ def puller(node: str, state: PullState = PullState.ACTIVE, why: str = "", **fiel
 
 def world(job: ImagePullJob, *nodes: str, **fields: Any) -> JobWorld:
     results: Mapping[str, str | None] = fields.pop("results", {})
-    known: dict[str, Any] = {
-        "job": job,
-        "status": BEGUN,
-        "pending": dict.fromkeys(node for node in nodes if node not in results),
-        "pulled": {node for node, why in results.items() if why is PULLED},
-        "failed": {node: why for node, why in results.items() if why is not PULLED},
-        "retry_at": {},
-        "not_ready": frozenset(),
-        "attempts": {},
-        "pullers": (),
-        "first_seen": {},
-        "lost_pullers": {},
-        "in_flight": frozenset(),
-        "unanswered": (),
-        "failing": {},
-        "in_backoff": {},
-        "only_not_ready_since": inf,
-        "max_creates": 50,
-        "refusal": "",
-        "now": NOW,
-        "moment": MOMENT,
-    }
-    return JobWorld(**(known | fields))
+    memory = JobMemory(
+        pending=dict.fromkeys(node for node in nodes if node not in results),
+        pulled={node for node, why in results.items() if why is PULLED},
+        failed={node: why for node, why in results.items() if why is not PULLED},
+    )
+    known: dict[str, Any] = {"job": job, "status": BEGUN, "memory": memory, "pullers": (), "failing": {}}
+    known |= {"in_backoff": {}, "max_creates": 50, "now": NOW, "moment": MOMENT}
+    return changed(JobWorld(**known), **fields)
+
+
+def changed(before: JobWorld, **fields: Any) -> JobWorld:
+    """The world with other fields, or with others in its memory."""
+    remembered = {name: fields.pop(name) for name in fields.keys() & set(JobMemory.__struct_fields__)}
+    return replace(before, memory=replace(before.memory, **remembered), **fields)
 
 
 def started(plan: JobPlan) -> list[str]:

@@ -13,7 +13,7 @@ from controller.api.daemonset import Phase
 from controller.api.names import CONDITION_TYPES, TAINT_UNREACHABLE
 from controller.planner.plan import plan
 from controller.planner.world import BackoffKey, World
-from controller.reconcile.status_writer import OwnStatus, due_status
+from controller.reconcile.status_writer import due_status
 from tests.beds.api import Object
 from tests.beds.kstatus import (
     FAILED,
@@ -159,7 +159,8 @@ def test_time_alone_writes_none_of_them(phase: Phase) -> None:
     later = replace(found, now=found.now + (599 if phase is Phase.PROGRESSING else 30 * 86400))
     decided = plan(later)
     assert decided.status is not None
-    assert due_status(later.daemonset, decided.status, OwnStatus().latest(later.daemonset), later.now) is None
+    known = later.daemonset.version, later.daemonset.status
+    assert due_status(later.daemonset, decided.status, known, later.now) is None
 
 
 def of_the_page(found: Object) -> str:

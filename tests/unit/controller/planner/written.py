@@ -11,7 +11,7 @@ from controller.api.daemonset import DaemonSet, OnFailure, Phase, RolloutStep
 from controller.api.objects import rfc3339
 from controller.planner.plan import plan
 from controller.planner.world import World
-from controller.reconcile.status_writer import OwnStatus, due_status
+from controller.reconcile.status_writer import due_status
 from tests.beds.api import Object
 from tests.beds.kstatus import DEGRADED, SUSPENDED, UNKNOWN
 from tests.beds.manifests import MANIFESTS
@@ -22,7 +22,8 @@ def looked_at(found: World) -> World:
     """The same world once the controller has written the status that it wants there."""
     decided = plan(found)
     assert decided.status is not None
-    change = due_status(found.daemonset, decided.status, OwnStatus().latest(found.daemonset), found.now)
+    daemonset = found.daemonset
+    change = due_status(daemonset, decided.status, (daemonset.version, daemonset.status), found.now)
     if change is None:
         return found
     return replace(found, daemonset=replace(found.daemonset, status=change.result))

@@ -95,14 +95,14 @@ def test_an_answer_about_what_is_gone_is_kept_no_longer_than_a_pass(gone: bool, 
 
 
 def test_our_own_status_counts_until_the_cache_shows_it_or_a_later_one() -> None:
-    own = OwnStatus()
+    own = OwnStatus[DaemonSetStatus]()
     cached = replace(ds(), version="10", status=DaemonSetStatus(number_ready=1))
-    assert own.latest(cached) == ("10", cached.status)
+    assert own.latest(cached.version, cached.status) == ("10", cached.status)
     own.wrote(DaemonSetStatus(number_ready=2), "12", NOW)
-    assert own.latest(cached) == ("12", own.status)
+    assert own.latest(cached.version, cached.status) == ("12", own.status)
     for version in ("12", "13"):
         shown = replace(cached, version=version)
-        assert own.latest(shown) == (version, cached.status)
+        assert own.latest(shown.version, shown.status) == (version, cached.status)
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_our_own_status_is_forgotten_once_the_cache_knows_better(
     own.wrote(DaemonSetStatus(number_ready=2), "12", 5.0)
     state.begin(ds(generation=state.generation), CacheProgress(version=version, listed=listed))
     cached = replace(ds(), version="3", status=DaemonSetStatus(number_ready=1))
-    assert own.latest(cached) == (("3", cached.status) if forgotten else ("12", own.status))
+    assert own.latest(cached.version, cached.status) == (("3", cached.status) if forgotten else ("12", own.status))
 
 
 def test_a_pause_counts_from_the_first_pass_that_found_it() -> None:

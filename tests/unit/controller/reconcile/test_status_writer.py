@@ -39,7 +39,7 @@ def shown(status: Status, *more: JSONObject) -> DaemonSet:
 
 
 def changed(before: DaemonSet, wanted: Status, now: float = NOW) -> DueStatus:
-    change = due_status(before, wanted, OwnStatus().latest(before), now)
+    change = due_status(before, wanted, (before.version, before.status), now)
     assert change is not None
     return change
 
@@ -50,7 +50,7 @@ def conditions(status: DaemonSetStatus) -> dict[object, JSONObject]:
 
 def test_nothing_is_written_that_is_there_already() -> None:
     there = shown(status_of(), THEIRS)
-    assert due_status(there, status_of(), OwnStatus().latest(there), NOW + 60) is None
+    assert due_status(there, status_of(), (there.version, there.status), NOW + 60) is None
 
 
 def test_only_what_differs_is_written_and_conditions_of_others_stay() -> None:
@@ -74,12 +74,12 @@ def test_only_what_differs_is_written_and_conditions_of_others_stay() -> None:
 @pytest.mark.parametrize(("cached", "guard"), [("10", "12"), ("12", "12"), ("15", "15")])
 def test_conditions_are_guarded_by_the_newest_version_known(cached: str, guard: str) -> None:
     """Others write theirs, and a patch replaces the whole list: what was added since would be lost."""
-    there, own, (first, *others) = shown(status_of()), OwnStatus(), status_of().conditions
+    there, own, (first, *others) = shown(status_of()), OwnStatus[DaemonSetStatus](), status_of().conditions
     assert there.status is not None
     own.wrote(there.status, "12", NOW)
     before = replace(there, version=cached)
     other = replace(status_of(), conditions=(replace(first, message="told anew"), *others))
-    change = due_status(before, other, own.latest(before), NOW)
+    change = due_status(before, other, own.latest(before.version, before.status), NOW)
     assert change is not None
     assert change.patch[0] == {"op": "replace", "path": "/metadata/resourceVersion", "value": guard}
 
