@@ -1,7 +1,7 @@
 """`kubectl kruise-ds`. The packages, in the order in which a command passes through them:
 
 `main`       the process: typer's tree of verbs, `--help`, <TAB>
-`options`, `flags`, `candidates`   the flags of the verbs, those of all verbs, and what <TAB> offers for their values
+`options`, `flags`   the flags of the verbs; those of all verbs, and what <TAB> offers for their values
 `runner`     the table of verbs; runs one from its flags to its exit code
 `terminal`, `host`                 standard streams, colours and prompts; the clock, PATH and other programs
 `commands`   the verbs: what each reads, writes and prints; below those that write are `change_flow` and `consent`,

@@ -1,18 +1,19 @@
-"""The flags and arguments that several verbs share, each written once: typer options as the fields of dataclasses."""
+"""The flags and arguments that several verbs share, each written once: typer options as the fields of dataclasses;
+and what <TAB> offers for their values."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from math import inf
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
-from typer import Argument, BadParameter, Option
+from typer import Argument, BadParameter, Context, Option
 
 from controller.api import formats
 from controller.api.formats import IntOrPercent
-from kubectl_plugin import candidates
 from kubectl_plugin.errors import UsageError
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -65,28 +66,78 @@ def _output(text: str) -> Output:
         raise BadParameter(f'no format "{text}": {can}') from error
 
 
+FILES = "\t:files"
+"""A candidate with this suffix makes the shell complete file names."""
+
+LookUp: TypeAlias = Callable[[str], Callable[[Context, str], list[str]]]
+"""Returns the function that reads one kind of candidates, such as `names`, from the cluster or the kubeconfig."""
+
+
+def _look_up_in_cluster(what: str) -> Callable[[Context, str], list[str]]:
+    """Calls the `LookUp` that `main` puts into typer's context, so that this module imports no client."""
+
+    def found(ctx: Context, incomplete: str) -> list[str]:
+        look_up: LookUp = ctx.obj
+        return look_up(what)(ctx, incomplete)
+
+    return found
+
+
+names = _look_up_in_cluster("names")
+namespaces = _look_up_in_cluster("namespaces")
+contexts = _look_up_in_cluster("contexts")
+revisions = _look_up_in_cluster("revisions")
+natives = _look_up_in_cluster("natives")
+containers = _look_up_in_cluster("containers")
+
+
+def files(incomplete: str) -> list[str]:
+    return [f"{incomplete}{FILES}"]
+
+
+def phases() -> list[str]:
+    from controller.api.daemonset import Phase
+
+    return [str(phase) for phase in Phase]
+
+
+def states(incomplete: str) -> list[str]:
+    """Node states for a comma-separated list; completes only the part after the last comma."""
+    from controller.planner.explanation import PREPARING, NodeState
+
+    before, comma, _ = incomplete.rpartition(",")
+    typed = before.split(",")
+    known = (*NodeState, PREPARING)
+    return [f"{before}{comma}{state}" for state in known if state not in typed] + ([] if comma else ["all"])
+
+
+def groupings() -> list[str]:
+    return ["zone\tOf topology.kubernetes.io/zone", "arch\tOf kubernetes.io/arch", "pool\tThe pool of nodes"]
+
+
+def sorts() -> list[str]:
+    return ["update\tThe order of the update", "name", "state", "restarts", "age"]
+
+
 @dataclass(frozen=True)
 class GlobalFlags:
     """kubectl's own flags, and the plugin's flags for the terminal."""
 
     namespace: Annotated[
-        str | None,
-        Option("-n", help="Namespace; by default that of the context.", autocompletion=candidates.namespaces),
+        str | None, Option("-n", help="Namespace; by default that of the context.", autocompletion=namespaces)
     ] = None
-    context: Annotated[str | None, Option(help="Context of the kubeconfig.", autocompletion=candidates.contexts)] = (
-        None
-    )
+    context: Annotated[str | None, Option(help="Context of the kubeconfig.", autocompletion=contexts)] = None
     cluster: Annotated[str | None, Option(help="Cluster of the kubeconfig.")] = None
     user: Annotated[str | None, Option(help="User of the kubeconfig.")] = None
-    kubeconfig: Annotated[str | None, Option(help="Path of a kubeconfig.", autocompletion=candidates.files)] = None
+    kubeconfig: Annotated[str | None, Option(help="Path of a kubeconfig.", autocompletion=files)] = None
     server: Annotated[str | None, Option("-s", help="URL of the API server.")] = None
     token: Annotated[str | None, Option(help="Bearer token.")] = None
     client_certificate: Annotated[
-        str | None, Option(help="File with your client certificate.", autocompletion=candidates.files)
+        str | None, Option(help="File with your client certificate.", autocompletion=files)
     ] = None
-    client_key: Annotated[str | None, Option(help="File with its key.", autocompletion=candidates.files)] = None
+    client_key: Annotated[str | None, Option(help="File with its key.", autocompletion=files)] = None
     certificate_authority: Annotated[
-        str | None, Option(help="File with the server's certificate authorities.", autocompletion=candidates.files)
+        str | None, Option(help="File with the server's certificate authorities.", autocompletion=files)
     ] = None
     insecure_skip_tls_verify: Annotated[bool, Option(help="Accept any certificate of the server.")] = False
     tls_server_name: Annotated[str | None, Option(help="Name expected in the server's certificate.")] = None
@@ -100,7 +151,7 @@ class GlobalFlags:
         str | None,
         Option(
             help="The controller's, if not kruise-ds-system; also KRUISE_DS_CONTROLLER_NAMESPACE.",
-            autocompletion=candidates.namespaces,
+            autocompletion=namespaces,
         ),
     ] = None
     output: Annotated[
@@ -163,10 +214,8 @@ class SelectorOptions(Options):
 
 
 ShowValues = Annotated[bool, Option(help="Also show values that may be secrets.")]
-Name = Annotated[str, Argument(metavar="NAME", help="Name of the DaemonSet.", autocompletion=candidates.names)]
-Names = Annotated[
-    tuple[str, ...], Argument(metavar="[NAME]...", help="Names of DaemonSets.", autocompletion=candidates.names)
-]
+Name = Annotated[str, Argument(metavar="NAME", help="Name of the DaemonSet.", autocompletion=names)]
+Names = Annotated[tuple[str, ...], Argument(metavar="[NAME]...", help="Names of DaemonSets.", autocompletion=names)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,12 +228,12 @@ class ManifestOptions(Options):
             "--filename",
             "-f",
             help="Manifest, folder of manifests, URL, or - for standard input; may be repeated.",
-            autocompletion=candidates.files,
+            autocompletion=files,
         ),
     ] = ()
     recursive: Annotated[bool, Option("-R", help="Also folders below those of -f.")] = False
     kustomize: Annotated[
-        str | None, Option("-k", help="Folder or URL with a kustomization.", autocompletion=candidates.files)
+        str | None, Option("-k", help="Folder or URL with a kustomization.", autocompletion=files)
     ] = None
 
     @property

@@ -25,9 +25,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
 from typer.models import OptionInfo
 
-from kubectl_plugin.candidates import FILES
 from kubectl_plugin.errors import ExitCode, UsageError
-from kubectl_plugin.flags import GLOBAL_NAMES, GlobalFlags, Options, Output
+from kubectl_plugin.flags import FILES, GLOBAL_NAMES, GlobalFlags, Options, Output
 from kubectl_plugin.host import Host, null_stream
 from kubectl_plugin.runner import ENTRIES, SHOWN, Entry, Runner, imported_function
 from kubectl_plugin.terminal import Terminal

@@ -11,15 +11,12 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from kubectl_plugin import candidates
+from kubectl_plugin import flags
 from kubectl_plugin.errors import UsageError
 from kubectl_plugin.flags import ManifestOptions, Name, Names, Options, SelectorOptions, ShowValues
 from kubectl_plugin.wording import CLIENT
 
-By = Annotated[
-    str,
-    Option(help="Group nodes by zone, arch, pool or any node label.", autocompletion=candidates.groupings),
-]
+By = Annotated[str, Option(help="Group nodes by zone, arch, pool or any node label.", autocompletion=flags.groupings)]
 Watch = Annotated[bool, Option("-w", help="Watch for changes.")]
 Different = Annotated[bool, Option(help="Exit with 7 if there is a difference.")]
 
@@ -38,7 +35,7 @@ class StatusOptions(ManifestOptions, SelectorOptions):
         int | None,
         Option(
             help="With -w: wait for this revision; exit with 6 if another one takes over.",
-            autocompletion=candidates.revisions,
+            autocompletion=flags.revisions,
         ),
     ] = None
     generation: Annotated[
@@ -81,9 +78,7 @@ class ListOptions(SelectorOptions):
 
     phases: Annotated[
         tuple[str, ...],
-        Option(
-            "--phase", help="Only these phases, such as Stalled; may be repeated.", autocompletion=candidates.phases
-        ),
+        Option("--phase", help="Only these phases, such as Stalled; may be repeated.", autocompletion=flags.phases),
     ] = ()
     watch: Watch = False
 
@@ -93,9 +88,7 @@ class HistoryOptions(Options):
     """Revisions with their images, nodes, and what changed."""
 
     name: Name
-    revision: Annotated[
-        int | None, Option(help="Show this revision in full.", autocompletion=candidates.revisions)
-    ] = None
+    revision: Annotated[int | None, Option(help="Show this revision in full.", autocompletion=flags.revisions)] = None
     show_values: ShowValues = False
 
 
@@ -108,7 +101,7 @@ class NodesOptions(Options):
         str,
         Option(
             help="States to show, such as failing,next; preparing: pods that a hook holds; all: every eligible node.",
-            autocompletion=candidates.states,
+            autocompletion=flags.states,
         ),
     ] = "all"
     excluded: Annotated[bool, Option(help="Also show nodes that must not run the pod, with the reason.")] = False
@@ -116,7 +109,7 @@ class NodesOptions(Options):
     by: By = "zone"
     by_domain: Annotated[bool, Option(help="One row per failure domain (rollingUpdate.topology) instead.")] = False
     sort: Annotated[
-        str, Option(help="update (its order), name, state, restarts or age.", autocompletion=candidates.sorts)
+        str, Option(help="update (its order), name, state, restarts or age.", autocompletion=flags.sorts)
     ] = "update"
     watch: Watch = False
 
@@ -135,7 +128,7 @@ class PlanOptions(ManifestOptions):
 
     name: Annotated[
         str | None,
-        Argument(metavar="[NAME]", help="Name of the DaemonSet; optional with -f.", autocompletion=candidates.names),
+        Argument(metavar="[NAME]", help="Name of the DaemonSet; optional with -f.", autocompletion=flags.names),
     ] = None
     partition: Annotated[str | None, Option(help="Try this partition: the number of pods kept old.")] = None
     max_unavailable: Annotated[str | None, Option(help="Try this maxUnavailable.")] = None
@@ -163,12 +156,11 @@ class DiffOptions(Options):
         Argument(
             metavar="[REV [REV]]",
             help="By default the previous and the live revision.",
-            autocompletion=candidates.revisions,
+            autocompletion=flags.revisions,
         ),
     ] = ()
     file: Annotated[
-        str | None,
-        Option("--filename", "-f", help="Compare live with a file, or a URL.", autocompletion=candidates.files),
+        str | None, Option("--filename", "-f", help="Compare live with a file, or a URL.", autocompletion=flags.files)
     ] = None
     show_values: ShowValues = False
     exit_code: Different = False
@@ -197,7 +189,7 @@ class CompletionOptions(Options):
     ]
     folder: Annotated[
         Path | None,
-        Option(help="With install: where the file goes; else beside the plugin.", autocompletion=candidates.files),
+        Option(help="With install: where the file goes; else beside the plugin.", autocompletion=flags.files),
     ] = None
     offline = True
 
@@ -345,7 +337,7 @@ class MigrateOptions(NamedOrSelectedOptions):
     """
 
     names: Annotated[
-        tuple[str, ...], Argument(metavar="[NAME]...", help="Names of DaemonSets.", autocompletion=candidates.natives)
+        tuple[str, ...], Argument(metavar="[NAME]...", help="Names of DaemonSets.", autocompletion=flags.natives)
     ] = ()
     to_native: Annotated[bool, Option(help="The other way: an Advanced DaemonSet becomes a native one.")] = False
     dry_run: Annotated[bool, Option(help="Change nothing: print what would happen.")] = False
@@ -362,9 +354,7 @@ class RollbackOptions(NamedOrSelectedOptions, ChangeOptions, WaitingOptions):
 
     to_revision: Annotated[
         int | None,
-        Option(
-            help="Revision to roll back to; by default the last complete one.", autocompletion=candidates.revisions
-        ),
+        Option(help="Revision to roll back to; by default the last complete one.", autocompletion=flags.revisions),
     ] = None
     show_values: ShowValues = False
     keep_partition: Annotated[bool, Option(help="Do not set the partition to 0.")] = False
@@ -381,7 +371,7 @@ class SetPartitionOptions(ChangeOptions, WaitingOptions):
 
     words: Annotated[
         tuple[str, ...],
-        Argument(metavar="[NAME] [VALUE]", help="Pods kept old: 8, or 30%.", autocompletion=candidates.names),
+        Argument(metavar="[NAME] [VALUE]", help="Pods kept old: 8, or 30%.", autocompletion=flags.names),
     ] = ()
     """The names, and as the last one the value, unless `update` is given."""
     update: Annotated[str | None, Option(help="Instead of VALUE: nodes to update, such as 1 or 30%.")] = None
@@ -394,9 +384,7 @@ class SetImageOptions(ChangeOptions, WaitingOptions):
     words: Annotated[
         tuple[str, ...],
         Argument(
-            metavar="[NAME] CONTAINER=IMAGE...",
-            help="`*=IMAGE` for all containers.",
-            autocompletion=candidates.containers,
+            metavar="[NAME] CONTAINER=IMAGE...", help="`*=IMAGE` for all containers.", autocompletion=flags.containers
         ),
     ] = ()
     """The names, then CONTAINER=IMAGE; a name cannot have an equals sign."""

@@ -25,14 +25,7 @@ from kubectl_plugin.cluster import documents, reads
 from kubectl_plugin.cluster.documents import list_objects, right_is_missing, unless_forbidden, whole
 from kubectl_plugin.cluster.reads import EVENTS, PODS
 from kubectl_plugin.cluster.session import Invocation, Session
-from kubectl_plugin.cluster.watches import (
-    MIN_INTERVAL,
-    ReadAgain,
-    State,
-    Watched,
-    WatchedObjects,
-    WatchSet,
-)
+from kubectl_plugin.cluster.watches import MIN_INTERVAL, ReadAgain, State, Watched, WatchedObjects, WatchSet
 from kubectl_plugin.rollout.snapshot import PodDetail, PullProgress, Snapshot, Unread
 
 T = TypeVar("T")

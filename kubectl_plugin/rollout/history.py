@@ -26,13 +26,7 @@ from kubectl_plugin.rollout.diff import (
 from kubectl_plugin.rollout.document import document
 from kubectl_plugin.rollout.in_place import way_between, way_in_words
 from kubectl_plugin.rollout.secrets import is_hidden, without_secrets
-from kubectl_plugin.rollout.snapshot import (
-    CHANGE_CAUSE,
-    RevisionDetail,
-    Snapshot,
-    image_change,
-    images_of,
-)
+from kubectl_plugin.rollout.snapshot import CHANGE_CAUSE, RevisionDetail, Snapshot, image_change, images_of
 from kubectl_plugin.wording import visible
 
 _NOUNS: Final[Mapping[str, str]] = {

@@ -11,7 +11,7 @@ import yaml
 from controller.api import formats
 from controller.api.formats import IntOrPercent
 from controller.api.objects import JSON, JSONObject
-from kubectl_plugin import candidates
+from kubectl_plugin import flags
 from kubectl_plugin.errors import CommandError, ExitCode
 from kubectl_plugin.flags import Output, int_or_percent, seconds_of
 from kubectl_plugin.host import ServerClock
@@ -147,8 +147,8 @@ def test_a_partition_never_keeps_more_than_there_are(partition: IntOrPercent, ne
 
 
 def test_states_are_completed_one_by_one_and_all_only_alone() -> None:
-    assert candidates.states("")[-1] == "all"
-    assert "old,next" in (offered := candidates.states("old,n"))
+    assert flags.states("")[-1] == "all"
+    assert "old,next" in (offered := flags.states("old,n"))
     assert "old,old" not in offered
     assert "all" not in offered
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 import typer
 
-from kubectl_plugin import candidates, runner
+from kubectl_plugin import flags, runner
 from kubectl_plugin.options import ActingOptions
 
 FUNCTIONS = sorted({name for one in runner.ENTRIES for name in (one.function, one.offline) if name})
@@ -35,4 +35,4 @@ def test_the_function_that_looks_up_each_sort_of_candidates_is_there(what: str) 
             assert callable(runner.imported_function(f"completion.{function}"))
             return lambda context, incomplete: [function]
 
-    assert getattr(candidates, what)(cast("typer.Context", Context), "")
+    assert getattr(flags, what)(cast("typer.Context", Context), "")
