@@ -23,7 +23,7 @@ from kubectl_plugin.changes.edit import (
     pause_caution,
     rollout_after,
 )
-from kubectl_plugin.changes.settings import desired_of, keeps_fewer, partition_of
+from kubectl_plugin.changes.steering import desired_of, keeps_fewer, partition_of
 from kubectl_plugin.rollout.diff import object_change_lines
 from kubectl_plugin.rollout.in_place import planned_moves
 from kubectl_plugin.rollout.last_action import LAST_ACTION

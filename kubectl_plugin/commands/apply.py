@@ -14,7 +14,7 @@ from controller.kube.errors import Conflict
 from kubectl_plugin.changes import apply as edits
 from kubectl_plugin.changes.apply import HOLDS, client_side_managers
 from kubectl_plugin.changes.edit import ROLLING, Application, Draft, settings_of
-from kubectl_plugin.changes.settings import desired_of, keeps_fewer, partition_of
+from kubectl_plugin.changes.steering import desired_of, keeps_fewer, partition_of
 from kubectl_plugin.cluster import previews
 from kubectl_plugin.cluster.manifests import Manifest, read_manifests
 from kubectl_plugin.cluster.previews import ForecastTarget, daemonset_in, targets_of, with_admission

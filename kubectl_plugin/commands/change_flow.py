@@ -18,6 +18,7 @@ from controller.kube.errors import ApiError
 from controller.kube.requests import DAEMONSETS
 from kubectl_plugin.changes.edit import (
     Caution,
+    Edit,
     Operation,
     action_operations,
     cause_operations,
@@ -237,7 +238,8 @@ def _tests_of_names(document: JSONObject, operations: Iterable[Operation]) -> It
 async def choose(
     invocation: Invocation, options: ChangeOptions, names: tuple[str, ...], parts: reads.Parts = reads.ALL
 ) -> tuple[Snapshot, ...]:
-    """Returns at least one object. Raises CommandError if none is found, and (exit code 6) for -A without --yes."""
+    """Returns at least one object, by default with its revisions, its pods and all nodes. Raises CommandError if none
+    is found, and (exit code 6) for -A without --yes."""
     options.check_with(names)
     async with Deadline(invocation, options).enforced():
         found = await reads.snapshots(invocation, names, options, parts)
@@ -258,7 +260,7 @@ def note_failed_reads(invocation: Invocation, found: Sequence[Snapshot]) -> None
 async def carry_out(
     invocation: Invocation,
     snapshots: Sequence[Snapshot],
-    plan: Callable[[Snapshot], PlannedChange],
+    plan: Callable[[Snapshot], PlannedChange | Edit],
     options: ActingOptions,
     *,
     verb: str,
@@ -266,16 +268,18 @@ async def carry_out(
     later: LaterDetails | None = None,
 ) -> ExitCode:
     """Carries out the changes and prints their results; returns the highest exit code. Edits without operations are
-    only printed. The verb's own annotations are added here; edits of others are refused if any changed meanwhile.
-    Several objects share one prompt; neither a failure of one nor a closed stdout stops the others. `plan` may raise
-    CommandError. `by`: the user name, if known. With `later`, results are printed at the end. Raises CommandError and
-    ApiError for a single object."""
+    only printed. Each write is one JSON Patch, guarded by the resourceVersion, with the annotation
+    `kruise-ds/last-action`; then an Event is created, and the controller's Lease read for a warning. Several objects
+    share one prompt; neither a failure of one nor a closed stdout stops the others. `plan` may raise CommandError.
+    `by`: the user name, if known; else the server is asked. With `later`, results are printed at the end. Raises
+    CommandError and ApiError for a single object."""
     if options.print_patch and invocation.output is not None:
         raise UsageError("give -o or --print-patch, not both")
     invocation.terminal.ignore_broken_pipe()
 
     async def planned(snapshot: Snapshot) -> PlannedChange:
-        change = plan(snapshot)
+        made = plan(snapshot)
+        change = PlannedChange(snapshot, made) if isinstance(made, Edit) else made
         return change if verb == PAUSE_VERB else asking_beside_a_driver(change)
 
     code, found = await for_each_object(invocation, snapshots, planned)

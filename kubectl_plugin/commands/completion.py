@@ -16,7 +16,7 @@ from controller.api.names import GROUP, KIND
 from controller.api.objects import JSONObject, Key, items_of, value_at
 from controller.kube.config import kubeconfigs, read_files
 from controller.kube.requests import DAEMONSETS, REVISIONS, GroupVersionResource
-from kubectl_plugin.changes.settings import images_by_container
+from kubectl_plugin.changes.steering import images_by_container
 from kubectl_plugin.cluster.documents import ask, get
 from kubectl_plugin.cluster.reads import NATIVE
 from kubectl_plugin.cluster.session import Session, access_of, open_session

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from controller.api.daemonset import DaemonSet
 from controller.api.objects import JSONObject, fields_of
 from controller.planner.validation import problems
-from kubectl_plugin.changes.settings import TriedSettings, as_tried, parse_images
+from kubectl_plugin.changes.steering import TriedSettings, as_tried, parse_images
 from kubectl_plugin.cluster import previews, reads
 from kubectl_plugin.cluster.follow import with_pulls
 from kubectl_plugin.cluster.manifests import STDIN, read_manifests

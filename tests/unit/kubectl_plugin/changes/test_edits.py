@@ -22,8 +22,7 @@ from kubectl_plugin.changes.edit import (
     with_operations,
 )
 from kubectl_plugin.changes.rollback import RollbackSettings, roll_back
-from kubectl_plugin.changes.settings import set_images, set_partition
-from kubectl_plugin.changes.steering import pause, restart, resume
+from kubectl_plugin.changes.steering import pause, restart, resume, set_images, set_partition
 from kubectl_plugin.rollout.last_action import LAST_ACTION, LastAction, action, last_action
 from kubectl_plugin.rollout.snapshot import CHANGE_CAUSE, Snapshot, Unread
 from kubectl_plugin.rollout.target import target_of

@@ -11,7 +11,7 @@ import pytest
 from controller.api.formats import IntOrPercent
 from controller.api.objects import JSONObject, value_at
 from kubectl_plugin.changes.edit import Edit, course_words, number_of, patch_of, rollout_after, with_operations
-from kubectl_plugin.changes.settings import parse_images, set_images
+from kubectl_plugin.changes.steering import parse_images, set_images
 from kubectl_plugin.errors import CommandError
 from kubectl_plugin.rollout.snapshot import Snapshot, Unread
 from tests.beds.worlds import node, pod, revision, served, taint

@@ -8,13 +8,13 @@ from controller.api.formats import IntOrPercent
 from controller.api.objects import JSONObject, fields_of, value_at
 from controller.api.pod import Pod
 from kubectl_plugin.changes.edit import ROLLING, Caution, Edit, with_operations
-from kubectl_plugin.changes.settings import (
+from kubectl_plugin.changes.steering import (
     desired_of,
+    full_promotion,
     misread_caution,
     partition_for_nodes,
     set_partition,
 )
-from kubectl_plugin.changes.steering import full_promotion
 from kubectl_plugin.errors import CommandError
 from kubectl_plugin.rollout.snapshot import Snapshot, Unread
 from tests.beds.worlds import served
