@@ -67,15 +67,14 @@ async def roll_out(bed: Workspace) -> None:
     await bed.api.wait_for(IMAGE_PULL_JOBS, lambda found: not found, "the job goes with the rollout")
 
 
-def left_to_the_collector(writes: list[Asked]) -> list[Asked]:
-    """Deletions of a puller that had its job deleted before: the garbage collector may be the first to delete it."""
-    jobs = {one.name: one.began for one in writes if (one.verb, one.resource) == ("delete", "imagepulljobs")}
+def gone_with_their_job(writes: list[Asked]) -> list[Asked]:
+    """Writes to a job that was deleted before, or to its pullers, which the garbage collector may delete first."""
+    deleted = {one.name: one.began for one in writes if (one.verb, one.resource) == ("delete", "imagepulljobs")}
 
-    def its_job_was_deleted(puller: Asked) -> bool:
-        return jobs.get(puller.name.rpartition("-")[0], puller.began) < puller.began
+    def job_of(write: Asked) -> str:
+        return write.name if write.resource == "imagepulljobs/status" else write.name.rpartition("-")[0]
 
-    pullers = (one for one in writes if (one.verb, one.resource, one.code) == ("delete", "pods", 404))
-    return [one for one in pullers if its_job_was_deleted(one)]
+    return [one for one in writes if one.code == 404 and deleted.get(job_of(one), one.began) < one.began]
 
 
 async def test_its_rights_are_enough_and_all_used_and_the_pods_are_restricted(
@@ -101,6 +100,6 @@ async def test_its_rights_are_enough_and_all_used_and_the_pods_are_restricted(
         await roll_out(bed)
     assert audit.refused() == []
     writes = audit.writes()
-    expected = left_to_the_collector(writes)
+    expected = gone_with_their_job(writes)
     assert [one for one in writes if one.code >= 400 and one not in expected] == []
     assert added - await audit.rights_with(added - {LIST}) == {LIST}
