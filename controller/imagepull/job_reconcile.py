@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from math import inf
-from typing import Final, assert_never
+from typing import assert_never
 
 from prometheus_client import Counter
 
@@ -32,7 +32,7 @@ from controller.imagepull.job_state import JobState, new_state, nodes_without_im
 from controller.imagepull.wanted import puller_manifest, puller_name
 from controller.kube.client import Client
 from controller.kube.decode import Seen
-from controller.kube.errors import OBJECT_GONE, ApiError, WriteVerdict, classify
+from controller.kube.errors import ApiError, WriteVerdict, classify, is_gone
 from controller.kube.requests import IMAGE_PULL_JOBS, PULLERS, Resource
 from controller.kube.sender import CEILING
 from controller.observe.instrumentation import Instrumentation, PassLog
@@ -299,14 +299,6 @@ async def _nodes_of_pods(client: Client, namespace: str, selector: LabelSelector
     return frozenset(found)
 
 
-DONE_BY: Final[Mapping[type[JobAction], Collection[WriteVerdict]]] = {
-    EndPuller: OBJECT_GONE,
-    DeleteJob: (WriteVerdict.NOT_FOUND,),
-    WriteStatus: OBJECT_GONE,
-}
-"""Errors by which an action is done."""
-
-
 class JobActionResult(Value, gc=True):
     action: JobAction
     error: ApiError | None = None
@@ -372,15 +364,13 @@ class JobExecution(Execution[JobAction, JobActionResult]):
             case _:
                 assert_never(action)
 
-    async def _after_error(self, action: JobAction, error: ApiError) -> JobActionResult:
-        if classify(error).write in DONE_BY.get(type(action), ()):
+    async def _result(self, action: JobAction, error: ApiError | None) -> JobActionResult:
+        gone = error is not None and is_gone(error, versioned=isinstance(action, DeleteJob))
+        if gone and not isinstance(action, StartPuller):
             return JobActionResult(action=action)
-        PassLog.count_write(f"{_counted_as(action)}_failed")
+        name = "status_written" if isinstance(action, WriteStatus) else type(action).__name__
+        PassLog.count_write(name if error is None else f"{name}_failed")
         return JobActionResult(action=action, error=error)
-
-    def _after_success(self, action: JobAction) -> JobActionResult:
-        PassLog.count_write(_counted_as(action))
-        return JobActionResult(action=action)
 
     def _learn(self, result: JobActionResult) -> None:
         action, error, backoff = result.action, result.error, self._state.write_backoff
@@ -405,10 +395,6 @@ class JobExecution(Execution[JobAction, JobActionResult]):
                 self._instrumentation.job_event(self._job, note)
         elif verdict is not WriteVerdict.ALREADY_EXISTS:
             self._state.create_unanswered(elapsed())
-
-
-def _counted_as(action: JobAction) -> str:
-    return "status_written" if isinstance(action, WriteStatus) else type(action).__name__
 
 
 def _changes(before: ImagePullJobStatus | None, wanted: ImagePullJobStatus) -> list[JSONObject]:

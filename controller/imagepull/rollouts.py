@@ -22,7 +22,7 @@ from controller.imagepull.wanted import (
     wanted_images,
 )
 from controller.kube.client import Client
-from controller.kube.errors import OBJECT_GONE, ApiError, WriteVerdict, classify
+from controller.kube.errors import ApiError, WriteVerdict, classify, is_gone
 from controller.kube.requests import IMAGE_PULL_JOBS
 from controller.observe.instrumentation import PassLog
 from controller.planner.actions import Note
@@ -189,10 +189,9 @@ class RolloutJobs:
         try:
             await client.delete(IMAGE_PULL_JOBS, job.ref, propagation="Background")
         except ApiError as error:
-            verdict = classify(error).write
-            if verdict in OBJECT_GONE:
+            if is_gone(error):
                 return []
-            if verdict.refused:
+            if classify(error).write.refused:
                 self._removed.discard(job.uid)
             return [error]
         PassLog.count_write("DeleteJob")

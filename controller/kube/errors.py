@@ -183,6 +183,8 @@ class WriteVerdict(Enum):
     """The object was changed by another writer, or replaced."""
     INVALID = auto()
     """The server will refuse the request again."""
+    UNKNOWN_FIELDS = auto()
+    """As `INVALID`, whatever the node: the server does not know a field of the template."""
     FORBIDDEN = auto()
     """As `INVALID`, but a policy may allow it on another node."""
     MUTATED = auto()
@@ -202,6 +204,7 @@ class WriteVerdict(Enum):
     def refused(self) -> bool:
         return self in (
             WriteVerdict.INVALID,
+            WriteVerdict.UNKNOWN_FIELDS,
             WriteVerdict.FORBIDDEN,
             WriteVerdict.MUTATED,
             WriteVerdict.NAMESPACE_TERMINATING,
@@ -217,10 +220,6 @@ class WriteVerdict(Enum):
     def undecided(self) -> bool:
         """Whether it is still unknown if the server accepts the write."""
         return self in (WriteVerdict.UNAVAILABLE, WriteVerdict.UNKNOWN_OUTCOME)
-
-
-OBJECT_GONE: Final = frozenset({WriteVerdict.NOT_FOUND, WriteVerdict.CONFLICT})
-"""Verdicts on a request guarded only by the uid that mean the object is gone or replaced."""
 
 
 class WatchVerdict(Enum):
@@ -256,7 +255,7 @@ RETRY_VERDICTS: Final[Mapping[type[ApiError], RetryVerdict]] = {
     Gone: RetryVerdict(write=WriteVerdict.FAILED, watch=WatchVerdict.EXPIRED),
     MutatedByWebhook: RetryVerdict(write=WriteVerdict.MUTATED),
     Invalid: RetryVerdict(write=WriteVerdict.INVALID, watch=WatchVerdict.INVALID),
-    UnknownFields: RetryVerdict(write=WriteVerdict.INVALID, watch=WatchVerdict.INVALID),
+    UnknownFields: RetryVerdict(write=WriteVerdict.UNKNOWN_FIELDS, watch=WatchVerdict.INVALID),
     Forbidden: RetryVerdict(write=WriteVerdict.FORBIDDEN, watch=WatchVerdict.FORBIDDEN),
     NamespaceTerminating: RetryVerdict(write=WriteVerdict.NAMESPACE_TERMINATING, watch=WatchVerdict.FORBIDDEN),
     QuotaExceeded: RetryVerdict(write=WriteVerdict.QUOTA_EXCEEDED, watch=WatchVerdict.FORBIDDEN),
@@ -273,6 +272,12 @@ RETRY_VERDICTS: Final[Mapping[type[ApiError], RetryVerdict]] = {
 
 def classify(error: ApiError) -> RetryVerdict:
     return next(RETRY_VERDICTS[kind] for kind in type(error).__mro__ if kind in RETRY_VERDICTS)
+
+
+def is_gone(error: ApiError, *, versioned: bool = False) -> bool:
+    """Whether the object of a request with its uid is gone or replaced. `versioned`: the request has its version too,
+    so that a Conflict does not say so."""
+    return classify(error).write in (WriteVerdict.NOT_FOUND, *(() if versioned else (WriteVerdict.CONFLICT,)))
 
 
 _CLASSES: dict[int, type[ApiError]] = {

@@ -18,20 +18,19 @@ from controller.api.names import HASH_LABEL, NEVER_RAN_ANNOTATION
 from controller.api.objects import JSONObject, Key, NamespacedObject, Ref
 from controller.kube.client import Written
 from controller.kube.errors import (
-    OBJECT_GONE,
     ApiError,
     Conflict,
     MutatedByWebhook,
     NotFound,
-    UnknownFields,
     WriteVerdict,
     classify,
+    is_gone,
 )
 from controller.kube.requests import DAEMONSETS, PODS, REVISIONS, Resource, Wire
 from controller.kube.sender import CEILING
 from controller.planner import actions
 from controller.planner.plan import Plan
-from controller.planner.pod_template import owner_reference, unknown_field_words
+from controller.planner.pod_template import owner_reference
 from controller.reconcile.caches import Compiled
 from controller.reconcile.dependencies import Dependencies
 from controller.reconcile.events import event_of
@@ -42,6 +41,7 @@ from controller.reconcile.write_outcomes import (
     ActionResult,
     RetryDecision,
     may_be_done,
+    message_of,
     retry_decision,
 )
 from controller.runtime.clock import elapsed
@@ -81,12 +81,12 @@ class Execution(ABC, Generic[A, R]):
             if not self._begins_more:
                 return
             with self._under_way(action):
+                error: ApiError | None = None
                 try:
                     await self._send(action)
-                except ApiError as error:
-                    result = await self._after_error(action, error)
-                else:
-                    result = self._after_success(action)
+                except ApiError as raised:
+                    error = raised
+                result = await self._result(action, error)
             self.results.append(result)
             self._learn(result)
             self._timer.came()
@@ -113,10 +113,7 @@ class Execution(ABC, Generic[A, R]):
         """Makes the requests of an action. Raises ApiError."""
 
     @abstractmethod
-    async def _after_error(self, action: A, error: ApiError) -> R: ...
-
-    @abstractmethod
-    def _after_success(self, action: A) -> R: ...
+    async def _result(self, action: A, error: ApiError | None) -> R: ...
 
     @abstractmethod
     def _learn(self, result: R) -> None: ...
@@ -163,7 +160,7 @@ class PlanExecution(Execution[actions.Action, ActionResult]):
     def _is_over(self) -> bool:
         """Whether the DaemonSet was found to be deleted or replaced."""
         error = self._owner_check.result() if self._owner_check is not None and self._owner_check.done() else None
-        return error is not None and classify(error).write in OBJECT_GONE
+        return error is not None and is_gone(error)
 
     @property
     def _begins_more(self) -> bool:
@@ -211,33 +208,37 @@ class PlanExecution(Execution[actions.Action, ActionResult]):
             # right after the new image, so that one restart of the container covers both
             yield actions.ResizePod(pod=action.pod, node=action.node)
 
+    async def _result(self, action: actions.Action, error: ApiError | None) -> ActionResult:
+        return self._after_success(action) if error is None else await self._after_error(action, error)
+
     async def _after_error(self, action: actions.Action, error: ApiError) -> ActionResult:
+        """Records an event or asks the server, as `retry_decision` requires."""
         verdict = classify(error).write
         self._dependencies.observer.action_done(self._daemonset, action, error)
         decision = retry_decision(action, verdict, owner_gone=self._is_over)
-        # unknown fields are no fault of a node
-        counts = not isinstance(error, UnknownFields) and self._state.write_backoff.is_failure(
-            action.backoff_key, counts=WRITE_OUTCOMES[verdict].counts
-        )
-        checks, is_taken, retry_error = decision is RetryDecision.CHECK, False, error
+        if decision is RetryDecision.REPORT:
+            self._record_event(event_of(action, message_of(error)))
+        counts = self._state.write_backoff.is_failure(action.backoff_key, counts=WRITE_OUTCOMES[verdict].counts)
+        looks = counts or (decision is RetryDecision.CHECK and isinstance(action, actions.OnPod))
+        is_retried, is_taken, retry_error = decision is not RetryDecision.NONE, False, error
         done: bool | None = False
         try:
-            if may_be_done(action, verdict) and (counts or (checks and isinstance(action, actions.OnPod))):
+            if decision is RetryDecision.IF_PRESENT and isinstance(action, actions.OnPod | actions.OnRevision):
+                is_retried = await self._requests.still_exists(action)
+            is_taken = verdict is WriteVerdict.ALREADY_EXISTS and await self._requests.is_name_taken(action)
+            if looks and may_be_done(action, verdict):
                 done = await self._requests.was_done(action)
         except ApiError as second:
-            done, retry_error = None, second if checks else error
-        try:
-            is_taken = verdict is WriteVerdict.ALREADY_EXISTS and await self._requests.is_name_taken(action)
-            is_retried = await self._resolve_error(action, error, decision, done=done)
-        except ApiError as second:  # the read failed too
-            is_retried, retry_error = True, second
-        # a failed write's back-off frees its share of the budget, which must not happen while it may have been done
-        counts = counts and done is False
+            is_retried, done = True, None
+            retry_error = error if decision is RetryDecision.REPORT else second
+        if decision is RetryDecision.CHECK and done and isinstance(action, actions.UpdateInPlace):
+            self._record_event(event_of(action))  # no later pass reports it
         return ActionResult(
             action=action,
             error=error,
             retry_error=retry_error if is_retried else None,
-            counts=counts,
+            # a failed write's back-off frees its share of the budget, which must not happen while it may be done
+            counts=counts and done is False,
             name_taken=is_taken,
         )
 
@@ -250,19 +251,6 @@ class PlanExecution(Execution[actions.Action, ActionResult]):
             return ActionResult(action=action, error=reverted, retry_error=reverted, counts=counts)
         self._record_event(event_of(action))
         return ActionResult(action=action)
-
-    async def _resolve_error(
-        self, action: actions.Action, error: ApiError, decision: RetryDecision, *, done: bool | None
-    ) -> bool:
-        """Asks the server or records an event, as the decision requires. Returns whether the action is retried."""
-        if decision is RetryDecision.IF_PRESENT and isinstance(action, actions.OnPod | actions.OnRevision):
-            return await self._requests.still_exists(action)
-        if decision is RetryDecision.CHECK and done and isinstance(action, actions.UpdateInPlace):
-            self._record_event(event_of(action))  # no later pass reports it
-        elif decision is RetryDecision.REPORT and isinstance(action, actions.InDoubt):
-            unknown = isinstance(error, UnknownFields)
-            self._record_event(event_of(action, unknown_field_words(error.message) if unknown else error.message))
-        return decision is not RetryDecision.NONE
 
     async def _may_adopt(self) -> None:
         """Raises the error that forbids adoptions: the DaemonSet is gone, or could not be read."""

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from controller.api.daemonset import DaemonSet
 from controller.api.objects import Value
 from controller.api.pod import Pod
-from controller.kube.errors import MutatedByWebhook, UnknownFields, WriteVerdict, classify
+from controller.kube.errors import MutatedByWebhook, WriteVerdict, classify
 from controller.planner import actions
 from controller.planner.failure import effective_daemonset
 from controller.planner.plan import Plan
@@ -303,7 +303,7 @@ class DaemonSetState(msgspec.Struct):
                 self.node_backoff.deleted(node, result.action.name)
             case actions.ProbeTemplate(revision=revision):
                 self.verdicts.learn(revision.hash, error, moment)
-            case actions.CreatePod(revision=revision) if isinstance(error, UnknownFields):
+            case actions.CreatePod(revision=revision) if result.verdict is WriteVerdict.UNKNOWN_FIELDS:
                 self.verdicts.learn(revision.hash, error, moment)
             case actions.UpdateInPlace(pod=pod) if isinstance(error, UndoesAdmission):
                 self.unmapped[pod.uid] = error.message

@@ -70,6 +70,7 @@ WRITE_OUTCOMES: Final[Mapping[WriteVerdict | None, WriteOutcome]] = {
     # the object has changed, or another one has its name: the next pass decides from what is there
     WriteVerdict.CONFLICT: WriteOutcome(retry=_RETRY, template=Unasked()),
     WriteVerdict.INVALID: WriteOutcome(retry=_REPORT, template=None, counts=True),
+    WriteVerdict.UNKNOWN_FIELDS: WriteOutcome(retry=_REPORT, template=None),
     WriteVerdict.FORBIDDEN: WriteOutcome(retry=_REPORT, template=None, counts=True),
     WriteVerdict.MUTATED: WriteOutcome(retry=_REPORT, template=None, counts=True, never_done=_ALL, reuse_name=False),
     WriteVerdict.NAMESPACE_TERMINATING: WriteOutcome(
@@ -106,14 +107,17 @@ def may_be_done(action: actions.Action, verdict: WriteVerdict) -> TypeGuard[acti
     return isinstance(action, actions.InDoubt) and not isinstance(action, WRITE_OUTCOMES[verdict].never_done)
 
 
+def message_of(error: ApiError) -> str:
+    """The server's message for users."""
+    return unknown_field_words(error.message) if isinstance(error, UnknownFields) else error.message
+
+
 def verdict_on_template(error: ApiError | None) -> TemplateVerdict:
-    if isinstance(error, UnknownFields):
-        return TemplateRefused(message=unknown_field_words(error.message), unknown_fields=True)
     verdict = WRITE_OUTCOMES[None if error is None else classify(error).write].template
     if verdict is not None:
         return verdict
     assert error is not None
-    return TemplateRefused(message=error.message)
+    return TemplateRefused(message=message_of(error), unknown_fields=isinstance(error, UnknownFields))
 
 
 class ActionResult(Value, gc=True):
