@@ -13,7 +13,7 @@ from prometheus_client import Counter
 from controller.api import patch
 from controller.api.image_pull_job import ImagePullJob, ImagePullJobStatus, keeps_images, targets
 from controller.api.names import FAILED_CREATE
-from controller.api.objects import JSONObject, Key, Value, as_json
+from controller.api.objects import Key, Value
 from controller.api.pod import Pod, PodView
 from controller.api.selector import LabelSelector, as_text
 from controller.imagepull.job_plan import (
@@ -40,6 +40,7 @@ from controller.planner.actions import Note
 from controller.planner.world import Unpulled
 from controller.reconcile.caches import Caches
 from controller.reconcile.execute import Execution
+from controller.reconcile.status_writer import status_changes
 from controller.reconcile.write_outcomes import PENDING_SECONDS, WRITE_OUTCOMES
 from controller.runtime.clock import Clock, elapsed
 from controller.runtime.expectations import OF_PODS, Expectations
@@ -356,8 +357,8 @@ class JobExecution(Execution[JobAction, JobActionResult]):
                 expectations.expect_deletion(self._key, ref.uid, elapsed(), deleted)
             case DeleteJob(job=ref):  # as it was when it was decided: not one that was edited since
                 await client.delete(IMAGE_PULL_JOBS, ref, version=ref.version, propagation="Background")
-            case WriteStatus(job=ref, before=before, status=wanted):
-                operations = patch.guarded_by_uid(ref.uid, *_changes(before, wanted))
+            case WriteStatus(job=ref, before=before, status=wanted):  # only this controller writes it
+                operations = patch.guarded_by_uid(ref.uid, *status_changes(before, wanted))
                 written = await client.with_reserved_permit().patch(IMAGE_PULL_JOBS, ref, operations, sub="status")
                 state.own_status.wrote(wanted, written.version, elapsed())
                 state.pacer.wrote(elapsed())
@@ -395,17 +396,3 @@ class JobExecution(Execution[JobAction, JobActionResult]):
                 self._instrumentation.job_event(self._job, note)
         elif verdict is not WriteVerdict.ALREADY_EXISTS:
             self._state.create_unanswered(elapsed())
-
-
-def _changes(before: ImagePullJobStatus | None, wanted: ImagePullJobStatus) -> list[JSONObject]:
-    """Operations that change the status. Only this controller writes it, so the uid is a sufficient guard."""
-    after = _fields(wanted)
-    if before is None:
-        return [patch.add(after, "status")]
-    old = _fields(before)
-    gone = [patch.remove("status", name) for name in old if name not in after]
-    return [patch.add(value, "status", name) for name, value in after.items() if old.get(name) != value] + gone
-
-
-def _fields(status: ImagePullJobStatus) -> JSONObject:
-    return {name: value for name, value in as_json(status).items() if value is not None}

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import Generic, TypeVar, assert_never
+from typing import Generic, Literal, TypeVar, assert_never
 
 from msgspec.structs import replace
 
@@ -134,19 +134,15 @@ class PlanExecution(Execution[actions.Action, ActionResult]):
         self._decided, self._daemonset, self._state, self._dependencies = decided, daemonset, state, dependencies
         self._requests = Requests(daemonset, state.compiled_for(daemonset), dependencies)
         self._is_stopped = self._is_quota_full = False
-        self._owner_check: asyncio.Task[ApiError | None] | None = None
-        """The one read of the DaemonSet before all adoptions. Its result is the error that forbids them, or None."""
+        self._owner_read = asyncio.Lock()
+        """Held for the one read of the DaemonSet before all adoptions."""
+        self._owner_error: ApiError | Literal["unread"] | None = "unread"
+        """The error that forbids adoptions, if any."""
 
     async def run(self) -> bool:
         """Tries every action, and returns whether all answers came in time. Once they are late, it starts no further
         action, because the plan is getting old, and returns when those that were begun are answered."""
-        if any(isinstance(action, actions.AdoptPod | actions.AdoptRevision) for action in self._decided.actions):
-            async with asyncio.TaskGroup() as checking:
-                self._owner_check = checking.create_task(self._check_owner())
-                in_time = await self._run(self._batches())
-        else:
-            in_time = await self._run(self._batches())
-        if in_time:
+        if in_time := await self._run(self._batches()):
             self._state.update_write_failure(self._decided, self.results)
         return in_time
 
@@ -159,8 +155,7 @@ class PlanExecution(Execution[actions.Action, ActionResult]):
     @property
     def _is_over(self) -> bool:
         """Whether the DaemonSet was found to be deleted or replaced."""
-        error = self._owner_check.result() if self._owner_check is not None and self._owner_check.done() else None
-        return error is not None and is_gone(error)
+        return isinstance(self._owner_error, ApiError) and is_gone(self._owner_error)
 
     @property
     def _begins_more(self) -> bool:
@@ -254,15 +249,11 @@ class PlanExecution(Execution[actions.Action, ActionResult]):
 
     async def _may_adopt(self) -> None:
         """Raises the error that forbids adoptions: the DaemonSet is gone, or could not be read."""
-        if self._owner_check is not None and (error := await self._owner_check) is not None:
-            raise error
-
-    async def _check_owner(self) -> ApiError | None:
-        try:
-            await self._requests.confirm_owner()
-        except ApiError as error:
-            return error
-        return None
+        async with self._owner_read:
+            if self._owner_error == "unread":
+                self._owner_error = await self._requests.owner_error()
+        if isinstance(self._owner_error, ApiError):
+            raise self._owner_error
 
     def _record_event(self, note: actions.Note | None) -> None:
         if note is not None:
@@ -319,13 +310,17 @@ class Requests:
             case _:
                 assert_never(action)
 
-    async def confirm_owner(self) -> None:
-        """Raises Conflict if the DaemonSet was replaced or is being deleted, NotFound if it is gone."""
+    async def owner_error(self) -> ApiError | None:
+        """Why nothing may be adopted: the DaemonSet was deleted or replaced, or cannot be read."""
         daemonset = self._daemonset
-        live = await self._client.get(DAEMONSETS, daemonset.key)
+        try:
+            live = await self._client.get(DAEMONSETS, daemonset.key)
+        except ApiError as error:
+            return error
         if live is None or live.uid != daemonset.uid or live.terminating:
             words = "it was deleted or replaced meanwhile; nothing is adopted"
-            raise Conflict("get", DAEMONSETS.describe(daemonset.key), words)
+            return Conflict("get", DAEMONSETS.describe(daemonset.key), words)
+        return None
 
     async def is_name_taken(self, action: actions.Action) -> bool:
         """Whether the name of a new object belongs to one that the action would not have made, so that it needs

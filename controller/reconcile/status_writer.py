@@ -5,14 +5,14 @@ add meanwhile. A status that another controller writes is left to it for a while
 from __future__ import annotations
 
 from math import inf
-from typing import Final, Generic, Literal, TypeAlias, TypeVar
+from typing import Generic, Literal, TypeAlias, TypeVar
 
 import msgspec
 
 from controller.api import patch
 from controller.api.daemonset import DaemonSet, DaemonSetStatus, rollout_of
 from controller.api.names import AVAILABLE, CONDITION_TYPES, READY, RECONCILING
-from controller.api.objects import JSON, JSONObject, as_json, rfc3339
+from controller.api.objects import JSON, JSONObject, Part, as_json, rfc3339
 from controller.kube.errors import ApiError, WriteVerdict, classify
 from controller.kube.requests import DAEMONSETS
 from controller.planner.actions import Note
@@ -32,7 +32,6 @@ Conditions: TypeAlias = tuple[JSONObject, ...]
 
 FOLLOWING = (AVAILABLE, READY, RECONCILING)
 """Conditions that change with every pod or together with another one. A write of only these is not urgent."""
-_JSON_NAMES: Final = {field.name: field.encode_name for field in msgspec.structs.fields(DaemonSetStatus)}
 
 
 class OwnStatus(msgspec.Struct, Generic[S]):
@@ -167,17 +166,13 @@ def due_status(
     daemonset: DaemonSet, wanted: Status, latest: tuple[str, DaemonSetStatus | None], now: float
 ) -> DueStatus | None:
     """The write that makes the status `wanted`, or None. `latest`: the newest status and its resourceVersion."""
-    version, known = latest
-    before = known if known is not None else DaemonSetStatus()
-    after = _merged(before, wanted, daemonset.generation, now)
-    if known is not None and after == before:
+    version, before = latest
+    after = _merged(before or DaemonSetStatus(), wanted, daemonset.generation, now)
+    if after == before:
         return None
-    fields = _differences(before, after, everything=known is None)
-    urgent = known is None or wanted.settled or _has_transition(before, after)
-    if known is None:
-        return DueStatus(patch.guarded_by_uid(daemonset.uid, patch.add(fields, "status")), after, urgent)
-    operations = tuple(patch.add(value, "status", field) for field, value in fields.items())
-    if "conditions" in fields:
+    operations = status_changes(before, after)
+    urgent = before is None or wanted.settled or _has_transition(before, after)
+    if before is not None and before.conditions != after.conditions:
         return DueStatus(patch.guarded_by_version(version, *operations), after, urgent)
     return DueStatus(patch.guarded_by_uid(daemonset.uid, *operations), after, urgent)
 
@@ -226,20 +221,23 @@ def _condition(wanted: Condition, old: JSONObject, generation: int, now: float) 
     }
 
 
-def _differences(before: DaemonSetStatus, after: DaemonSetStatus, *, everything: bool) -> JSONObject:
-    """The fields to write, by JSON name. The first write has all of them, so that kubectl prints a 0 as 0."""
-    names = {"collision_count"} if after.collision_count is None else set()
-    fields = as_json(after)
+def status_changes(before: Part | None, after: Part) -> list[JSONObject]:
+    """Operations that change a status. The first write has all fields, so that kubectl prints a 0 as 0."""
+    new = _without_nulls(as_json(after))
+    if before is None:
+        return [patch.add(new, "status")]
+    old = _without_nulls(as_json(before))
+    gone = [patch.remove("status", name) for name in old if name not in new]
+    return [patch.add(value, "status", name) for name, value in new.items() if old.get(name) != value] + gone
+
+
+def _without_nulls(fields: JSONObject) -> JSONObject:
+    """`fields` without unset ones: the schema does not allow null."""
     return {
-        key: _without_nulls(fields[key])
-        for field, key in _JSON_NAMES.items()
-        if field not in names and (everything or getattr(before, field) != getattr(after, field))
+        name: _without_nulls(value) if isinstance(value, dict) else value
+        for name, value in fields.items()
+        if value is not None
     }
-
-
-def _without_nulls(value: JSON) -> JSON:
-    """`value` without unset fields: the schema does not allow null."""
-    return {key: field for key, field in value.items() if field is not None} if isinstance(value, dict) else value
 
 
 def _has_transition(before: DaemonSetStatus, after: DaemonSetStatus) -> bool:
