@@ -9,7 +9,7 @@ import asyncio
 import faulthandler
 import random
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import aclosing, asynccontextmanager, contextmanager, nullcontext, suppress
+from contextlib import aclosing, asynccontextmanager, contextmanager, nullcontext
 from datetime import UTC, datetime
 from typing import NoReturn, TypeVar
 
@@ -219,7 +219,7 @@ class LeaderElector:
         """When a Lease created by this process lets it write (`elapsed`). Until then, the holder of a deleted one may
         write."""
         self._may_be_ours = False
-        """Whether a write was begun that may have made this process the holder."""
+        """Whether a write was begun that may have made this process the holder, and leadership was not lost since."""
         self._reported = ""
 
     @asynccontextmanager
@@ -228,10 +228,6 @@ class LeaderElector:
         the block and raises `LeadershipLost`; otherwise it is released at the end, for a standby to take over."""
         try:
             await self._acquire()
-        except asyncio.CancelledError:
-            await self._withdraw()
-            raise
-        try:
             async with asyncio.TaskGroup() as group:
                 renewing = group.create_task(self._renew(), name="lease")
                 with nullcontext() if self._watchdog is None else self._watchdog.running():
@@ -239,6 +235,7 @@ class LeaderElector:
                 renewing.cancel()
         except BaseExceptionGroup as errors:
             if lost := errors.subgroup(LeadershipLost):
+                self._may_be_ours = False
                 raise LeadershipLost(str(innermost(lost))) from errors
             raise
         finally:
@@ -287,30 +284,19 @@ class LeaderElector:
                 pause = max(0.0, began + RETRY_PERIOD - elapsed())
 
     async def _release(self) -> None:
-        """Releases the Lease, in bounded time and without raising: an unreleased Lease expires anyway."""
+        """Releases the Lease if this process holds it, in bounded time and without raising: otherwise it expires. A
+        created Lease stays while the holder of a deleted one may still write."""
         try:
-            for _ in range(2):  # twice: the version may be that of a renewal whose answer we did not see
-                if self._lease is None or not self._leadership.is_valid():
-                    break
-                spec = released_spec(self._lease.spec, self._clock())
-                if await self._bounded(self._lock.update(spec, self._lease.version)):
-                    self._report_once("the leader lease is released")
-                    break
-                await self._check_holder()
-        except (ApiError, OSError, LeadershipLost) as error:
+            if self._may_be_ours and elapsed() >= self._leads_from:
+                lease = await self._bounded(self._lock.get())  # its version may be that of a write without an answer
+                if lease is not None and lease.spec.holder_identity == self._identity:
+                    spec = released_spec(lease.spec, self._clock())
+                    if await self._bounded(self._lock.update(spec, lease.version)):
+                        self._report_once("the leader lease is released")
+        except (ApiError, OSError) as error:
             self._report_once("the leader lease was not released", error)
         finally:
             self._leadership.deadline = float("-inf")
-
-    async def _withdraw(self) -> None:
-        """Releases the Lease after a cancelled `_acquire`, in bounded time and without raising. A created Lease stays
-        while the holder of a deleted one may still write."""
-        if not self._may_be_ours or elapsed() < self._leads_from:
-            return
-        with suppress(ApiError, OSError):
-            lease = await self._bounded(self._lock.get())
-            if lease is not None and lease.spec.holder_identity == self._identity:
-                await self._bounded(self._lock.update(released_spec(lease.spec, self._clock()), lease.version))
 
     async def _until_free(self, seconds: float) -> bool:
         """Watches the Lease until it may be taken. False after `seconds` or when the watch ends: read it again."""
