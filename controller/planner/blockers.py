@@ -101,6 +101,12 @@ def removal_blocker(rollout: RolloutState, pod: Pod) -> Blocker | None:
     return Blocker.PODS_DO_NOT_LAST if waits else deletion_blocker(rollout, pod)
 
 
+def replacement_blocker(rollout: RolloutState, pods: Iterable[Pod]) -> Blocker | None:
+    """The blocker of replacing these pods; None if one of them is replaced."""
+    found = [removal_blocker(rollout, pod) for pod in pods]
+    return None if None in found else found[0]
+
+
 def deletion_blocker(rollout: RolloutState, pod: Pod) -> Blocker | None:
     """The blocker of deleting the pod for any reason."""
     if waits_for_hook(rollout, pod):

@@ -1,12 +1,12 @@
 """How each node stands in a rollout and what it waits for, for conditions, metrics and the plugin. The stages of the
-planner use the same rules: on a node without a blocker they act next, as far as the budget allows."""
+planner read the same: on a node without a blocker they act next, as far as the budget allows."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
 from functools import cached_property
-from typing import Final, assert_never
+from typing import Final
 
 from controller.api.objects import Value
 from controller.api.pod import Pod
@@ -15,9 +15,9 @@ from controller.planner.blocker_texts import Blocker
 from controller.planner.node_fit import Fit
 from controller.planner.nodes import NodeInfo
 from controller.planner.placement import fillable, in_order, refills
-from controller.planner.rolling_update import unblocked, within_limits
+from controller.planner.rolling_update import Turns
 from controller.planner.rollout_state import RolloutState
-from controller.planner.world import POD_QUOTA, Accepted, BackoffKey, TemplateRefused, Unasked
+from controller.planner.world import POD_QUOTA, BackoffKey, TemplateRefused, Unasked
 
 
 class NodeState(StrEnum):
@@ -59,11 +59,8 @@ class Explainer:
         self.rollout = rollout
         self.stop = blockers.rollout_blocker(rollout) if rollout.stopped else None
         """What keeps the current revision from all nodes that do not have it; None if nothing does."""
-        world = rollout.world
-        of_daemonset = world.daemonset.pre_delete or world.daemonset.in_place_grace
-        waits = world.in_backoff or world.not_before or world.unpulled or rollout.blocked_nodes
-        self._particular = bool(waits or of_daemonset)
-        self._stale = None if world.fresh else Blocker.STALE
+        self._stale = None if rollout.world.fresh else Blocker.STALE
+        self._not_yet = self._stale or (None if rollout.revision.uid else Blocker.UNSTORED)
 
     def explain(self, node: NodeInfo) -> Explanation:
         return Explanation(node=node, state=self.state(node), blocker=self.blocker(node))
@@ -113,29 +110,15 @@ class Explainer:
             return Blocker.TAINTED if node.fit is Fit.STAY and node.only_old else None
         if node.current is not None:
             return self._of_new(node)
-        return self._of_empty(node) if node.old is None else self.hold(node) or self.of_turn(node)
+        return self._of_empty(node) if node.old is None else self.hold(node) or self._of_turn(node)
 
-    def of_turn(self, node: NodeInfo) -> Blocker | None:
-        """The blocker of a node in `RolloutState.outdated`. Called for every node, so it is kept cheap."""
-        if self.of_all is not None:
-            return self.of_all
-        if (self._particular or len(node.pods) > 1) and (found := self._of_particular(node)) is not None:
-            return found
-        if node.unreachable:
-            return Blocker.UNREACHABLE
-        if node.old_ready and (self._used_up if node.old_available else self._none_young):
-            return Blocker.BUDGET
-        if node.old_ready and self._admitted is not None and node.name not in self._admitted:
-            return Blocker.DOMAIN
-        if self._stale is None and not self.rollout.revision.uid:
-            return Blocker.UNSTORED  # a rollback would not find it
-        return self._stale
+    def _of_turn(self, node: NodeInfo) -> Blocker | None:
+        """The blocker of a node in `RolloutState.outdated`."""
+        return self._of_all or self._of_nodes.get(node.name) or self._not_yet
 
-    def _of_particular(self, node: NodeInfo) -> Blocker | None:
-        rollout = self.rollout
-        if rollout.surging and (others := blockers.in_the_way(rollout, node)):
-            return self._unless_one_goes(others)
-        return blockers.update_blocker(rollout, node)
+    @cached_property
+    def _of_nodes(self) -> Mapping[str, Blocker | None]:
+        return Turns(self.rollout).blockers
 
     @cached_property
     def held_by_hook(self) -> tuple[Pod, ...]:
@@ -147,38 +130,29 @@ class Explainer:
         return tuple([pod for pod in pods if not pod.terminating and blockers.waits_for_hook(rollout, pod)])
 
     @cached_property
-    def of_all(self) -> Blocker | None:
+    def _of_all(self) -> Blocker | None:
         """The blocker that all updates have in common."""
-        rollout = self.rollout
-        in_backoff = rollout.world.in_backoff
+        rollout, world, verdict = self.rollout, self.rollout.world, self.rollout.dry_run.verdict
         if (found := blockers.rollout_blocker(rollout)) is not None:
             return found
-        match rollout.dry_run.verdict:
-            case TemplateRefused():
-                return Blocker.REFUSED
-            case Unasked():
-                if (
-                    found := blockers.write_blocker(rollout.world, BackoffKey("template", rollout.revision.hash))
-                ) is not None:
-                    return found
-            case Accepted():
-                pass
-            case _:
-                assert_never(rollout.dry_run.verdict)
-        return Blocker.RESOURCE_QUOTA if rollout.surging and POD_QUOTA in in_backoff else None
+        if isinstance(verdict, TemplateRefused):
+            return Blocker.REFUSED
+        if isinstance(verdict, Unasked):
+            found = blockers.write_blocker(world, BackoffKey("template", rollout.revision.hash))
+        return found or (Blocker.RESOURCE_QUOTA if rollout.surging and POD_QUOTA in world.in_backoff else None)
 
     @cached_property
     def in_turn(self) -> tuple[NodeInfo, ...]:
         """The nodes that are updated as soon as the budget has room, in update order."""
         going = {Blocker.BUDGET, Blocker.DOMAIN, Blocker.STALE, Blocker.UNSTORED, None}
-        return tuple([node for node in self.rollout.outdated if self.of_turn(node) in going])
+        return tuple([node for node in self.rollout.outdated if self._of_turn(node) in going])
 
     @cached_property
     def waiting(self) -> Mapping[Blocker | None, list[NodeInfo]]:
         """`RolloutState.outdated` by blocker, in update order."""
         found: dict[Blocker | None, list[NodeInfo]] = {}
         for node in self.rollout.outdated:
-            found.setdefault(self.of_turn(node), []).append(node)
+            found.setdefault(self._of_turn(node), []).append(node)
         return found
 
     def _of_new(self, node: NodeInfo) -> Blocker | None:
@@ -209,15 +183,11 @@ class Explainer:
 
     def _of_empty(self, node: NodeInfo) -> Blocker | None:
         if ended := node.ended:
-            return self._unless_one_goes(ended)
+            return blockers.replacement_blocker(self.rollout, ended) or self._stale
         found = blockers.creation_blocker(self.rollout, node)
         if found is None and node.name in self.rollout.unplaceable:
             return Blocker.PLACEMENT
         return found or self._unfilled.get(node.name) or self._stale
-
-    def _unless_one_goes(self, pods: list[Pod]) -> Blocker | None:
-        found = [blockers.removal_blocker(self.rollout, pod) for pod in pods]
-        return self._stale if None in found else found[0]
 
     @cached_property
     def _unfilled(self) -> Mapping[str, Blocker]:
@@ -226,33 +196,6 @@ class Explainer:
             return {}
         served = refills(rollout, in_order(rollout, fillable(rollout)))
         return {node.name: found for node, found in served if isinstance(found, Blocker)}
-
-    @cached_property
-    def _used_up(self) -> bool:
-        return not self.rollout.room
-
-    @cached_property
-    def _admitted(self) -> frozenset[str] | None:
-        """The nodes that their failure domains would allow to be updated now; None: domains have no limits."""
-        rollout = self.rollout
-        if rollout.domains is None:
-            return None
-        return frozenset([node.name for node in within_limits(rollout, unblocked(rollout), in_domains=True)])
-
-    @cached_property
-    def _none_young(self) -> bool:
-        """Whether the limit has no room for nodes whose old pod is Ready, but not yet available."""
-        if self.rollout.surging:
-            return self._used_up
-        young = [
-            node
-            for node in self.rollout.outdated
-            if node.old_ready
-            and not node.old_available
-            and not node.unreachable
-            and blockers.update_blocker(self.rollout, node) is None
-        ]
-        return not self.rollout.room_for(len(young))
 
     @cached_property
     def target(self) -> frozenset[str]:

@@ -37,6 +37,7 @@ from controller.api.revision import Revision
 from controller.inplace.change import InPlaceChange
 from controller.planner import actions, blockers
 from controller.planner.actions import Action, DeleteReason, Note, StageResult, refusal_note
+from controller.planner.blocker_texts import Blocker
 from controller.planner.blockers import in_place_change_of, is_recreated, resize_refusal, rollout_blocker
 from controller.planner.node_fit import Fit
 from controller.planner.nodes import NodeInfo
@@ -50,9 +51,10 @@ def roll_out(rollout: RolloutState) -> StageResult:
     stored, so that a rollback always finds it."""
     if rollout_blocker(rollout) or not rollout.revision.uid:
         return StageResult()
-    world, free = rollout.world, unblocked(rollout)
+    world, turns = rollout.world, Turns(rollout)
+    free = turns.free
     candidates = blockers.others_first(world, free, partial(blockers.first_write_of_update, rollout))
-    chosen = within_limits(rollout, candidates)[: rollout.budget.burst]
+    chosen = turns.within_limits(candidates)[: rollout.budget.burst]
     if not chosen:
         result = StageResult(actions=_retire_surplus(rollout))
     elif not isinstance(rollout.dry_run.verdict, Accepted):
@@ -70,39 +72,68 @@ def roll_out(rollout: RolloutState) -> StageResult:
     return replace(result, more=len(free) > len(chosen), wake_at=wake_at)
 
 
-def unblocked(rollout: RolloutState) -> list[NodeInfo]:
-    """The nodes of `outdated` whose update only the limits may delay."""
-    world = rollout.world
-    special = world.in_backoff or world.not_before or world.unpulled or rollout.blocked_nodes
-    if special or world.daemonset.in_place_grace or world.daemonset.pre_delete:
-        return [node for node in rollout.outdated if blockers.update_blocker(rollout, node) is None]
-    return list(rollout.outdated)
+class Turns:
+    """Which nodes of `RolloutState.outdated` are updated next, and what the others wait for."""
 
+    def __init__(self, rollout: RolloutState) -> None:
+        self._rollout = rollout
 
-def within_limits(
-    rollout: RolloutState, candidates: Sequence[NodeInfo], *, in_domains: bool = False
-) -> list[NodeInfo]:
-    """The candidates to update now: all whose old pod has no traffic, and as many others as the limits have room for,
-    those with pods younger than minReadySeconds first. `in_domains`: only the limits of failure domains count.
+    @cached_property
+    def free(self) -> list[NodeInfo]:
+        """The nodes whose update only the limits may delay."""
+        return [node for node in self._rollout.outdated if node.name not in self._blocked]
 
-    Unreachable nodes are left out, because a write would have no effect there. While surging, a pod that only its
-    hook keeps from being ready counts as available: a new one beside it is not urgent."""
-    surging, at_once, young, within = rollout.surging, list[NodeInfo](), list[NodeInfo](), list[NodeInfo]()
-    for node in candidates:
-        if node.unreachable or (surging and blockers.in_the_way(rollout, node)):
-            continue
-        if node.old_available or (surging and node.old_only_held):
-            within.append(node)
-        else:
-            (young if node.old_ready else at_once).append(node)
-    if surging:
-        young, within = [], young + within
-    young_room, room = rollout.room_for(len(young)), rollout.room
-    if rollout.domains is None:
-        return at_once + young[:young_room] + within[:room]
-    if in_domains:
-        young_room = room = len(candidates)
-    return at_once + rollout.domains.admitted(young, young_room, within, room)
+    @cached_property
+    def blockers(self) -> Mapping[str, Blocker | None]:
+        """What keeps single nodes from their turn, by name; None: a pod beside the old one is deleted first."""
+        rollout = self._rollout
+        _, young, available = self._by_traffic(self.free)
+        found = dict[str, Blocker | None]()
+        if rollout.domains is not None:
+            admitted = {node.name for node in rollout.domains.admitted(young, len(young), available, len(available))}
+            found = {node.name: Blocker.DOMAIN for node in young + available if node.name not in admitted}
+        full = [*(() if rollout.room_for(len(young)) else young), *(() if rollout.room else available)]
+        return {**found, **{node.name: Blocker.BUDGET for node in full}, **self._blocked}
+
+    @cached_property
+    def _blocked(self) -> Mapping[str, Blocker | None]:
+        """`blockers` apart from the limits."""
+        rollout, world, surging = self._rollout, self._rollout.world, self._rollout.surging
+        delays = (world.in_backoff, world.not_before, world.unpulled, rollout.blocked_nodes)
+        special = any((*delays, world.daemonset.in_place_grace, world.daemonset.pre_delete))
+        blocked = dict[str, Blocker | None]()
+        for node in rollout.outdated:
+            others = blockers.in_the_way(rollout, node) if surging else ()
+            if others:
+                found = blockers.replacement_blocker(rollout, others)
+            else:
+                found = blockers.update_blocker(rollout, node) if special else None
+            if found is None and node.unreachable:
+                found = Blocker.UNREACHABLE  # a write would have no effect there
+            if others or found is not None:
+                blocked[node.name] = found
+        return blocked
+
+    def within_limits(self, candidates: Iterable[NodeInfo]) -> list[NodeInfo]:
+        """The candidates to update now: all whose old pod has no traffic, and as many others as the limits have room
+        for, those with pods younger than minReadySeconds first."""
+        at_once, young, available = self._by_traffic(candidates)
+        young_room, room, domains = self._rollout.room_for(len(young)), self._rollout.room, self._rollout.domains
+        if domains is None:
+            return at_once + young[:young_room] + available[:room]
+        return at_once + domains.admitted(young, young_room, available, room)
+
+    def _by_traffic(self, nodes: Iterable[NodeInfo]) -> tuple[list[NodeInfo], list[NodeInfo], list[NodeInfo]]:
+        """The nodes whose old pod has no traffic, is Ready and not yet available, or is available. While surging, the
+        latter two count as one, and so does a pod without traffic because of its hook: a new one is not urgent."""
+        at_once, young, available = list[NodeInfo](), list[NodeInfo](), list[NodeInfo]()
+        surging = self._rollout.surging
+        for node in nodes:
+            if node.old_available or (surging and node.old_only_held):
+                available.append(node)
+            else:
+                (young if node.old_ready else at_once).append(node)
+        return (at_once, [], young + available) if surging else (at_once, young, available)
 
 
 def _dry_run_first(rollout: RolloutState, first: NodeInfo, candidates: Sequence[NodeInfo]) -> StageResult:

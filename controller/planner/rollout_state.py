@@ -2,7 +2,7 @@
 
 The order of nodes: `node_fit.UpdateOrder` sorts all nodes by `rollingUpdate.order` and by name. `may_hold_current`
 takes the first of them up to `allowed_nodes`, nodes that have the revision before all others. Of these, `outdated`
-are left to update, and `rolling_update.within_limits` takes as many as `room` allows.
+are left to update, and `rolling_update.Turns` takes as many as `room` allows.
 """
 
 from __future__ import annotations
