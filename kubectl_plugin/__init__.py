@@ -5,7 +5,7 @@
 `runner`     the table of verbs; runs one from its flags to its exit code
 `terminal`, `host`                 standard streams, colours and prompts; the clock, PATH and other programs
 `commands`   the verbs: what each reads, writes and prints; below those that write are `change_flow` and `consent`,
-             below those that wait `rollout_watch` and `screens`
+             below those that watch `screens`; what waits, waits as `status`
 `cluster`    requests to the API server: reads, watches, guarded writes
 `rollout`    what is known of a rollout: nodes, reasons, status, history, differences; pure
 `changes`    the edits of a DaemonSet that the verbs make, and their effects; pure

@@ -38,7 +38,7 @@ from kubectl_plugin.commands.consent import (
     ends_as_written,
     printable,
 )
-from kubectl_plugin.commands.rollout_watch import follow_up, print_results
+from kubectl_plugin.commands.status import follow_up, print_results
 from kubectl_plugin.errors import CommandError, ExitCode, UsageError
 from kubectl_plugin.flags import Output
 from kubectl_plugin.options import ActingOptions, ChangeOptions, DryRun, StatusOptions, WaitingOptions

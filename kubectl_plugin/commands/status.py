@@ -1,44 +1,61 @@
-"""`status`: where a rollout is, why it waits, what to do; with -w, until it is done, stuck or held."""
+"""`status`: where a rollout is, why it waits, what to do. With -w, and for the --wait of the verbs that write, it
+reports each change until every object has a result."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
+from typing import Final
 
+from msgspec.structs import replace
 from rich.text import Text
 
+from controller.api.daemonset import Phase
 from controller.api.objects import JSONObject, Key
-from kubectl_plugin.cluster import reads
-from kubectl_plugin.cluster.documents import is_from_proxy
-from kubectl_plugin.cluster.follow import with_pulls
+from kubectl_plugin.cluster import installation, reads
+from kubectl_plugin.cluster.documents import is_from_proxy, last_log_line, side_by_side
+from kubectl_plugin.cluster.follow import Following, following, with_pulls
 from kubectl_plugin.cluster.session import Deadline, Invocation
-from kubectl_plugin.cluster.watches import read_with_patience
-from kubectl_plugin.commands.rollout_watch import follow_up, print_results, rollout_status, wanted_of
+from kubectl_plugin.cluster.watches import MIN_INTERVAL, read_with_patience
+from kubectl_plugin.commands.screens import Screen, status_screen
 from kubectl_plugin.errors import CommandError, ExitCode, UsageError
 from kubectl_plugin.flags import Output
 from kubectl_plugin.options import StatusOptions
 from kubectl_plugin.render.status import status_lines
+from kubectl_plugin.rollout import wait
 from kubectl_plugin.rollout.document import document
 from kubectl_plugin.rollout.snapshot import Snapshot
-from kubectl_plugin.rollout.status import RolloutStatus
+from kubectl_plugin.rollout.status import RolloutStatus, Run, status_at
 from kubectl_plugin.rollout.survey import NodeSurvey
-from kubectl_plugin.rollout.wait import result_of, unfinished_result
-from kubectl_plugin.wording import printed_name
+from kubectl_plugin.rollout.wait import Awaited, WaitResult
+from kubectl_plugin.wording import command, printed_name
+
+REDRAW_SECONDS: Final = 1.0
+"""Seconds between screens without events, as ages and deadlines depend on the time."""
+REST: Final = 4.0
+"""The pause between reports, as a multiple of the time one takes: large clusters are read less often."""
+HINT_AFTER: Final = 30.0
+"""Seconds of Pending before a hint asks whether the controller is running."""
+ASK_EVERY: Final = 10.0
 
 
 async def status(invocation: Invocation, options: StatusOptions) -> ExitCode:
     if options.watch:
         return await watch(invocation, options)
     found, missing = await choose_objects(invocation, options)
-    seen = await with_pulls(invocation, found)
-    statuses = [await rollout_status(invocation, options, snapshot) for snapshot in seen]
+    reporter = Reporter(invocation, options)
+    statuses = [await reporter.report(snapshot) for snapshot in await with_pulls(invocation, found)]
     if statuses or not missing:
         show(invocation, statuses, single=bool(options.names) and len(statuses) + len(missing) == 1)
     for absent in missing:
         invocation.terminal.fail(absent)
     code = ExitCode.DONE
     if options.exit_code:  # what waiting would end with; for what still moves, 3
-        results = [result_of(one, wanted_of(options)) or unfinished_result(one) for one in statuses]
+        wanted = wanted_of(options)
+        results = [wait.result_of(one, wanted) or wait.unfinished_result(one) for one in statuses]
         code = print_results(invocation, results, [one.daemonset.namespace for one in statuses])
     return max(code, ExitCode.FAILED) if missing else code
 
@@ -104,3 +121,143 @@ async def watch(invocation: Invocation, options: StatusOptions) -> ExitCode:
         if absent:
             raise absent[0]
         return await follow_up(invocation, options, found, deadline) if found else print_results(invocation, (), ())
+
+
+def wanted_of(options: StatusOptions) -> Awaited:
+    return Awaited(
+        revision=options.revision,
+        generation=options.generation,
+        image=options.image,
+        require_full=options.require_full,
+        fail_fast=options.fail_fast,
+    )
+
+
+async def follow_up(
+    invocation: Invocation,
+    options: StatusOptions,
+    found: Sequence[Snapshot],
+    deadline: Deadline,
+    generations: Mapping[Key, int] | None = None,
+) -> ExitCode:
+    """Watches until each object has a result; returns the highest exit code. `generations`: specs to wait for."""
+    several = len({snapshot.daemonset.namespace for snapshot in found}) > 1
+    keys = [snapshot.daemonset.key for snapshot in found]
+    async with following(invocation, found) as follow:
+        invocation.note_unread(follow.unread_words)
+        with status_screen(invocation, plain=options.plain, several=several) as screen:
+            watch = _StatusWatch(options, follow, screen, deadline, Reporter(invocation, options, several=several))
+            results = await watch.run(keys, generations or {})
+    return print_results(invocation, results, [key.namespace for key in keys])
+
+
+def print_results(invocation: Invocation, results: Sequence[WaitResult], namespaces: Sequence[str]) -> ExitCode:
+    """Returns the highest exit code; no object at all is a failure."""
+    for result in wait.with_namespaces(results, namespaces):
+        if result.error is not None:
+            invocation.terminal.fail(result.error)
+        if result.warning:
+            invocation.terminal.warn(result.warning)
+    if not results:
+        invocation.terminal.fail(CommandError("no Advanced DaemonSet was found"))
+    return max((result.code for result in results), default=ExitCode.FAILED)
+
+
+@dataclass
+class _StatusWatch:
+    options: StatusOptions
+    follow: Following
+    screen: Screen
+    deadline: Deadline
+    reporter: Reporter
+    met: set[Key] = field(default_factory=set)
+    """Objects that have had the awaited image."""
+
+    async def run(self, keys: Sequence[Key], generations: Mapping[Key, int]) -> list[WaitResult]:
+        loop = asyncio.get_running_loop()
+        awaited = wanted_of(self.options)
+        wanted = [replace(awaited, generation=generations.get(key, awaited.generation)) for key in keys]
+        while True:
+            began = loop.time()
+            found = [None if one is None else await self.reporter.report(one) for one in self.follow.snapshots()]
+            seen = [status for status in found if status is not None]
+            if any(isinstance(one.survey, NodeSurvey) and one.survey.counts_differ for one in seen):
+                self.follow.mark_nodes_stale()
+            results = [self._result(key.name, one, want) for key, one, want in zip(keys, found, wanted, strict=True)]
+            late = self.deadline.seconds_left <= 0
+            stuck = any(result is not None and result.code == ExitCode.STUCK for result in results)
+            decided = all(result is not None for result in results) or (self.options.fail_fast and stuck)
+            over = late or decided
+            self.screen.show(seen, "" if over else self.follow.interruption, final=over)
+            if over:
+                return [result or self._unfinished(one, late) for result, one in zip(results, found, strict=True)]
+            took = loop.time() - began
+            pause = min(max(REDRAW_SECONDS, REST * took), self.deadline.seconds_left)
+            await self.follow.changed(pause, apart=max(MIN_INTERVAL, REST * took))
+
+    def _unfinished(self, status: RolloutStatus | None, late: bool) -> WaitResult:
+        assert status is not None, "what is gone has a result"
+        return wait.unfinished_result(status, self.options.timeout if late else "")
+
+    def _result(self, name: str, status: RolloutStatus | None, wanted: Awaited) -> WaitResult | None:
+        if status is None:
+            return wait.deleted_result(name)
+        pending = self.reporter.pending_for(status.daemonset.key, status.phase)
+        if pending >= installation.CONTROLLER_SECONDS and status.absence:
+            return wait.no_controller_result(name, status.absence)
+        if wait.has_image(status, wanted):
+            self.met.add(status.daemonset.key)
+        elif status.daemonset.key in self.met:
+            return wait.changed_spec_result(status, Awaited())
+        return wait.result_of(status, wanted)
+
+
+class Reporter:
+    """Completes the status of a snapshot by what only the server knows. However often a report is made, it reads each
+    log line once per run of a container, and asks for a controller at most every `ASK_EVERY` seconds."""
+
+    def __init__(self, invocation: Invocation, options: StatusOptions, *, several: bool = False) -> None:
+        """`several`: objects are named with their namespaces."""
+        self._invocation, self._options, self._several = invocation, options, several
+        self._logs: dict[Run, str] = {}
+        self._pending_since: dict[Key, float] = {}
+        self._hinted: set[Key] = set()
+        self._absence = ""
+        self._asked_at = -math.inf
+
+    async def report(self, snapshot: Snapshot) -> RolloutStatus:
+        status, logs = status_at(snapshot, self._options.by), None
+        if runs := status.silent_runs:
+            logs = await self._last_log_lines(runs) if self._options.logs else {}
+        absence = await self._why_no_controller(snapshot.now) if status.phase is Phase.PENDING else ""
+        return replace(status, logs=logs, absence=absence)
+
+    async def _last_log_lines(self, runs: Sequence[Run]) -> dict[Run, str]:
+        new, session = [run for run in runs if run not in self._logs], self._invocation.session
+        lines = await side_by_side(*(last_log_line(session, pod, container) for pod, container, _ in new))
+        known = self._logs | dict(zip(new, lines, strict=True))
+        self._logs = {run: known[run] for run in runs}
+        return self._logs
+
+    async def _why_no_controller(self, now: float) -> str:
+        """Empty if one seems active. `now`: seconds since 1970, server's clock."""
+        moment = asyncio.get_running_loop().time()
+        if moment - self._asked_at >= ASK_EVERY:
+            self._absence = await installation.why_no_controller(self._invocation.session, now) or ""
+            self._asked_at = moment
+        return self._absence
+
+    def pending_for(self, key: Key, phase: Phase) -> float:
+        """Returns the seconds of Pending, 0 in other phases. Prints the hint once, after `HINT_AFTER` seconds."""
+        now = asyncio.get_running_loop().time()
+        if phase is not Phase.PENDING:
+            self._pending_since.pop(key, None)
+            return 0.0
+        seconds = now - self._pending_since.setdefault(key, now)
+        if seconds >= HINT_AFTER and key not in self._hinted and not self._invocation.terminal.on_screen:
+            self._hinted.add(key)
+            name = f"{key.namespace}/{key.name}" if self._several else key.name
+            self._invocation.terminal.warn(
+                f"{name} is Pending for {HINT_AFTER:.0f}s: is the controller running?", command("doctor")
+            )
+        return seconds
