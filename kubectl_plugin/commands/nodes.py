@@ -6,6 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from typing import Final
 
+from msgspec.structs import replace
+
+from controller.api.daemonset import Topology
 from controller.api.formats import counted
 from controller.api.objects import Value
 from controller.planner.conditions import some
@@ -19,10 +22,11 @@ from kubectl_plugin.flags import Output
 from kubectl_plugin.options import NodesOptions
 from kubectl_plugin.render.listings import domain_table, node_table
 from kubectl_plugin.rollout.document import document
-from kubectl_plugin.rollout.domains import DomainRow, domain_rows, domains_document, topology_of, with_domains
 from kubectl_plugin.rollout.nodes import NodeRow
 from kubectl_plugin.rollout.snapshot import Snapshot
+from kubectl_plugin.rollout.steps import DomainRow, domain_rows
 from kubectl_plugin.rollout.survey import NodeSurvey, survey
+from kubectl_plugin.wording import command
 
 REDRAW_SECONDS: Final = 5.0
 """Seconds after which ages are redrawn without a change."""
@@ -78,19 +82,56 @@ def _survey_of(snapshot: Snapshot, options: NodesOptions) -> NodeSurvey:
     if not snapshot.pods_readable:
         namespace, name = snapshot.key
         raise CommandError(f"the nodes of {name} need the right to list pods in namespace {namespace}")
-    return survey(with_domains(snapshot) if options.by_domain else snapshot, options.by)
+    return survey(_with_domains(snapshot) if options.by_domain else snapshot, options.by)
+
+
+def _with_domains(snapshot: Snapshot) -> Snapshot:
+    """Without `topology`, with the domains by whose label the nodes are ordered, without limits. Raises CommandError
+    if there is no such label, or the nodes are unreadable."""
+    daemonset = snapshot.daemonset
+    rolling, name = daemonset.rolling_update, daemonset.name
+    if snapshot.nodes is None:
+        raise CommandError(f"the failure domains of {name} are unknown without the right to list nodes")
+    if rolling is not None and rolling.topology is not None:
+        return snapshot
+    key = next((rule.group_by for rule in rolling.order if rule.group_by), "") if rolling is not None else ""
+    if rolling is None or not key:
+        field = "updateStrategy.rollingUpdate.topology"
+        why = "updateStrategy is OnDelete" if rolling is None else f"{field}.key is not set"
+        raise CommandError(
+            f"{name} has no failure domains: {why}",
+            hints=(
+                command(f"explain ads.spec.{field}", to="shows how", program="kubectl"),
+                command("nodes", snapshot.key, "--by", "zone", to="to see which node is in which zone"),
+            ),
+        )
+    strategy = replace(daemonset.spec.update_strategy, rolling_update=replace(rolling, topology=Topology(key=key)))
+    spec = replace(daemonset.spec, update_strategy=strategy)
+    return replace(snapshot, daemonset=replace(daemonset, spec=spec))
+
+
+def _topology_of(survey: NodeSurvey) -> Topology:
+    rolling = survey.rollout.rolling_update
+    return (rolling.topology if rolling is not None else None) or Topology()
 
 
 def _picture(invocation: Invocation, surveyed: NodeSurvey, wanted: Choice, options: NodesOptions) -> Picture:
     snapshot, only_ascii = surveyed.snapshot, invocation.terminal.ascii
     if options.by_domain:
-        domains = domain_rows(surveyed)
+        domains, topology, key = domain_rows(surveyed), _topology_of(surveyed), snapshot.key
         return Picture(
             table=lambda width: domain_table(domains, width=width, only_ascii=only_ascii),
-            footer=_footer_of_domains(surveyed, domains),
+            footer=_footer_of_domains(topology, domains),
             others={},
             rows=tuple((row.name, row) for row in domains),
-            document=domains_document(surveyed, domains),
+            document=document(
+                "DomainList",
+                namespace=key.namespace,
+                name=key.name,
+                key=topology.key,
+                maxDomains=topology.max_domains,
+                items=[row.document for row in domains],
+            ),
         )
     rows = chosen_rows(surveyed, wanted)
     return Picture(
@@ -104,9 +145,8 @@ def _picture(invocation: Invocation, surveyed: NodeSurvey, wanted: Choice, optio
     )
 
 
-def _footer_of_domains(surveyed: NodeSurvey, rows: Sequence[DomainRow]) -> str:
+def _footer_of_domains(topology: Topology, rows: Sequence[DomainRow]) -> str:
     """Such as `3 domains of topology.kubernetes.io/zone; updating zone-c (at most 1)`."""
-    topology = topology_of(surveyed)
     most = "" if topology.max_domains is None else f" (at most {topology.max_domains})"
     touched = some([row.name for row in rows if row.touched]) or "none"
     return f"{counted(len(rows), 'domain')} of {topology.key}; updating {touched}{most}"

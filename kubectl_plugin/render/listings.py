@@ -17,12 +17,12 @@ from kubectl_plugin.render.tables import Cell, Column, clean, table, wrapped
 from kubectl_plugin.rollout.diff import change_lines, yaml_lines
 from kubectl_plugin.rollout.doctor_checks import DoctorCheck, Level
 from kubectl_plugin.rollout.document import OverviewLine
-from kubectl_plugin.rollout.domains import DomainRow
 from kubectl_plugin.rollout.history import ComparedSide, Comparison, RevisionRow
 from kubectl_plugin.rollout.in_place import How, way_in_words
 from kubectl_plugin.rollout.nodes import NodeRow
 from kubectl_plugin.rollout.secrets import without_secrets
 from kubectl_plugin.rollout.snapshot import NodePull, PodDetail, PullStage, short_image
+from kubectl_plugin.rollout.steps import DomainRow
 from kubectl_plugin.wording import printed_name, short_duration
 
 _STAGES: Final = {PullStage.FAILED: tables.BAD, PullStage.PULLING: "yellow", PullStage.THERE: "green"}

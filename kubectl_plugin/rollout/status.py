@@ -25,7 +25,6 @@ from kubectl_plugin.rollout.document import (
     RolloutDocument,
     Strategy,
 )
-from kubectl_plugin.rollout.domains import DomainRow, domain_rows
 from kubectl_plugin.rollout.gitops import driver_of
 from kubectl_plugin.rollout.last_action import pause_of, paused_words
 from kubectl_plugin.rollout.nodes import DONE, NodeCounts, NodeRow
@@ -39,7 +38,7 @@ from kubectl_plugin.rollout.reasons import (
     without_pod_name,
 )
 from kubectl_plugin.rollout.snapshot import Snapshot, counts_of, images_of, short_image
-from kubectl_plugin.rollout.steps import Release, release_of, steps_of
+from kubectl_plugin.rollout.steps import DomainRow, Release, domain_rows, release_of, steps_of
 from kubectl_plugin.rollout.survey import (
     NodeSurvey,
     StatusSurvey,

@@ -1,15 +1,19 @@
-"""Where a rollout stands in the steps of its spec, and which nodes a lower partition frees."""
+"""How far a rollout is in the steps of its spec and in its failure domains; which nodes a lower partition frees."""
 
 from __future__ import annotations
+
+from math import inf
 
 from msgspec.structs import replace
 
 from controller.api.daemonset import DaemonSetStatus, Phase, rollout_of
 from controller.api.formats import IntOrPercent, counted, seconds
 from controller.api.names import APPROVE_ANNOTATION
-from controller.api.objects import Value, epoch
+from controller.api.objects import JSONObject, Value, epoch
+from controller.planner.node_fit import natural
 from controller.planner.rollout_state import rollout_state
 from controller.planner.world import World
+from kubectl_plugin.rollout.nodes import DONE
 from kubectl_plugin.rollout.survey import NodeSurvey, Survey, forecast_world
 from kubectl_plugin.wording import short_duration
 
@@ -107,3 +111,55 @@ def release_of(survey: NodeSurvey) -> Release | None:
     rollout = rollout_state(forecast_world(survey.snapshot, released))
     freed = tuple(node.name for node in rollout.target if node.current is None)
     return Release(before=before, nodes=freed) if freed else None
+
+
+class DomainRow(Value):
+    domain: str | None
+    """None: the nodes without the label."""
+    nodes: int
+    updated: int
+    short: tuple[str, ...]
+    """In update order."""
+    max_unavailable: int | None
+    """Nodes that may be short at once; None: no limit."""
+    touched: bool
+    """Whether nodes are short because of the update, so that it counts against `maxDomains`."""
+
+    @property
+    def name(self) -> str:
+        return self.domain or "no label"
+
+    @property
+    def document(self) -> JSONObject:
+        """An item of `nodes --by-domain -o json`."""
+        return {
+            "domain": self.domain,
+            "nodes": self.nodes,
+            "updated": self.updated,
+            "short": list(self.short),
+            "maxUnavailable": self.max_unavailable,
+            "shortByUpdate": self.touched,
+        }
+
+
+def domain_rows(survey: NodeSurvey) -> tuple[DomainRow, ...]:
+    """In natural order, nodes without the label last; none without `topology`, or where the nodes are unreadable."""
+    rollout, domains = survey.rollout, survey.rollout.domains
+    if domains is None or survey.snapshot.nodes is None:
+        return ()
+    states = {row.node: row.state for row in survey.rows}
+    short = frozenset(rollout.mid_surge if rollout.surging else rollout.unavailable_nodes)
+    members: dict[str | None, list[str]] = {domain: [] for domain in domains.most}
+    for node in rollout.eligible_in_order:
+        members.setdefault(domains.domain(node), []).append(node.name)
+    return tuple(
+        DomainRow(
+            domain=domain,
+            nodes=len(members[domain]),
+            updated=sum(states[name] in DONE for name in members[domain]),
+            short=tuple(name for name in members[domain] if name in short),
+            max_unavailable=None if (most := domains.most.get(domain, inf)) == inf else int(most),
+            touched=domain in domains.open,
+        )
+        for domain in sorted(members, key=lambda member: (member is None, natural(member or "")))
+    )
