@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace as with_fields
 from typing import Final
 
@@ -27,14 +27,14 @@ from kubectl_plugin.cluster.previews import (
 from kubectl_plugin.cluster.session import Invocation
 from kubectl_plugin.errors import CommandError, ExitCode
 from kubectl_plugin.flags import Output, int_or_percent
-from kubectl_plugin.forecast.forecast import MOST_WAVES, Progress
+from kubectl_plugin.forecast.forecast import MOST_WAVES, finished
 from kubectl_plugin.forecast.report import (
     KIND,
     DryRunAnswer,
     RolloutPlan,
     document_of,
+    plan_by_wave,
     probe_of,
-    rollout_plan,
     with_answer,
 )
 from kubectl_plugin.forecast.warnings import PreflightResult
@@ -102,7 +102,8 @@ async def _plan_of(
     waves = min(options.waves or MOST_WAVES, MOST_WAVES)
     try:
         with interruptible():
-            made = rollout_plan(planned, waves=waves, tried=words, progress=_progress_note(invocation, live.key.name))
+            course = plan_by_wave(planned, waves=waves, tried=words)
+            made = finished(course, _progress_note(invocation, live.key.name))
     except (ValueError, msgspec.MsgspecError) as error:
         raise CommandError(f"cannot make sense of the spec of {live.key.name}: {error}") from error
     if not made.forecast.changes:
@@ -112,16 +113,16 @@ async def _plan_of(
         return with_answer(made, answer, waves=waves)
 
 
-def _progress_note(invocation: Invocation, name: str) -> Progress:
+def _progress_note(invocation: Invocation, name: str) -> Callable[[int], None]:
     ticks, at = invocation.host.ticks, invocation.host.ticks()
 
-    def progress(waves: int) -> None:
+    def note(waves: int) -> None:
         nonlocal at
         if ticks() - at >= PROGRESS_EVERY:
             at = ticks()
             invocation.terminal.note(f"still working out the waves of {name}: {waves} so far")
 
-    return progress
+    return note
 
 
 async def _dry_run_of_next_pod(invocation: Invocation, made: RolloutPlan) -> DryRunAnswer:

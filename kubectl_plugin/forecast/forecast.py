@@ -5,8 +5,8 @@ A wave is everything that happens before a pod must get ready or time must pass.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Final, TypeAlias
+from collections.abc import Callable, Generator, Mapping
+from typing import Final, TypeVar
 
 from msgspec.structs import replace
 
@@ -67,34 +67,37 @@ class Forecast(Value, gc=True):
         return max((len(wave.moves) for wave in self.waves[-2:]), default=1)
 
 
-Progress: TypeAlias = Callable[[int], None]
-"""Called with the number of waves computed so far."""
-
-
 class RestlessError(RuntimeError):
     """The planner never stops acting, which is a bug in the planner or the simulation."""
 
 
-def forecast(
-    world: World,
-    *,
-    never_ready: NeverReady = frozenset(),
-    waves: int = MOST_WAVES,
-    pace: float = 0.0,
-    progress: Progress | None = None,
-) -> Forecast:
+T = TypeVar("T")
+
+
+def finished(course: Generator[int, None, T], after_each: Callable[[int], None] = lambda _: None) -> T:
+    """What `course` returns in the end. `after_each` gets what it yields."""
+    while True:
+        try:
+            after_each(next(course))
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+
+def forecast_by_wave(
+    world: World, *, never_ready: NeverReady = frozenset(), waves: int = MOST_WAVES, pace: float = 0.0
+) -> Generator[int, None, Forecast]:
     """The first `waves` waves; `world` counts as fresh. `pace`: seconds from a pod's creation until it is ready. The
     server accepts every write, except pods of revisions that `world.verdicts` refuses; it is asked again at
-    `world.retry_dry_run_at`. Raises ValueError for a spec that the planner cannot use."""
-    return _Forecaster(replace(world, fresh=True), never_ready, waves, pace, progress).run()
+    `world.retry_dry_run_at`. Yields the number of waves so far. Raises ValueError for a spec that the planner cannot
+    use."""
+    return _Forecaster(replace(world, fresh=True), never_ready, waves, pace).run()
 
 
 class _Forecaster:
-    def __init__(
-        self, world: World, never_ready: NeverReady, limit: int, pace: float, progress: Progress | None
-    ) -> None:
+    def __init__(self, world: World, never_ready: NeverReady, limit: int, pace: float) -> None:
         self._world, self._began = world, world.now
-        self._never_ready, self._limit, self._pace, self._progress = never_ready, limit, pace, progress
+        self._never_ready, self._limit, self._pace = never_ready, limit, pace
         self._waves: list[Wave] = []
         self._open: Wave | None = None
         self._after: tuple[str, ...] = ()
@@ -104,13 +107,16 @@ class _Forecaster:
         self._seconds = 0.0
         self._cut_short = False
 
-    def run(self) -> Forecast:
+    def run(self) -> Generator[int, None, Forecast]:
         start = rollout_state(self._world)
         self._world = with_drains_under_way(self._world)
         most = 40 * (len(start.nodes) + len(self._world.pods)) + 400
         for _ in range(most):
+            before = len(self._waves)
             if not self._pass():
                 return self._forecast(start)
+            if len(self._waves) > before:
+                yield len(self._waves)
         raise RestlessError(f"no end after {most} passes")
 
     def _pass(self) -> bool:
@@ -166,8 +172,6 @@ class _Forecaster:
         holding = tuple(node for node in wave.holding if node not in moved)
         self._waves.append(replace(wave, moves=moves, holding=holding))
         self._after = ()
-        if self._progress is not None:
-            self._progress(len(self._waves))
 
     def _wait(self, wake_at: float | None) -> bool:
         passed = world_after_waiting(self._world, self._never_ready, self._pace)

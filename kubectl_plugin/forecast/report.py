@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from functools import cached_property
 from statistics import median
 from typing import Final
@@ -24,7 +24,7 @@ from controller.planner.pod_template import pod_name
 from controller.planner.rollout_state import RolloutState, rollout_state
 from controller.planner.world import TemplateRefused, World
 from kubectl_plugin.changes.edit import number_of
-from kubectl_plugin.forecast.forecast import Forecast, Progress, forecast, left_to_update
+from kubectl_plugin.forecast.forecast import Forecast, finished, forecast_by_wave, left_to_update
 from kubectl_plugin.forecast.simulate import port_waiters, world_after_waiting
 from kubectl_plugin.forecast.warnings import ForecastWarning, PreflightResult, warnings_of
 from kubectl_plugin.rollout.document import document
@@ -72,30 +72,31 @@ class Later(Value):
     """Nodes beyond the computed waves, in update order."""
 
 
-def later_steps(found: Forecast, waves: int, progress: Progress | None = None) -> Iterator[Later]:
-    """The later steps, each as if the one before had finished with all pods available. `waves` includes
-    those of `found`."""
+def later_steps(found: Forecast, waves: int) -> Generator[int, None, tuple[Later, ...]]:
+    """The later steps, each as if the one before had finished with all pods available. `waves` includes those of
+    `found`. Yields the number of waves so far."""
     left, rollout, grouping = waves - len(found.waves), found.end, not found.rest
     rolling, steps, counted = rollout.rolling_update, rollout.step_progress, set(found.rest)
     if rolling is None or rollout.stopped or steps is None:
-        return
-    number = steps.step + 1
+        return ()
+    number, later = steps.step + 1, list[Later]()
     while number <= steps.count:
         grouping = grouping and left > 0
         if not grouping:
             left_then = left_to_update(rollout_state(at_step(rollout.world, number)))
             names = tuple(node for node in left_then if node not in counted)
             counted.update(names)
-            yield _later(rolling, number, (), names)
+            later.append(_later(rolling, number, (), names))
             number += 1
             continue
-        then = forecast(at_step(_when_finished(rollout), number), waves=left, progress=progress)
+        then = yield from forecast_by_wave(at_step(_when_finished(rollout), number), waves=left)
         last = steps.count if then.end.step_progress is None else then.end.step_progress.step
         for one in range(number, last + 1):
             grouped = tuple(tuple(move.node for move in wave.moves) for wave in then.waves if wave.step == one)
-            yield _later(rolling, one, grouped, then.rest if one == last else ())
+            later.append(_later(rolling, one, grouped, then.rest if one == last else ()))
         left, rollout, grouping, number = left - len(then.waves), then.end, not then.rest, last + 1
         counted = set(then.rest)
+    return tuple(later)
 
 
 def _later(rolling: RollingUpdate, number: int, waves: tuple[tuple[str, ...], ...], rest: tuple[str, ...]) -> Later:
@@ -222,16 +223,11 @@ class RolloutPlan(Value, dict=True, gc=True):
         return self.forecast.seconds + waves * each
 
 
-def rollout_plan(
-    snapshot: Snapshot,
-    *,
-    waves: int,
-    answer: DryRunAnswer | None = None,
-    tried: tuple[str, ...] = (),
-    progress: Progress | None = None,
-) -> RolloutPlan:
-    """The plan for the DaemonSet in `snapshot`, with up to `waves` computed waves. `answer` is None without
-    a dry run. Raises ValueError for a spec that the planner cannot use."""
+def plan_by_wave(
+    snapshot: Snapshot, *, waves: int, answer: DryRunAnswer | None = None, tried: tuple[str, ...] = ()
+) -> Generator[int, None, RolloutPlan]:
+    """The plan for the DaemonSet in `snapshot`, with up to `waves` computed waves. `answer` is None without a dry
+    run. Yields the number of waves so far. Raises ValueError for a spec that the planner cannot use."""
     surveyed, world = survey(snapshot), forecast_world(snapshot)
     pace = pace_of(snapshot.pods, surveyed.rollout.revision.hash)
     refusal = refusal_in(snapshot.daemonset, answer)
@@ -242,12 +238,13 @@ def rollout_plan(
         (detail.pod.node, detail.pod.hash) for detail in snapshot.pods if failure_of(detail) is not None
     )
     never_ready, seconds = failing | port_waiters(surveyed.rollout), pace.seconds if pace else 0.0
-    found = forecast(world, never_ready=never_ready, waves=waves, pace=seconds, progress=progress)
+    found = yield from forecast_by_wave(world, never_ready=never_ready, waves=waves, pace=seconds)
+    later = () if refusal else (yield from later_steps(found, waves))
     checks = [*(_dry_run_checks(answer, refusal) if answer is not None else ()), *_missing_rights(snapshot)]
     return RolloutPlan(
         survey=surveyed,
         forecast=found,
-        later=() if refusal else tuple(later_steps(found, waves, progress)),
+        later=later,
         pace=pace,
         checks=(*checks, *warnings_of(snapshot, found)),
         tried=tried,
@@ -258,7 +255,7 @@ def rollout_plan(
 def with_answer(plan: RolloutPlan, answer: DryRunAnswer, *, waves: int) -> RolloutPlan:
     """`plan` with this dry-run result, recomputed if pods are refused now or were refused before."""
     if refusal_in(plan.survey.daemonset, answer):
-        return rollout_plan(plan.survey.snapshot, waves=waves, answer=answer, tried=plan.tried)
+        return finished(plan_by_wave(plan.survey.snapshot, waves=waves, answer=answer, tried=plan.tried))
     return replace(plan, checks=(*_dry_run_checks(answer, ""), *plan.checks))
 
 

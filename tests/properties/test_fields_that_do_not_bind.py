@@ -16,7 +16,7 @@ from controller.planner.checks import CheckResult
 from controller.planner.plan import Plan, plan
 from controller.planner.validation import compiled
 from controller.planner.world import World
-from kubectl_plugin.forecast.forecast import forecast
+from tests.beds.forecasts import forecast
 from tests.beds.random_worlds import worlds
 from tests.beds.worlds import NOW, picture, status_in
 from tests.properties.planner_facts import rolling

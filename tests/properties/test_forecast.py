@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from controller.planner.plan import Plan
 from controller.planner.world import World
-from kubectl_plugin.forecast.forecast import forecast
+from tests.beds.forecasts import forecast
 from tests.beds.random_worlds import worlds
 from tests.beds.toy_cluster import ToyCluster
 from tests.beds.worlds import ds, everywhere, picture, world

@@ -13,7 +13,7 @@ from controller.api.daemonset import RollingUpdate, UpdateStrategy
 from controller.planner.plan import plan
 from controller.planner.validation import compiled
 from controller.planner.world import World
-from kubectl_plugin.forecast.forecast import forecast
+from tests.beds.forecasts import forecast
 from tests.tools.bench import manifests, wire
 from tests.tools.bench.bed import ROOT
 from tests.tools.bench.decide import timed, world_of

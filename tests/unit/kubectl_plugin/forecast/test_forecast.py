@@ -10,9 +10,10 @@ import pytest
 from controller.api.daemonset import LifecycleHook, Phase
 from controller.planner.blocker_texts import Blocker
 from controller.planner.world import World
-from kubectl_plugin.forecast.forecast import MOST_WAVES, Forecast, forecast
+from kubectl_plugin.forecast.forecast import MOST_WAVES, Forecast, finished, forecast_by_wave
 from kubectl_plugin.forecast.simulate import OUTSIDE_BUDGET, Wave
 from kubectl_plugin.rollout.in_place import How
+from tests.beds.forecasts import forecast
 from tests.beds.worlds import (
     NOW,
     ago,
@@ -301,7 +302,7 @@ def test_on_a_node_that_is_not_ready_no_pod_gets_ready() -> None:
 
 def test_of_a_large_fleet_a_stated_number_of_waves_is_worked_out() -> None:
     simulated: list[int] = []
-    found = forecast(old(MOST_WAVES + 50), pace=30.0, progress=simulated.append)
+    found = finished(forecast_by_wave(old(MOST_WAVES + 50), pace=30.0), simulated.append)
     assert simulated == list(range(1, MOST_WAVES + 1))
     assert (len(found.waves), len(found.rest), found.phase) == (MOST_WAVES, 50, None)
     assert found.seconds == 30.0 * MOST_WAVES

@@ -16,12 +16,13 @@ from controller.api.readiness_gates import ReadinessGate
 from controller.api.template_identity import identity
 from controller.planner.explanation import NodeState
 from kubectl_plugin.forecast.forecast import MOST_WAVES
-from kubectl_plugin.forecast.report import RolloutPlan, pace_of, rollout_plan
+from kubectl_plugin.forecast.report import RolloutPlan, pace_of
 from kubectl_plugin.render.plan import effect_words
 from kubectl_plugin.rollout.history import history, history_document
 from kubectl_plugin.rollout.in_place import way_between, way_in_words
 from kubectl_plugin.rollout.nodes import failure_of
 from kubectl_plugin.rollout.survey import survey
+from tests.beds.forecasts import rollout_plan
 from tests.beds.snapshots import container, detail, snapshot
 from tests.beds.worlds import NOW, ago, ds, pod, revision, served, template
 

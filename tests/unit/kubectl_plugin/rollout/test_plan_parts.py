@@ -12,10 +12,11 @@ from controller.api.objects import JSONObject
 from controller.api.pod import Pod
 from controller.planner.rollout_state import rollout_state
 from kubectl_plugin.commands.plan import laid_over, tried_words
-from kubectl_plugin.forecast.forecast import MOST_WAVES, forecast
+from kubectl_plugin.forecast.forecast import MOST_WAVES, finished
 from kubectl_plugin.forecast.report import DryRunAnswer, Pace, later_steps, pace_of, refusal_in
 from kubectl_plugin.forecast.simulate import port_waiters
 from kubectl_plugin.forecast.warnings import PreflightResult
+from tests.beds.forecasts import forecast
 from tests.beds.snapshots import container, detail
 from tests.beds.worlds import ago, ds, everywhere, matching, node, pending, pod, revision, served, template, world
 
@@ -27,7 +28,7 @@ def steps(*nodes: int, waves: int = MOST_WAVES, pods: Any = None, approvals: int
     waits = ({"approval": "Required"} if place < approvals else {"soak": "1m"} for place, _ in enumerate(nodes))
     strategy = tuple(RolloutStep(nodes=one, **wait) for one, wait in zip(nodes, waits, strict=True))
     around = world(ds("v2", rolling={"steps": strategy}, **settings), nodes=6, pods=pods or everywhere(6))
-    found = later_steps(forecast(around, waves=waves), waves)
+    found = finished(later_steps(forecast(around, waves=waves), waves))
     return [
         f"{one.step}/{one.nodes}: {' | '.join(map(_numbers, one.waves))}"
         + (f", {_numbers(one.rest)}" if one.rest else "")

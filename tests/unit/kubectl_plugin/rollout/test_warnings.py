@@ -11,9 +11,9 @@ from controller.api.daemonset import DaemonSet, LifecycleHook, OrderRule
 from controller.api.node import Node
 from controller.api.objects import JSONObject
 from controller.api.pod import Pod
-from kubectl_plugin.forecast.forecast import forecast
 from kubectl_plugin.forecast.warnings import QUESTIONS, warnings_of
 from kubectl_plugin.rollout.survey import forecast_world
+from tests.beds.forecasts import forecast
 from tests.beds.snapshots import snapshot
 from tests.beds.worlds import ds, everywhere, node, numbered, pod, revision, served, taint, template
 
