@@ -66,19 +66,19 @@ class RolloutJobs:
         wanted = self._wanted(daemonset, revisions, pods)
         if wanted is None:
             return Done()
-        client, errors = self._client.with_reserved_permit(), list[ApiError]()
+        client, errors = self._client.with_reserved_permit(), list[ApiError | None]()
         state = self._states[daemonset.uid] = self._state_of(daemonset, wanted)
         existing = ((job.image, self._existing(daemonset, job)) for job in wanted.jobs)
         state.existed.update(image for image, job in existing if job is not None and state.can_use(job))
         try:
             for job in self._caches.jobs_of(daemonset):
                 if not job.terminating and not (wanted.jobs and state.can_use(job)):
-                    errors += await self._remove(client, daemonset, job)
+                    errors.append(await self._remove(client, job))
             errors += await self._create_missing(client, daemonset, wanted, state)
         finally:
             if wanted.jobs:
                 self._daemonset_queue.enqueue(daemonset.key, "soon", "images")
-        return outcome(errors)
+        return outcome([error for error in errors if error is not None])
 
     def unpulled(self, daemonset: DaemonSet, cached: Cached) -> Mapping[str, Unpulled]:
         """The nodes that wait for images of the current revision, but not for refused, deferred or deleted jobs. An
@@ -138,31 +138,29 @@ class RolloutJobs:
 
     async def _create_missing(
         self, client: Client, daemonset: DaemonSet, wanted: WantedImages, state: _ImagesState
-    ) -> list[ApiError]:
-        """Creates each missing job, even if another one is refused."""
+    ) -> list[ApiError | None]:
+        """Creates each missing job, even if another one is refused. Returns the errors."""
         missing = [job for job in wanted.jobs if job.image not in state.existed]
         if missing:
             for note in deferral_notes(daemonset, wanted) if wanted.deferred else annotation_notes(daemonset):
                 self._observer.event(daemonset, note)
         if wanted.deferred:
             return []
-        errors: list[ApiError] = []
+        errors: list[ApiError | None] = []
         for job in missing:
             former = self._caches.jobs.get(Key(daemonset.namespace, job.name))
             is_removed = former is not None and former.uid in self._removed
-            if former and is_removed and (failed := await self._remove(client, daemonset, former)):
-                errors += failed
-                continue  # it may still be deleted at any moment, or remain: nodes wait until that is known
-            try:
-                await self._create(client, daemonset, wanted, job)
-            except ApiError as error:
-                errors.append(error)
-                state.create_failed(job.image, error, wanted.options.timeout, elapsed())
-            else:
-                state.created(job.image)
+            error = await self._remove(client, former) if former and is_removed else None
+            if error is None:  # else it may be deleted at any moment, or remain: nodes wait until that is known
+                error = await self._create(client, daemonset, wanted, job)
+                state.create_answered(job.image, error, wanted.options.timeout, elapsed())
+            errors.append(error)
         return errors
 
-    async def _create(self, client: Client, daemonset: DaemonSet, wanted: WantedImages, job: WantedJob) -> None:
+    async def _create(
+        self, client: Client, daemonset: DaemonSet, wanted: WantedImages, job: WantedJob
+    ) -> ApiError | None:
+        """Returns the error if the job does not exist."""
         try:
             document = manifest(daemonset, wanted, job)
             await client.create(IMAGE_PULL_JOBS, daemonset.namespace, document, name=job.name)
@@ -172,30 +170,30 @@ class RolloutJobs:
             if verdict is WriteVerdict.ALREADY_EXISTS and (
                 present is None or self._existing(daemonset, job) is not None
             ):
-                return  # our own, not seen yet
+                return None  # our own, not seen yet
             if verdict is not WriteVerdict.NAMESPACE_TERMINATING:
                 message = f"Error creating ImagePullJob: {error.message}"
-                self._observer.event(
-                    daemonset, Note(warning=True, reason=FAILED_CREATE_IMAGE_PULL_JOB, message=message)
-                )
-            raise
+                note = Note(warning=True, reason=FAILED_CREATE_IMAGE_PULL_JOB, message=message)
+                self._observer.event(daemonset, note)
+            return error
         PassLog.count_write("CreateJob")
         message = f"Created ImagePullJob {job.name} for image {job.image}"
         self._observer.event(daemonset, Note(warning=False, reason=CREATED_IMAGE_PULL_JOB, message=message))
+        return None
 
-    async def _remove(self, client: Client, daemonset: DaemonSet, job: ImagePullJob) -> list[ApiError]:
+    async def _remove(self, client: Client, job: ImagePullJob) -> ApiError | None:
         """Deletes a job; returns the error if it may still exist."""
         self._removed.add(job.uid)  # from now on it may be gone
         try:
             await client.delete(IMAGE_PULL_JOBS, job.ref, propagation="Background")
         except ApiError as error:
             if is_gone(error):
-                return []
+                return None
             if classify(error).write.refused:
                 self._removed.discard(job.uid)
-            return [error]
+            return error
         PassLog.count_write("DeleteJob")
-        return []
+        return None
 
 
 class _ImagesState(msgspec.Struct):
@@ -212,12 +210,12 @@ class _ImagesState(msgspec.Struct):
         """While nodes wait, the job must never complete: failed nodes would be updated without the image."""
         return job.hash == self.hash and (job.spec.never_completes or not self.waits)
 
-    def created(self, image: str) -> None:
-        self.refused.discard(image)
-        self.failing_since.pop(image, None)
-
-    def create_failed(self, image: str, error: ApiError, patience: float, moment: float) -> None:
+    def create_answered(self, image: str, error: ApiError | None, patience: float, moment: float) -> None:
         """A missing answer counts as a refusal only after `patience` seconds: the job may still exist."""
+        if error is None:
+            self.refused.discard(image)
+            self.failing_since.pop(image, None)
+            return
         is_over = moment >= self.failing_since.setdefault(image, moment) + patience
         if is_over or not classify(error).write.undecided:
             self.refused.add(image)
