@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from functools import cache
 from itertools import product
+from types import SimpleNamespace
 from typing import Generic, NoReturn, TypeAlias, TypeVar, get_args
 
 from prometheus_client import (
@@ -408,17 +409,7 @@ async def exposing(families: Callable[[], Iterator[Metric]]) -> AsyncIterator[Ex
 def encoded(families: Sequence[Metric], modern: bool = False) -> Page:
     """OpenMetrics if `modern`, else the Prometheus format."""
     encode, content_type = choose_encoder(OPENMETRICS if modern else "")
-    return encode(_Collected(families)), content_type
-
-
-class _Collected:
-    """The registry interface that encoders expect."""
-
-    def __init__(self, families: Iterable[Metric]) -> None:
-        self._families = families
-
-    def collect(self) -> Iterable[Metric]:
-        return self._families
+    return encode(SimpleNamespace(collect=lambda: families)), content_type
 
 
 HEARTBEAT_SECONDS = 0.1

@@ -111,10 +111,6 @@ class Expectations:
     def forget(self, owner_uid: str) -> None:
         self._owners.pop(owner_uid, None)
 
-    def __len__(self) -> int:
-        """The number of owners with writes that are not seen yet."""
-        return len(self._owners)
-
     def _expected(self, owner_uid: str) -> _Expected:
         return self._owners.get(owner_uid) or self._owners.setdefault(owner_uid, _Expected({}, {}))
 

@@ -259,9 +259,6 @@ class Index(Generic[V, T]):
         group = self._groups.get(value)
         return tuple(map(self._store._objects.__getitem__, group)) if group is not None else ()
 
-    def values(self) -> Sequence[V]:
-        return list(self._groups)
-
 
 class _Regrouping(Generic[V, T]):
     """The part of a `_Replacement` in one index."""

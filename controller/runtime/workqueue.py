@@ -133,10 +133,6 @@ class WorkQueue(Generic[K]):
     def depth(self) -> int:
         return len(self._queue)
 
-    @property
-    def delayed(self) -> int:
-        return len(self._timers)
-
     def processing_seconds(self) -> tuple[float, ...]:
         """Seconds for which each key has been processed so far. A growing number is a pass that hangs."""
         now = elapsed()

@@ -96,9 +96,9 @@ class QueueMachine(RuleBasedStateMachine):
         self.due[key] = min(self.due.get(key, self.now() + delay), self.now() + delay)
 
     def retry_now(self, key: str) -> None:
-        before = self.queue.delayed
+        before = len(self.queue._timers)
         self.queue.add_rate_limited(key, at_least=1.0)
-        assert self.queue.delayed >= before
+        assert len(self.queue._timers) >= before
         self.due[key] = min(self.due.get(key, self.now() + 1.0), self.now() + 1.0)
         self.queue.forget(key)
 
@@ -179,7 +179,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     @invariant()
     def one_due_time_for_each_key(self) -> None:
-        assert self.queue.delayed >= len(self.due)
+        assert len(self.queue._timers) >= len(self.due)
 
     def teardown(self) -> None:
         """Every wanted key comes out in the end, and closing leaves no hand behind."""

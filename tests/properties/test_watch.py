@@ -313,7 +313,7 @@ class Run:
         assert {thing.name: thing for thing in store.values()} == self.follower.things
         assert by_name(store.malformed) == self.follower.malformed
         assert store.progress_in("").version <= self.server.version
-        indexed = {(one.name, size) for size in self.by_size.values() for one in self.by_size.get(size)}
+        indexed = {(one.name, size) for size in self.by_size._groups for one in self.by_size.get(size)}
         assert indexed == {(thing.name, thing.size) for thing in store.values()}
 
     def heal(self) -> None:

@@ -162,7 +162,7 @@ async def test_nothing_is_woken_after_a_start_that_failed() -> None:
         async with parts.pulls.working(never):
             raise KeyError("lease")
     await asyncio.sleep(STARTUP_SECONDS + 1)
-    assert (parts.queue.depth, parts.queue.delayed) == (0, 0)
+    assert (parts.queue.depth, len(parts.queue._timers)) == (0, 0)
 
 
 @virtual_time

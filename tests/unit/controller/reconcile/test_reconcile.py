@@ -101,7 +101,7 @@ async def test_what_is_answered_after_the_daemonset_is_gone_is_not_kept() -> Non
     passes.states.forget(OURS)
     passes.acting.dependencies.expectations.forget(OURS)
     assert await passing == Done()
-    assert len(passes.acting.dependencies.expectations) == 0
+    assert len(passes.acting.dependencies.expectations._owners) == 0
 
 
 @virtual_time

@@ -27,7 +27,7 @@ def test_fresh_once_every_cache_has_reached_our_highest_write() -> None:
     assert stale is not None
     assert (stale.resource, stale.waiting_for) == ("pods", "pods at version 43, have 42")
     assert look(expectations, pods=43, revisions=40) is None
-    assert len(expectations) == 0
+    assert len(expectations._owners) == 0
 
 
 def test_what_was_seen_once_is_not_asked_again() -> None:
@@ -42,9 +42,9 @@ def test_owners_do_not_wait_for_each_other() -> None:
     expectations = Expectations()
     expectations.expect_version("other", "pods", "43", 0.0)
     assert look(expectations) is None
-    assert len(expectations) == 1
+    assert len(expectations._owners) == 1
     expectations.forget("other")
-    assert len(expectations) == 0
+    assert len(expectations._owners) == 0
 
 
 def test_a_deleted_pod_is_waited_for_until_the_cache_shows_it_or_its_version() -> None:

@@ -45,7 +45,7 @@ async def test_of_two_delays_the_earlier_wins() -> None:
     queue.add_after("a", 5.0, "late")
     queue.add_after("a", 2.0, "early")
     queue.add_after("a", 9.0, "later")
-    assert queue.delayed == 1
+    assert len(queue._timers) == 1
     async with taken_from(queue) as taken:
         assert (now(), taken.reasons) == (1002.0, ("early",))
     with pytest.raises(TimeoutError):
@@ -106,7 +106,7 @@ async def test_close_sends_the_waiting_away_and_lets_the_taken_finish() -> None:
         assert taken.key == "a"
     with pytest.raises(QueueShutDown):
         await next_key(queue)
-    assert (queue.depth, queue.delayed, queue.processing_seconds()) == (0, 0, ())
+    assert (queue.depth, len(queue._timers), queue.processing_seconds()) == (0, 0, ())
 
 
 @virtual_time_from(1000.0)
@@ -119,7 +119,7 @@ async def test_far_delays_that_a_nearer_one_replaced_do_not_pile_up() -> None:
         async with taken_from(queue) as taken:
             assert taken.key == "a"
     queue.add_after("a", 900.0, "far")
-    assert queue.delayed == 2
+    assert len(queue._timers) == 2
     assert len(queue._timers) == 2
     assert await next_key(queue) == "other"
     before = now()
