@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from math import inf
@@ -11,7 +11,7 @@ from typing import assert_never
 from prometheus_client import Counter
 
 from controller.api import patch
-from controller.api.image_pull_job import ImagePullJob, ImagePullJobStatus, keeps_images, targets
+from controller.api.image_pull_job import ImagePullJob, ImagePullJobStatus, targets
 from controller.api.names import FAILED_CREATE
 from controller.api.objects import Key, Value
 from controller.api.pod import Pod, PodView
@@ -28,7 +28,7 @@ from controller.imagepull.job_plan import (
     WriteStatus,
     plan,
 )
-from controller.imagepull.job_state import JobState, new_state, nodes_without_image
+from controller.imagepull.job_state import JobState, new_state
 from controller.imagepull.wanted import puller_manifest, puller_name
 from controller.kube.client import Client
 from controller.kube.decode import Seen
@@ -37,7 +37,6 @@ from controller.kube.requests import IMAGE_PULL_JOBS, PULLERS, Resource
 from controller.kube.sender import CEILING
 from controller.observe.instrumentation import Instrumentation, PassLog
 from controller.planner.actions import Note
-from controller.planner.world import Unpulled
 from controller.reconcile.caches import Caches
 from controller.reconcile.execute import Execution
 from controller.reconcile.status_writer import status_changes
@@ -110,23 +109,16 @@ class JobReconciler:
             paced.end_deciding()
             return await self._do(job, state, decided, paced.requeue)
 
-    def without_image(self, job: ImagePullJob, nodes: Collection[str]) -> Mapping[str, Unpulled]:
-        return nodes_without_image(job, self._states.get(job.key), nodes, self._keeps_images)
-
-    def mutates_image(self, job: ImagePullJob) -> bool:
-        """Whether nodes have the image under another name because admission changed the pullers."""
+    def remembered(self, job: ImagePullJob) -> JobState | None:
+        """What is remembered of the job; None before its first pass."""
         state = self._states.get(job.key)
-        return state is not None and state.uid == job.uid and state.mutates_image
+        return state if state is not None and state.uid == job.uid else None
 
     def wake_owner(self, job: ImagePullJob) -> None:
         """Makes the DaemonSet whose rollout wants the job look again at which nodes wait."""
         daemonset = self._caches.daemonset_of(job)
         if daemonset is not None and daemonset.waits_for_images:
             self._daemonset_queue.enqueue(daemonset.key, "soon", "images")
-
-    def _keeps_images(self, name: str) -> bool:
-        node = self._caches.nodes.get(Key("", name))
-        return node is None or keeps_images(node)
 
     def server_back(self) -> None:
         for state in self._states.values():

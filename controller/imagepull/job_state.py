@@ -144,8 +144,6 @@ def nodes_without_image(
 ) -> Mapping[str, Unpulled]:
     """Those of `nodes` that lack the image. A node counts as being pulled until a pass has included it.
     `keeps_images` is called only for nodes unknown to the job."""
-    if state is not None and state.uid != job.uid:
-        state = None
     status = state.latest_status(job) if state is not None else job.status
     if status is not None and status.completion_time:
         reasons = state.failed if state is not None else {}

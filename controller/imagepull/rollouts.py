@@ -7,12 +7,13 @@ from collections.abc import Collection, Mapping
 import msgspec
 
 from controller.api.daemonset import DaemonSet
-from controller.api.image_pull_job import ImagePullJob
+from controller.api.image_pull_job import ImagePullJob, keeps_images
 from controller.api.names import CREATED_IMAGE_PULL_JOB, FAILED_CREATE_IMAGE_PULL_JOB
 from controller.api.objects import Key
 from controller.api.pod import Pod
 from controller.api.revision import Revision
 from controller.imagepull.job_reconcile import JobReconciler, nodes_with_other_revision
+from controller.imagepull.job_state import nodes_without_image
 from controller.imagepull.wanted import (
     WantedImages,
     WantedJob,
@@ -91,7 +92,8 @@ class RolloutJobs:
         for job in wanted.jobs:
             existing = self._existing(daemonset, job)
             if existing is not None:
-                without = self._reconciler.without_image(existing, nodes)
+                state_of_job = self._reconciler.remembered(existing)
+                without = nodes_without_image(existing, state_of_job, nodes, self._keeps_images)
                 failed = {node: pull for node, pull in without.items() if isinstance(pull, Unpullable)}
                 found = {**without, **found, **failed}
             elif not wanted.deferred and job.image not in state.existed | state.refused:
@@ -101,9 +103,9 @@ class RolloutJobs:
         return {node: pull for node, pull in found.items() if isinstance(pull, BeingPulled)}
 
     def mutated_images(self, daemonset: DaemonSet) -> frozenset[str]:
-        """The images that admission changes in new pods, as far as pullers show it."""
-        jobs = self._caches.jobs_of(daemonset)
-        return frozenset([job.spec.image for job in jobs if self._reconciler.mutates_image(job)])
+        """The images that admission changes in new pods, as far as pullers show it: nodes have another one."""
+        jobs = [(job, self._reconciler.remembered(job)) for job in self._caches.jobs_of(daemonset)]
+        return frozenset([job.spec.image for job, state in jobs if state is not None and state.mutates_image])
 
     def job_seen(self, job: ImagePullJob) -> None:
         owner = self._caches.daemonset_of(job)
@@ -116,6 +118,10 @@ class RolloutJobs:
 
     def forget(self, uid: str) -> None:
         self._states.pop(uid, None)
+
+    def _keeps_images(self, name: str) -> bool:
+        node = self._caches.nodes.get(Key("", name))
+        return node is None or keeps_images(node)
 
     def _wanted(
         self, daemonset: DaemonSet, revisions: Collection[Revision], pods: Collection[Pod]
