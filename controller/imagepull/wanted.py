@@ -8,20 +8,10 @@ from collections.abc import Callable, Collection, Mapping
 
 from msgspec.structs import replace
 
+from controller.api import names
 from controller.api.daemonset import DaemonSet
 from controller.api.formats import LONGEST_ITEM, IntOrPercent, counted, is_well_formed, scaled, truncated
 from controller.api.image_pull_job import ALWAYS, CONTAINER, JOB_KIND, MANAGED, NEVER, PULLER_LABEL, ImagePullJob
-from controller.api.names import (
-    API_VERSION,
-    HASH_LABEL,
-    INVALID_ANNOTATION,
-    MIN_UPDATED_ANNOTATION,
-    PARALLELISM_ANNOTATION,
-    PRE_DOWNLOAD_DEFERRED,
-    PREDOWNLOAD_WAIT_ANNOTATION,
-    SERVICE_ACCOUNT_ANNOTATION,
-    TIMEOUT_ANNOTATION,
-)
 from controller.api.objects import JSON, JSONObject, Value, as_json, fields_of, items_of
 from controller.api.pod import Pod
 from controller.api.revision import Revision, short_hash
@@ -131,20 +121,20 @@ def manifest(daemonset: DaemonSet, wanted: WantedImages, job: WantedJob) -> JSON
     wait, even those that get an old pod later, the job lasts as long as the rollout; deleting it ends the wait."""
     revision = wanted.revision
     spec, options = fields_of(daemonset.spec.template.get("spec")), wanted.options
-    others = Requirement(key=HASH_LABEL, operator="NotIn", values=(revision.hash,))
+    others = Requirement(key=names.HASH_LABEL, operator="NotIn", values=(revision.hash,))
     expressions = (*(daemonset.spec.selector.match_expressions or ()), others)
     annotations = fields_of(fields_of(daemonset.spec.template.get("metadata")).get("annotations"))
     secrets: list[JSON] = [reference.get("name") for reference in items_of(spec.get("imagePullSecrets"))]
     account = spec.get("serviceAccountName") or spec.get("serviceAccount")  # the deprecated name
     completes: JSONObject = {"type": ALWAYS, "ttlSecondsAfterFinished": TTL_SECONDS}
     return {
-        "apiVersion": API_VERSION,
+        "apiVersion": names.API_VERSION,
         "kind": JOB_KIND,
         "metadata": {
             "name": job.name,
             "namespace": daemonset.namespace,
-            "labels": {HASH_LABEL: revision.hash},
-            **({"annotations": {SERVICE_ACCOUNT_ANNOTATION: account}} if account else {}),
+            "labels": {names.HASH_LABEL: revision.hash},
+            **({"annotations": {names.SERVICE_ACCOUNT_ANNOTATION: account}} if account else {}),
             "ownerReferences": [owner_reference(daemonset)],
         },
         "spec": {
@@ -163,7 +153,7 @@ def annotation_notes(daemonset: DaemonSet) -> tuple[Note, ...]:
     return tuple(
         Note(
             warning=True,
-            reason=INVALID_ANNOTATION,
+            reason=names.INVALID_ANNOTATION,
             message=f"annotation {name}: {truncated(daemonset.annotations[name], LONGEST_ITEM)!r} is not {what}",
         )
         for name, what in _options_of(daemonset).invalid.items()
@@ -176,10 +166,10 @@ def deferral_notes(daemonset: DaemonSet, wanted: WantedImages) -> tuple[Note, ..
         return ()
     pods = counted(wanted.options.min_updated_pods(wanted.desired), "updated pod", "is")
     message = (
-        f"images are pulled ahead once {pods} ready, as annotation {MIN_UPDATED_ANNOTATION} says: "
+        f"images are pulled ahead once {pods} ready, as annotation {names.MIN_UPDATED_ANNOTATION} says: "
         "the first nodes pull them during the update, while no container runs there"
     )
-    return (Note(warning=False, once=True, reason=PRE_DOWNLOAD_DEFERRED, message=message),)
+    return (Note(warning=False, once=True, reason=names.PRE_DOWNLOAD_DEFERRED, message=message),)
 
 
 def _options_of(daemonset: DaemonSet) -> _Options:
@@ -195,19 +185,19 @@ def _options_of(daemonset: DaemonSet) -> _Options:
         invalid[name] = f"{what}, so {default} is used"
         return default
 
-    if daemonset.invalid(PREDOWNLOAD_WAIT_ANNOTATION) is not None:
+    if daemonset.invalid(names.PREDOWNLOAD_WAIT_ANNOTATION) is not None:
         used = "true" if daemonset.waits_for_images else "false"
-        invalid[PREDOWNLOAD_WAIT_ANNOTATION] = f"true or false, so {used} is used"
+        invalid[names.PREDOWNLOAD_WAIT_ANNOTATION] = f"true or false, so {used} is used"
     seconds = read(
-        TIMEOUT_ANNOTATION,
+        names.TIMEOUT_ANNOTATION,
         TIMEOUT_SECONDS,
         lambda number: isinstance(number, int) and 1 <= number <= MAX_TIMEOUT_SECONDS,
         f"a number of seconds from 1 to {MAX_TIMEOUT_SECONDS}",
     )
     return _Options(
-        parallelism=read(PARALLELISM_ANNOTATION, 1, _is_amount, _AMOUNT),
+        parallelism=read(names.PARALLELISM_ANNOTATION, 1, _is_amount, _AMOUNT),
         timeout=int(seconds),
-        min_updated=read(MIN_UPDATED_ANNOTATION, 0, _is_amount, _AMOUNT),
+        min_updated=read(names.MIN_UPDATED_ANNOTATION, 0, _is_amount, _AMOUNT),
         invalid=invalid,
     )
 
@@ -248,7 +238,7 @@ def puller_manifest(job: ImagePullJob, node: str) -> JSONObject:
     annotations = {
         key: one for key, one in (config.annotations or {}).items() if not key.startswith(_CONTAINER_ANNOTATIONS)
     }
-    owner: JSONObject = {"apiVersion": API_VERSION, "kind": JOB_KIND, "name": job.name, "uid": job.uid}
+    owner: JSONObject = {"apiVersion": names.API_VERSION, "kind": JOB_KIND, "name": job.name, "uid": job.uid}
     owner["controller"] = True
     secrets: list[JSON] = [{"name": name} for name in job.spec.pull_secrets or ()]
     return {

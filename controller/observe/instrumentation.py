@@ -24,16 +24,7 @@ from controller.kube.errors import ApiError, WriteVerdict, classify
 from controller.kube.requests import DAEMONSETS, IMAGE_PULL_JOBS
 from controller.observe.daemonset_counters import OF_FALLBACKS, OF_OPERATIONS, Method
 from controller.observe.metrics import CONTROLLER, IMAGE_QUEUE, JOB_QUEUE, Metrics
-from controller.planner.actions import (
-    Action,
-    CreatePod,
-    CreateRevision,
-    DeletePod,
-    DeleteReason,
-    Note,
-    ProbeTemplate,
-    UpdateInPlace,
-)
+from controller.planner import actions
 from controller.planner.world import TemplateRefused
 from controller.reconcile.caches import Caches
 from controller.reconcile.dependencies import Observer
@@ -51,7 +42,7 @@ INSTALL_COMMAND = "kubectl apply --server-side -k manifests/crds"
 RESULT_OF: Final[Mapping[type[Outcome], str]] = {Done: "success", RequeueAfter: "requeue_after", Retry: "error"}
 """Results for the log and the metrics, named as in controller-runtime."""
 
-NodeAction: TypeAlias = CreatePod | UpdateInPlace | DeletePod
+NodeAction: TypeAlias = actions.CreatePod | actions.UpdateInPlace | actions.DeletePod
 
 
 LOGGED_FROM_SECONDS = 10.0
@@ -243,12 +234,12 @@ class Instrumentation(Observer):
             self._log.warning("own writes not seen for long, listing again", waiting_for=stale.waiting_for)
             self._relist(stale.resource)
 
-    def event(self, daemonset: DaemonSet, note: Note) -> None:
+    def event(self, daemonset: DaemonSet, note: actions.Note) -> None:
         if note.warning:
             self._log.warning("Event occurred", daemonset=str(daemonset.key), event_reason=note.reason)
         self._recorder(daemonset, note)
 
-    def job_event(self, job: ImagePullJob, note: Note) -> None:
+    def job_event(self, job: ImagePullJob, note: actions.Note) -> None:
         if note.warning:
             self._log.warning("Event occurred", image_pull_job=str(job.key), event_reason=note.reason)
         self._recorder(job, note, kind=JOB_KIND)
@@ -286,7 +277,7 @@ class Instrumentation(Observer):
         if not self._caches.is_gone(daemonset):
             self._counters.status_written(daemonset.uid, before, after)
 
-    def action_done(self, daemonset: DaemonSet, action: Action, error: ApiError | None) -> None:
+    def action_done(self, daemonset: DaemonSet, action: actions.Action, error: ApiError | None) -> None:
         """`error` is None on success. A deleted DaemonSet or node is not counted: its count would stay forever."""
         name, uid = type(action).__name__, daemonset.uid
         self.passes.count_write(name if error is None else f"{name}_failed")
@@ -297,9 +288,9 @@ class Instrumentation(Observer):
         if operation := action.operation:
             self._counters.count(uid, OF_OPERATIONS, operation, "success" if error is None else "error")
         verdict = None if error is None else classify(error).write
-        if isinstance(action, CreateRevision) and verdict is not WriteVerdict.ALREADY_EXISTS:
+        if isinstance(action, actions.CreateRevision) and verdict is not WriteVerdict.ALREADY_EXISTS:
             self._counters.revision_created(uid, action.hash)
-        if isinstance(action, ProbeTemplate):
+        if isinstance(action, actions.ProbeTemplate):
             refused = isinstance(verdict_on_template(error), TemplateRefused)
             self._metrics.dry_runs.labels("accepted" if error is None else "refused" if refused else "error").inc()
         if error is None and isinstance(action, NodeAction):
@@ -308,24 +299,24 @@ class Instrumentation(Observer):
     def _node_action_done(self, daemonset: DaemonSet, action: NodeAction, now: float) -> None:
         uid = daemonset.uid
         match action:
-            case CreatePod():
+            case actions.CreatePod():
                 if self._surges(daemonset, action):
                     self._update_began(uid, action.node, "surge", now)
                 self._pod_updated(daemonset, action, action.name, now)
-            case UpdateInPlace():
+            case actions.UpdateInPlace():
                 self._update_began(uid, action.node, "in_place", now)
                 self._pod_updated(daemonset, action, action.pod.name, now)
-            case DeletePod():
-                if action.why is DeleteReason.OUTDATED:
+            case actions.DeletePod():
+                if action.why is actions.DeleteReason.OUTDATED:
                     self._update_began(uid, action.node, "recreate", now)
-                elif action.why in (DeleteReason.VANISHED, DeleteReason.UNWANTED):
+                elif action.why in (actions.DeleteReason.VANISHED, actions.DeleteReason.UNWANTED):
                     self._counters.updates.drop(uid, action.node)
                 if action.refusal is not None:
                     self._counters.count(uid, OF_FALLBACKS, action.refusal.value)
             case _:
                 assert_never(action)
 
-    def _surges(self, daemonset: DaemonSet, action: CreatePod) -> bool:
+    def _surges(self, daemonset: DaemonSet, action: actions.CreatePod) -> bool:
         """Whether the new pod is beside one of another revision."""
         rolling = daemonset.rolling_update
         if rolling is None or (rolling.max_surge is None and rolling.rolling_update_type != "Surging"):
@@ -337,7 +328,9 @@ class Instrumentation(Observer):
         if Key("", node) in self._caches.nodes:
             self._counters.updates.began(uid, node, method, now)
 
-    def _pod_updated(self, daemonset: DaemonSet, action: CreatePod | UpdateInPlace, pod: str, now: float) -> None:
+    def _pod_updated(
+        self, daemonset: DaemonSet, action: actions.CreatePod | actions.UpdateInPlace, pod: str, now: float
+    ) -> None:
         self._counters.updates.created(daemonset.uid, action.node, pod, action.revision.hash)
         if (cached := self._caches.pods.get(Key(daemonset.namespace, pod))) is not None:
             self.pod_seen(daemonset, cached)  # the watch event came before the answer

@@ -37,13 +37,7 @@ from controller.api.objects import Key
 from controller.api.pod import Pod
 from controller.api.revision import Revision
 from controller.kube.sender import Exchange
-from controller.observe.daemonset_counters import (
-    NODES,
-    ROLLOUT_RESULTS,
-    ROLLOUTS,
-    UPDATE_METHODS,
-    DaemonSetCounters,
-)
+from controller.observe.daemonset_counters import NODES, ROLLOUT_RESULTS, ROLLOUTS, UPDATE_METHODS, DaemonSetCounters
 from controller.observe.daemonset_gauges import DaemonSetCollector, DaemonSetSample
 from controller.runtime.store import Store
 from controller.runtime.watch import RestartReason

@@ -17,15 +17,7 @@ from controller.api.daemonset import DaemonSet
 from controller.api.names import HASH_LABEL, NEVER_RAN_ANNOTATION
 from controller.api.objects import JSONObject, Key, NamespacedObject, Ref
 from controller.kube.client import Written
-from controller.kube.errors import (
-    ApiError,
-    Conflict,
-    MutatedByWebhook,
-    NotFound,
-    WriteVerdict,
-    classify,
-    is_gone,
-)
+from controller.kube.errors import ApiError, Conflict, MutatedByWebhook, NotFound, WriteVerdict, classify, is_gone
 from controller.kube.requests import DAEMONSETS, PODS, REVISIONS, Resource, Wire
 from controller.kube.sender import CEILING
 from controller.planner import actions

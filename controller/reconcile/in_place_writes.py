@@ -13,29 +13,8 @@ from controller.api.names import HASH_LABEL
 from controller.api.objects import JSONObject, Key, Ref, rfc3339
 from controller.api.pod import ManagedPodView, PodView
 from controller.api.readiness_gates import gates_of, opened
-from controller.inplace.admission import (
-    CONTAINER_MISSING,
-    UPDATE_REFUSED,
-    ByAdmission,
-    amount_undone,
-    as_admitted,
-    by_admission,
-    image_undone,
-    updating_all_images,
-)
+from controller.inplace import admission, patches
 from controller.inplace.change import InPlaceChange
-from controller.inplace.patches import (
-    cancelling,
-    continuing,
-    draining,
-    is_resized_by_restart,
-    marking,
-    preparing,
-    resize_operations,
-    resizing,
-    updating,
-    updating_generation,
-)
 from controller.kube.client import Client, Written
 from controller.kube.errors import Conflict, Forbidden, Invalid, MutatedByWebhook, NotFound
 from controller.kube.requests import POD_VIEWS, PODS
@@ -83,9 +62,9 @@ class InPlaceWrites:
             case actions.UpdateInPlace():
                 await self._update(action, pod)
             case actions.DrainPod():
-                await self._patched(ref, draining(pod, self._clock()), sub="status")
+                await self._patched(ref, patches.draining(pod, self._clock()), sub="status")
             case actions.ContinueInPlace():
-                await self._patched(ref, continuing(pod, action.revision, self._clock()), of=pod)
+                await self._patched(ref, patches.continuing(pod, action.revision, self._clock()), of=pod)
             case actions.ResizePod():
                 await self._resize(pod)
             case actions.OpenGates():
@@ -96,8 +75,8 @@ class InPlaceWrites:
                 await self._prepare(action, pod)
             case actions.CancelDelete():
                 # the state goes last, because a pass repeats both while it is there
-                ref = await self._patched(ref, marking(pod, self._clock(), mark=False), sub="status")
-                await self._patched(ref, cancelling(pod, action.labels), of=pod)
+                ref = await self._patched(ref, patches.marking(pod, self._clock(), mark=False), sub="status")
+                await self._patched(ref, patches.cancelling(pod, action.labels), of=pod)
             case _:
                 assert_never(action)
 
@@ -122,32 +101,34 @@ class InPlaceWrites:
         if not self._owns(pod.metadata.labels or {}):
             raise _changed(action.pod, "spec.selector does not match it any more")
         ref, change, now = _ref(pod), action.change, self._clock()
-        found = by_admission(pod, change, action.mutated_images)
+        found = admission.by_admission(pod, change, action.mutated_images)
         if found.missing:
-            raise UndoesAdmission("patch", PODS.describe(ref), CONTAINER_MISSING)
+            raise UndoesAdmission("patch", PODS.describe(ref), admission.CONTAINER_MISSING)
         if action.tried or found.images:
-            operations = _guarded(ref, updating_all_images(pod, action.revision, change, now))
+            operations = _guarded(ref, admission.updating_all_images(pod, action.revision, change, now))
             shown = await self._shown(ref, operations, mapped=bool(found.images))
-            if shown is not None and (why := image_undone(found, change, shown)):
+            if shown is not None and (why := admission.image_undone(found, change, shown)):
                 raise UndoesAdmission("patch", PODS.describe(ref), why)
         if found.amounts:
             change = await self._as_admitted(pod, change, found)
         if change.restarts:
-            ref = await self._patched(ref, draining(pod, self._clock()), sub="status")
-        await self._patched(ref, updating(pod, action.revision, change, now), of=pod)
+            ref = await self._patched(ref, patches.draining(pod, self._clock()), sub="status")
+        await self._patched(ref, patches.updating(pod, action.revision, change, now), of=pod)
 
-    async def _as_admitted(self, pod: ManagedPodView, change: InPlaceChange, found: ByAdmission) -> InPlaceChange:
+    async def _as_admitted(
+        self, pod: ManagedPodView, change: InPlaceChange, found: admission.ByAdmission
+    ) -> InPlaceChange:
         """The change with the amounts that admission sets. Other refusals of the resize are found by the resize
         itself."""
         ref = _ref(pod)
-        guarded = patch.guarded_by_uid(ref.uid, *resize_operations(pod, change.resources))
+        guarded = patch.guarded_by_uid(ref.uid, *patches.resize_operations(pod, change.resources))
         try:
             shown = await self._shown(ref, guarded, sub="resize")
         except (Forbidden, NotFound):
             return change
-        if shown is not None and (why := amount_undone(found, change, shown)):
+        if shown is not None and (why := admission.amount_undone(found, change, shown)):
             raise UndoesAdmission("patch", PODS.describe(ref), why)
-        return change if shown is None else as_admitted(change, shown)
+        return change if shown is None else admission.as_admitted(change, shown)
 
     async def _shown(
         self, ref: Ref, operations: patch.JsonPatch, *, sub: str = "", mapped: bool = True
@@ -159,29 +140,29 @@ class InPlaceWrites:
         except (Forbidden, Invalid) as error:
             if not mapped or (sub and isinstance(error, Forbidden)):
                 raise
-            raise UndoesAdmission("patch", PODS.describe(ref), UPDATE_REFUSED) from error
+            raise UndoesAdmission("patch", PODS.describe(ref), admission.UPDATE_REFUSED) from error
 
     async def _resize(self, pod: PodView) -> None:
         """Resizes the containers. The order of containers never changes, so the uid is guard enough. A dry run comes
         first: a refused attempt must not drain a pod that serves."""
-        ref, operations = _ref(pod), resizing(pod)
+        ref, operations = _ref(pod), patches.resizing(pod)
         if not operations:
             return  # an earlier attempt succeeded
         guarded = patch.guarded_by_uid(ref.uid, *operations)
-        closing = draining(pod, self._clock()) if is_resized_by_restart(pod) else ()
+        closing = patches.draining(pod, self._clock()) if patches.is_resized_by_restart(pod) else ()
         if closing:
             await self._client.patch(PODS, ref, guarded, sub="resize", dry_run=True)
-        ref = await self._patched(ref, updating_generation(pod), of=pod)
+        ref = await self._patched(ref, patches.updating_generation(pod), of=pod)
         await self._patched(ref, closing, sub="status")
         self._wrote(await self._client.patch(PODS, ref, guarded, sub="resize"))
 
     async def _prepare(self, action: actions.PrepareDelete, pod: PodView) -> None:
         """Prepares the deletion. The readiness gate closes first, so that the pod gets no traffic in that state."""
         ref, now = _ref(pod), self._clock()
-        operations = preparing(pod, now)
+        operations = patches.preparing(pod, now)
         if action.tried and operations:
             await self._client.patch(PODS, ref, _guarded(ref, operations), dry_run=True)
-        ref = await self._patched(ref, marking(pod, now, mark=action.mark), sub="status")
+        ref = await self._patched(ref, patches.marking(pod, now, mark=action.mark), sub="status")
         await self._patched(ref, operations, of=pod)
 
     async def _patched(

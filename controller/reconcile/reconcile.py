@@ -25,15 +25,7 @@ from controller.reconcile.state import DaemonSetState, DaemonSetStates
 from controller.runtime.clock import Instant, elapsed
 from controller.runtime.expectations import Stale
 from controller.runtime.pacing import PacedPass, Pacer
-from controller.runtime.workers import (
-    AT_ONCE,
-    STALE_RETRY_SECONDS,
-    Done,
-    Outcome,
-    Requeue,
-    RequeueAfter,
-    outcome,
-)
+from controller.runtime.workers import AT_ONCE, STALE_RETRY_SECONDS, Done, Outcome, Requeue, RequeueAfter, outcome
 from controller.runtime.workqueue import WorkItem
 
 K = TypeVar("K")
