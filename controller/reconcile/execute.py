@@ -289,18 +289,8 @@ class Requests:
             case actions.AdoptRevision() | actions.RenumberRevision() | actions.RecordRun():
                 written = await client.patch(REVISIONS, action.revision, metadata_patch(action, daemonset))
                 self._expect_version(REVISIONS, written)
-            case (
-                actions.PrepareDelete()
-                | actions.CancelDelete()
-                | actions.DrainPod()
-                | actions.UpdateInPlace()
-                | actions.ContinueInPlace()
-                | actions.ResizePod()
-                | actions.OpenGates()
-            ):
-                await self._in_place.carry_out(action)
             case _:
-                assert_never(action)
+                await self._in_place.carry_out(action)
 
     async def owner_error(self) -> ApiError | None:
         """Why nothing may be adopted: the DaemonSet was deleted or replaced, or cannot be read."""
@@ -354,10 +344,8 @@ class Requests:
                 return made is not None and made.owner_uid == self._daemonset.uid
             case actions.DrainPod():
                 return False  # if it is done, the pod is not ready, and counts so
-            case actions.DeletePod() | actions.UpdateInPlace() | actions.PrepareDelete():
-                pod = await self._live(action.pod, PODS)
             case _:
-                assert_never(action)
+                pod = await self._live(action.pod, PODS)
         is_gone = pod is None or pod.terminating
         match action:
             case actions.DeletePod():
