@@ -10,7 +10,7 @@ from controller.api.node import Node
 from controller.api.objects import Value
 from controller.api.pod import ENDED, Pod
 from controller.planner.node_fit import Fit
-from controller.planner.world import World
+from controller.planner.world import World, split_unmatched
 
 PROVEN_SECONDS = 3.0
 """Seconds that a restarted container must run (2 to 3, as start times are whole seconds) before its pod is available.
@@ -104,7 +104,24 @@ class NodeInfo(Value):
         return tuple([pod.uid for pod in (*self.pods, *self.removed)])
 
 
-class NodeReader:
+def read_nodes(world: World, current_hash: str) -> tuple[tuple[NodeInfo, ...], tuple[Pod, ...], float | None]:
+    """All nodes, as in `RolloutState.nodes`, the pods that the selector does not match, and when the next pod that is
+    ready becomes available (seconds since 1970)."""
+    owned, unmatched = split_unmatched(world)
+    by_node: dict[str, tuple[Pod, ...]] = {}
+    for pod in owned:
+        by_node[pod.node] = (*by_node[pod.node], pod) if pod.node in by_node else (pod,)
+    by_node.pop("", None)  # such a pod names no node, so nothing can be decided about it
+    reader, evaluated = _Reader(world, current_hash), world.rules.evaluate(world.nodes)
+    nodes = [
+        reader.node(node.name, by_node.pop(node.name, ()), node, fit, selected)
+        for node, fit, selected in zip(world.nodes, evaluated.fits, evaluated.selected, strict=True)
+    ]
+    nodes += [reader.node(name, by_node[name]) for name in sorted(by_node)]
+    return tuple(nodes), unmatched, reader.next_available
+
+
+class _Reader:
     def __init__(self, world: World, current_hash: str) -> None:
         self._hash = current_hash
         self._now = world.now
@@ -112,7 +129,6 @@ class NodeReader:
         self._ready_seen, self._restarts_seen = world.ready_seen, world.restarts_seen
         self._predecessors = world.predecessors
         self.next_available: float | None = None
-        """When the next pod that is ready becomes available (seconds since 1970)."""
 
     def node(
         self,

@@ -180,13 +180,13 @@ def test_a_taint_that_only_the_new_template_tolerates() -> None:
 @pytest.mark.parametrize("held", [{"paused": True}, {"selector": POOL}, {"partition": 2}])
 def test_whatever_keeps_the_current_one_from_it(held: dict[str, Any]) -> None:
     found = rollout_state(widened("- - v1 v2", **held))
-    assert (set(found.unplaceable), found.unavailable) == ({"node-0", "node-1"}, 0)
+    assert (set(found.unplaceable), found.in_use) == ({"node-0", "node-1"}, 0)
 
 
 def test_it_uses_no_maxunavailable_and_one_that_only_lost_its_pod_does() -> None:
-    assert rollout_state(widened(partition=4)).unavailable == 0
-    assert rollout_state(widened(partition=4, first={})).unavailable == 2
-    assert rollout_state(widened("- - - v1", partition=4)).unavailable == 1
+    assert rollout_state(widened(partition=4)).in_use == 0
+    assert rollout_state(widened(partition=4, first={})).in_use == 2
+    assert rollout_state(widened("- - - v1", partition=4)).in_use == 1
 
 
 def test_a_lost_pod_comes_back_only_where_its_revision_runs() -> None:
