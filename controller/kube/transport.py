@@ -12,18 +12,7 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import Final
 from urllib.parse import urlencode
 
-from aiohttp import (
-    BytesPayload,
-    ClientConnectorError,
-    ClientError,
-    ClientHttpProxyError,
-    ClientResponse,
-    ClientSession,
-    ClientTimeout,
-    ConnectionTimeoutError,
-    DummyCookieJar,
-    TCPConnector,
-)
+import aiohttp
 from aiohttp.abc import AbstractStreamWriter
 from multidict import CIMultiDict
 from yarl import URL
@@ -55,7 +44,7 @@ class AiohttpTransport:
     """A `Transport`. It does without cookies, redirects, proxies from the environment (looking them up more than
     doubles the cost of a request) and compression (on a LAN it costs more CPU than it saves)."""
 
-    def __init__(self, session: ClientSession, connection: Connection, user_agent: str) -> None:
+    def __init__(self, session: aiohttp.ClientSession, connection: Connection, user_agent: str) -> None:
         self._session = session
         self._connection = connection
         self._server = connection.server.rstrip("/")
@@ -69,7 +58,7 @@ class AiohttpTransport:
         began = loop.time()
         headers = await self._headers_for(request)
         left = None if request.timeout is None else max(began + request.timeout - loop.time(), LEAST_SECONDS)
-        timeout = ClientTimeout(total=left, sock_connect=CONNECT_SECONDS)
+        timeout = aiohttp.ClientTimeout(total=left, sock_connect=CONNECT_SECONDS)
         guarded = _CheckedBody(request.body, request.permission) if request.permission is not None else None
         with _mapped_errors(guarded):
             async with await self._send(request, headers, timeout, guarded or request.body) as response:
@@ -84,7 +73,7 @@ class AiohttpTransport:
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[_OpenStream]:
-        timeout = ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=request.timeout)
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=request.timeout)
         headers = await self._headers_for(request)
         with _mapped_errors():
             response = await self._send(request, headers, timeout, request.body)
@@ -96,8 +85,12 @@ class AiohttpTransport:
             response.close()
 
     async def _send(
-        self, request: Request, headers: CIMultiDict[str], timeout: ClientTimeout, body: _CheckedBody | bytes = b""
-    ) -> ClientResponse:
+        self,
+        request: Request,
+        headers: CIMultiDict[str],
+        timeout: aiohttp.ClientTimeout,
+        body: _CheckedBody | bytes = b"",
+    ) -> aiohttp.ClientResponse:
         query = f"?{urlencode(request.query)}" if request.query else ""
         tls_now = self._connection.tls_now
         return await self._session.request(
@@ -133,7 +126,7 @@ class AiohttpTransport:
         return headers
 
 
-class _CheckedBody(BytesPayload):
+class _CheckedBody(aiohttp.BytesPayload):
     """A body that checks `permission` first: aiohttp holds back even the headers until the body is written."""
 
     def __init__(self, body: bytes, permission: Callable[[], None]) -> None:
@@ -151,7 +144,7 @@ class _CheckedBody(BytesPayload):
 
 
 class _OpenStream:
-    def __init__(self, response: ClientResponse) -> None:
+    def __init__(self, response: aiohttp.ClientResponse) -> None:
         self._response = response
         self.status = response.status
         self.retry_after = _retry_after(response)
@@ -167,15 +160,15 @@ class _OpenStream:
 async def open_transport(connection: Connection, user_agent: str = "kruise-ds") -> AsyncIterator[AiohttpTransport]:
     """A transport, with its credentials renewed while the block runs. Nothing is sent before the first request."""
     SSLProtocol.max_size = TLS_BUFFER
-    connector = TCPConnector(
+    connector = aiohttp.TCPConnector(
         ssl=connection.tls or True,
         limit=0,  # the throttle bounds how many requests run at once
         keepalive_timeout=IDLE_CONNECTION_SECONDS,
         socket_factory=_socket,
     )
-    session = ClientSession(
+    session = aiohttp.ClientSession(
         connector=connector,
-        cookie_jar=DummyCookieJar(),
+        cookie_jar=aiohttp.DummyCookieJar(),
         trust_env=False,
         auto_decompress=False,
         read_bufsize=READ_BUFFER,
@@ -201,7 +194,7 @@ def _mapped_errors(guarded: _CheckedBody | None = None) -> Iterator[None]:
     """Translates library errors to those that `Transport` promises. A refusal by `guarded` is raised unchanged."""
     try:
         yield
-    except (ClientError, OSError) as error:
+    except (aiohttp.ClientError, OSError) as error:
         if guarded is not None and guarded.refusal is not None:
             raise guarded.refusal from error
         mapped = _mapped(error)
@@ -210,19 +203,19 @@ def _mapped_errors(guarded: _CheckedBody | None = None) -> Iterator[None]:
         raise mapped from error
 
 
-def _mapped(error: ClientError | OSError) -> OSError:
+def _mapped(error: aiohttp.ClientError | OSError) -> OSError:
     match error:
-        case ClientConnectorError():
+        case aiohttp.ClientConnectorError():
             return NotConnected(f"{error.host}:{error.port}: {_words(error.os_error)}")
-        case ConnectionTimeoutError():
+        case aiohttp.ConnectionTimeoutError():
             return NotConnected(f"no connection within {CONNECT_SECONDS:g} s")
-        case ClientHttpProxyError():
+        case aiohttp.ClientHttpProxyError():
             return NotConnected(f"the proxy answers {error.status}")
         case TimeoutError():
             return TimeoutError(str(error) or "no answer in time")
         case OSError():
             return error
-        case ClientError():
+        case aiohttp.ClientError():
             return ConnectionError(str(error) or type(error).__name__)
 
 
@@ -234,7 +227,7 @@ def _words(error: OSError) -> str:
     return os.strerror(error.errno) if isinstance(error, ConnectionError) and error.errno else str(error)
 
 
-def _retry_after(response: ClientResponse) -> float | None:
+def _retry_after(response: aiohttp.ClientResponse) -> float | None:
     """`Retry-After` in seconds. API servers never send its other form, a date."""
     value = response.headers.get("Retry-After", "")
     return float(value) if value.isascii() and value.isdigit() else None
