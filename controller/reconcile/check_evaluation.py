@@ -4,8 +4,8 @@ Prometheus. A pass sets what to evaluate; a changed result, and one that a step 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from math import inf
 from typing import Final
 
@@ -181,7 +181,7 @@ class Checks:
         return daemonset is None or daemonset.terminating or daemonset.uid != step.uid
 
     async def _ask_all(self, key: Key, step: _Open) -> None:
-        with self._under_way(step.results):
+        try:
             ends_soak = step.results.tried < step.checked_from <= elapsed()
             step.results.tried = elapsed()
             for check in step.request.checks:
@@ -192,13 +192,8 @@ class Checks:
                     self._queue.enqueue(key, "urgent", f"check {check.name}")
             if ends_soak:
                 self._queue.enqueue(key, "urgent", "checks")
-
-    @contextmanager
-    def _under_way(self, results: CheckResults) -> Iterator[None]:
-        try:
-            yield
         finally:
-            results.is_under_way = False
+            step.results.is_under_way = False
             self._changed.set()
 
     async def _ask(self, key: Key, step: _Open, check: Check) -> None:

@@ -15,7 +15,7 @@ from typing import NoReturn, TypeVar
 
 from controller.api.objects import JSONObject, Key, ObjectMeta, Part, Value, View, as_json
 from controller.api.patch import add, guarded_by_version
-from controller.kube.client import Client, Events
+from controller.kube.client import Client
 from controller.kube.decode import Malformed, Seen
 from controller.kube.errors import AlreadyExists, ApiError, Conflict, NotFound, Unreadable, redacted
 from controller.kube.requests import Refresh, Resource, Transport
@@ -150,28 +150,21 @@ class LeaseLock:
             return None
         return Lease(spec=spec, version=written.version)
 
-    @asynccontextmanager
-    async def watch(self, version: str) -> AsyncIterator[AsyncIterator[Lease | None]]:
-        """Yields every change after `version`, None for a deletion. Ends when the server ends the watch."""
+    async def watch(self, version: str) -> AsyncGenerator[Lease | None]:
+        """Yields every change after `version`, None for a deletion. Ends when the server ends the watch. The caller
+        must close the generator."""
         query = (
             ("fieldSelector", f"metadata.name={self._key.name}"),
             ("resourceVersion", version),
             ("timeoutSeconds", "300"),  # five minutes: a connection must not outlive a rotated certificate by much
         )
-        async with (
-            self._client.watch(LEASES, self._key.namespace, query=query) as bunches,
-            aclosing(_changes(bunches)) as changes,
-        ):
-            yield changes
-
-
-async def _changes(bunches: AsyncIterator[Events[Lease]]) -> AsyncGenerator[Lease | None, None]:
-    async for events in bunches:
-        for event in events:
-            if isinstance(event, Malformed):
-                raise Unreadable("watch", LEASES.describe(event.key), event.reason)
-            if isinstance(event, Seen):
-                yield event.obj
+        async with self._client.watch(LEASES, self._key.namespace, query=query) as bunches:
+            async for events in bunches:
+                for event in events:
+                    if isinstance(event, Malformed):
+                        raise Unreadable("watch", LEASES.describe(event.key), event.reason)
+                    if isinstance(event, Seen):
+                        yield event.obj
 
 
 class Leadership:
@@ -308,7 +301,7 @@ class LeaderElector:
         self._report_once(f"standing by, {lease.spec.holder_identity} leads")
         began = elapsed()
         try:
-            async with asyncio.timeout(seconds) as limit, self._lock.watch(lease.version) as changes:
+            async with asyncio.timeout(seconds) as limit, aclosing(self._lock.watch(lease.version)) as changes:
                 async for change in changes:
                     self._observe(change)
                     if change is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Literal, NamedTuple
 
@@ -76,8 +76,7 @@ class Seat(LeaseLock):
         await self._travel_back()
         return written
 
-    @asynccontextmanager
-    async def watch(self, version: str) -> AsyncIterator[AsyncIterator[Lease | None]]:
+    async def watch(self, version: str) -> AsyncGenerator[Lease | None]:
         await self._travel("watch")
         if not self.may_watch:
             raise Forbidden("watch", "lease", "no")
@@ -87,13 +86,10 @@ class Seat(LeaseLock):
             changes.put_nowait(lease)
         self.board.listeners.append(changes)
         try:
-            yield self._follow(changes)
+            while True:
+                yield await changes.get()
         finally:
             self.board.listeners.remove(changes)
-
-    async def _follow(self, changes: asyncio.Queue[Lease | None]) -> AsyncIterator[Lease | None]:
-        while True:
-            yield await changes.get()
 
     async def _travel(self, verb: str) -> None:
         self.calls.append((verb, now()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import aclosing
 
 import msgspec
 import pytest
@@ -139,7 +140,7 @@ async def test_a_watch_follows_one_lease_and_tells_deletions() -> None:
     line = b'{"type": "MODIFIED", "object": %s}\n' % ANSWER.replace(b"\n", b"")
     gone = line.replace(b"MODIFIED", b"DELETED")
     api, asked = on(Watch([line[:30], line[30:] + gone, b'{"type": "ERROR", "object": {}}\n', line]))
-    async with api.watch("41") as changes:
+    async with aclosing(api.watch("41")) as changes:
         seen = [await anext(changes), await anext(changes)]
         with pytest.raises(ApiError):
             await anext(changes)
@@ -155,7 +156,7 @@ async def test_a_watch_follows_one_lease_and_tells_deletions() -> None:
 async def test_a_lease_that_cannot_be_read_ends_its_watch() -> None:
     api, _ = on(Watch([b'{"type": "MODIFIED", "object": {"metadata": {}, "spec": []}}\n']))
     with pytest.raises(Unreadable, match="spec"):
-        async with api.watch("41") as changes:
+        async with aclosing(api.watch("41")) as changes:
             await anext(changes)
 
 
@@ -165,8 +166,8 @@ async def test_a_refused_watch_renews_the_credentials_for_the_next_call() -> Non
 
     api, asked = on(Watch([b'{"kind": "Status", "message": "Unauthorized"}'], 401), refresh=refresh)
     with pytest.raises(Unauthorized, match="log in again"):
-        async with api.watch("41"):
-            pass
+        async with aclosing(api.watch("41")) as changes:
+            await anext(changes)
     assert len(asked) == 1, "there is nothing new to ask with"
 
 
