@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
-from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
 from controller.imagepull.parts import ImagePullParts
@@ -70,16 +69,14 @@ class Informers:
         """Keeps the caches up to date. Entering waits without limit for the lists, except those of `pulls`. Handlers
         of changes must be quick and not raise: an error ends the process, because a missed change would be worse."""
         caches = self.caches
-        on_reachable, on_restored = partial(self._reached, triggers, pulls), partial(self._restored, triggers)
         async with asyncio.TaskGroup() as group:
 
             def start(resource: Resource[W, T], store: Store[T], *handlers: Handler[T] | None) -> list[AnyReflector]:
                 started: list[AnyReflector] = []
                 for namespace, writer in store.writers.items():
                     reflector = Reflector(client.with_reserved_permit(), resource, writer, namespace=namespace)
-                    following = _follow(
-                        reflector, [*filter(None, handlers)], triggers, instrumentation, on_reachable, on_restored
-                    )
+                    used = [*filter(None, handlers)]
+                    following = self._follow(reflector, used, triggers, instrumentation, pulls)
                     self.tasks.append(group.create_task(following, name="reflector"))
                     started.append(reflector)
                 return started
@@ -105,6 +102,34 @@ class Informers:
             for task in tasks:
                 task.cancel()
 
+    async def _follow(
+        self,
+        reflector: Reflector[Any, T],
+        handlers: list[Handler[T]],
+        triggers: Triggers,
+        instrumentation: Instrumentation,
+        pulls: ImagePullParts | None,
+    ) -> None:
+        name, plural = reflector.name, reflector.resource.plural
+        async with aclosing(reflector.events()) as events:
+            async for event in events:
+                match event:
+                    case Change():
+                        for handle in handlers:
+                            handle(event)
+                    case Received():
+                        instrumentation.received(plural, name)
+                    case Restarted(reason=reason):
+                        instrumentation.watch_restarted(plural, reason)
+                    case Malformed():
+                        triggers.on_malformed(plural, event)
+                    case Connectivity():
+                        instrumentation.connectivity(name, event)
+                        if event.state == "reachable":
+                            self._reached(triggers, pulls)
+                    case Restored():
+                        self._restored(triggers, reflector)
+
     def _reached(self, triggers: Triggers, pulls: ImagePullParts | None) -> None:
         if self._is_synced:
             triggers.on_server_back()
@@ -126,32 +151,3 @@ def _relist(reflectors: list[AnyReflector]) -> None:
 async def _all_synced(reflectors: list[AnyReflector]) -> None:
     for reflector in reflectors:
         await reflector.synced()
-
-
-async def _follow(
-    reflector: Reflector[Any, T],
-    handlers: list[Handler[T]],
-    triggers: Triggers,
-    instrumentation: Instrumentation,
-    on_reachable: Callable[[], None],
-    on_restored: Callable[[AnyReflector], None],
-) -> None:
-    name, plural = reflector.name, reflector.resource.plural
-    async with aclosing(reflector.events()) as events:
-        async for event in events:
-            match event:
-                case Change():
-                    for handle in handlers:
-                        handle(event)
-                case Received():
-                    instrumentation.received(plural, name)
-                case Restarted(reason=reason):
-                    instrumentation.watch_restarted(plural, reason)
-                case Malformed():
-                    triggers.on_malformed(plural, event)
-                case Connectivity():
-                    instrumentation.connectivity(name, event)
-                    if event.state == "reachable":
-                        on_reachable()
-                case Restored():
-                    on_restored(reflector)
