@@ -152,21 +152,20 @@ class JobReconciler:
             state = self._state_of(key, job)
             if job is None or _is_over(job, state):
                 return
-            state.forget_other_selector(job.spec.pod_selector)
+            selector = job.spec.pod_selector
+            if selector != state.pod_selector:
+                state.pod_nodes, state.pod_selector = None, selector
             is_recent = state.pod_nodes is not None and elapsed() - state.pods_listed < PODS_LISTED_SECONDS
-            if job.spec.pod_selector is None or is_recent:
+            if selector is None or is_recent:
                 return
-            await self._list_pods(job, job.spec.pod_selector, state)
-
-    async def _list_pods(self, job: ImagePullJob, selector: LabelSelector, state: JobState) -> None:
-        found = nodes_of_rollout(self._caches, job)
-        if found is None:
-            try:
-                found = await _nodes_of_pods(self._client, job.namespace, selector)
-            except ApiError:
-                if (found := state.pod_nodes) is None:  # else use the older list
-                    raise
-        state.pod_nodes, state.pods_listed = found, elapsed()
+            found = nodes_of_rollout(self._caches, job)
+            if found is None:
+                try:
+                    found = await _nodes_of_pods(self._client, job.namespace, selector)
+                except ApiError:
+                    if (found := state.pod_nodes) is None:  # else use the older list
+                        raise
+            state.pod_nodes, state.pods_listed = found, elapsed()
 
     def _decide(self, job: ImagePullJob, state: JobState) -> JobPlan:
         moment, caches, pullers = elapsed(), self._caches, self._caches.pullers_of(job.key)

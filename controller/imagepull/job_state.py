@@ -48,10 +48,6 @@ class JobState(JobMemory, kw_only=True):
     own_status: OwnStatus[ImagePullJobStatus] = msgspec.field(default_factory=OwnStatus)
     pacer: StatusPacer = msgspec.field(default_factory=StatusPacer)
 
-    def forget_other_selector(self, pod_selector: LabelSelector | None) -> None:
-        if pod_selector != self.pod_selector:
-            self.pod_nodes, self.pod_selector = None, pod_selector
-
     def set_targets(self, targets: Targets, key: tuple[object, ...], updated: Collection[str] = ()) -> None:
         """Sets the job's nodes. Nodes in `updated` keep the image: they left because their pod was updated."""
         self.not_ready, self.targets_key = targets.not_ready, key

@@ -245,7 +245,9 @@ class DaemonSetState(msgspec.Struct):
         self.node_backoff.forget_lasting(moment)
         if self.unanswered_names or self.strays:
             self._find_strays(cached, fresh=fresh)
-            self._forget_answered_names(cached)
+            for pod in cached.pods:
+                if self.unanswered_names.get(pod.node) == pod.name:
+                    del self.unanswered_names[pod.node]
         keys = self.write_backoff.failing or self.write_backoff.inconclusive or self.pending_writes
         by_name = self.unanswered_names or len(self.predecessors) > len(cached.nodes)
         many = len(self.reverted_writes.accepted) > 2 * len(cached.pods)
@@ -273,11 +275,6 @@ class DaemonSetState(msgspec.Struct):
         suspects = [pod for pod in cached.pods if names.get(pod.node) == pod.name or pod.uid in known]
         strays = {pod.uid for pod in suspects if rules is not None and not rules.owns(pod.labels)}
         self.strays = strays if fresh else known | strays
-
-    def _forget_answered_names(self, cached: Cached) -> None:
-        for pod in cached.pods:
-            if self.unanswered_names.get(pod.node) == pod.name:
-                del self.unanswered_names[pod.node]
 
     def forget_nodes(self, names: Set[str]) -> None:
         """Forgets nodes. A new node of such a name may get pods with the old names."""
