@@ -72,12 +72,17 @@ class Parts:
         )
         self.queue = PacedQueue[Key]()
         self._states = DaemonSetStates(settings.gates)
-        self.pulls = self._image_pulls() if settings.gates.pre_download else None
-        """None if ImagePullJobs are not enabled."""
-        self.checks = Checks(prometheus, self.informers.caches, self.queue, self.instrumentation)
         dependencies = Dependencies(self.client, Expectations(), clock, self.instrumentation, self.server_clock)
+        caches, instrumentation = self.informers.caches, self.instrumentation
+        self.pulls = (
+            ImagePullParts(dependencies, caches, self.metrics, instrumentation, states=self._states, queue=self.queue)
+            if settings.gates.pre_download
+            else None
+        )
+        """None if ImagePullJobs are not enabled."""
+        self.checks = Checks(prometheus, caches, self.queue, instrumentation)
         self.reconciler = self._reconciler(dependencies)
-        self.triggers = Triggers(self.informers.caches, self._states, self.queue, dependencies)
+        self.triggers = Triggers(caches, self._states, self.queue, dependencies)
         self.metrics_auth = DelegatedAuth(
             _reviews(transport, refresh), _reviews(transport, refresh), self.instrumentation.review_failed
         )
@@ -120,18 +125,6 @@ class Parts:
         )
         metrics.daemonset_counters.show(
             lambda: informers.caches.daemonsets.values() if leadership.is_valid() else (), self.clock
-        )
-
-    def _image_pulls(self) -> ImagePullParts:
-        informers = self.informers
-        return ImagePullParts(
-            self.client,
-            informers.caches,
-            self.clock,
-            self.metrics,
-            self.instrumentation,
-            states=self._states,
-            queue=self.queue,
         )
 
 

@@ -8,6 +8,7 @@ from functools import partial
 from math import inf
 from typing import assert_never
 
+from msgspec.structs import replace
 from prometheus_client import Counter
 
 from controller.api import patch
@@ -35,14 +36,15 @@ from controller.kube.decode import Seen
 from controller.kube.errors import ApiError, WriteVerdict, classify, is_gone
 from controller.kube.requests import IMAGE_PULL_JOBS, PULLERS, Resource
 from controller.kube.sender import CEILING
-from controller.observe.instrumentation import Instrumentation, PassLog
+from controller.observe.instrumentation import PassLog
 from controller.planner.actions import Note
 from controller.reconcile.caches import Caches
+from controller.reconcile.dependencies import Dependencies
 from controller.reconcile.execute import Execution
 from controller.reconcile.status_writer import status_changes
 from controller.reconcile.write_outcomes import PENDING_SECONDS, WRITE_OUTCOMES
-from controller.runtime.clock import Clock, elapsed
-from controller.runtime.expectations import OF_PODS, Expectations
+from controller.runtime.clock import elapsed
+from controller.runtime.expectations import OF_PODS
 from controller.runtime.pacing import PacedPass, PacedQueue, Pacer
 from controller.runtime.workers import AT_ONCE, STALE_RETRY_SECONDS, Done, Outcome, Requeue, RequeueAfter, outcome
 from controller.runtime.workqueue import WorkItem
@@ -76,18 +78,17 @@ def nodes_with_other_revision(pods: Iterable[Pod], revision_hash: str) -> Iterat
 class JobReconciler:
     def __init__(
         self,
-        client: Client,
+        dependencies: Dependencies,
         caches: Caches,
-        clock: Clock,
         pacer: Pacer[Key],
-        instrumentation: Instrumentation,
         *,
         attempts: Counter,
         daemonset_queue: PacedQueue[Key],
     ) -> None:
-        self._client, self._caches, self._clock, self._pacer = client, caches, clock, pacer
-        self._instrumentation, self._attempts, self._daemonset_queue = instrumentation, attempts, daemonset_queue
-        self._expectations, self._states = Expectations(), dict[Key, JobState]()
+        self._dependencies, self._caches, self._pacer = dependencies, caches, pacer
+        self._observer, self._expectations = dependencies.observer, dependencies.expectations
+        self._attempts, self._daemonset_queue = attempts, daemonset_queue
+        self._states: dict[Key, JobState] = {}
 
     async def __call__(self, item: WorkItem[Key], requeue: Requeue) -> Outcome:
         key = item.key
@@ -140,7 +141,7 @@ class JobReconciler:
         stale = self._expectations.check(str(key), reached, alive.__contains__, elapsed())
         if stale is None:
             return False
-        self._instrumentation.stale(key, stale)
+        self._observer.stale(key, stale)
         if stale.overdue:
             self._expectations.forget(str(key))  # names and guards make a pass safe without it
         return True
@@ -161,7 +162,7 @@ class JobReconciler:
             found = nodes_of_rollout(self._caches, job)
             if found is None:
                 try:
-                    found = await _nodes_of_pods(self._client, job.namespace, selector)
+                    found = await _nodes_of_pods(self._dependencies.client, job.namespace, selector)
                 except ApiError:
                     if (found := state.pod_nodes) is None:  # else use the older list
                         raise
@@ -187,7 +188,7 @@ class JobReconciler:
                 failing=state.write_backoff.failing.keys() | state.write_backoff.inconclusive.keys(),
                 in_backoff=state.write_backoff.in_backoff(moment),
                 max_creates=state.max_creates(moment),
-                now=self._clock(),
+                now=self._dependencies.clock(),
                 moment=moment,
             )
         )
@@ -201,7 +202,7 @@ class JobReconciler:
             self._attempts.labels("pulled" if result is PULLED else "failed").inc()
         self._attempts.labels("failed").inc(len(decided.attempts))
         for note in decided.notes:
-            self._instrumentation.job_event(job, note)
+            self._observer.event(job, note)
         execution = self._execution(job.key, job, state, requeue)
         room = max(CEILING - len(state.in_flight), 0)
         if not await execution.run(*decided.actions[:room]):
@@ -244,9 +245,10 @@ class JobReconciler:
         return _outcome(execution, later)
 
     def _execution(self, key: Key, job: ImagePullJob | None, state: JobState, requeue: Requeue) -> JobExecution:
-        report = None if job is None else partial(self._instrumentation.job_event, job)
-        client = self._client.with_reserved_permit(report and state.server_warnings.reporter(key.name, report))
-        return JobExecution(client, self._expectations, key, job, state, requeue, self._instrumentation)
+        report = None if job is None else partial(self._observer.event, job)
+        warned = report and state.server_warnings.reporter(key.name, report)
+        client = self._dependencies.client.with_reserved_permit(warned)
+        return JobExecution(key, job, state, replace(self._dependencies, client=client), requeue)
 
     async def _write_status(
         self, job: ImagePullJob, state: JobState, wanted: ImagePullJobStatus, execution: JobExecution
@@ -302,18 +304,15 @@ class JobExecution(Execution[JobAction, JobActionResult]):
 
     def __init__(
         self,
-        client: Client,
-        expectations: Expectations,
         key: Key,
         job: ImagePullJob | None,
         state: JobState,
+        dependencies: Dependencies,
         requeue: Requeue,
-        instrumentation: Instrumentation,
     ) -> None:
         """`job` is needed for all but EndPuller."""
         super().__init__(requeue)
-        self._client, self._expectations, self._key, self._job = client, expectations, str(key), job
-        self._state, self._instrumentation = state, instrumentation
+        self._key, self._job, self._state, self._dependencies = str(key), job, state, dependencies
 
     async def run(self, *actions: JobAction) -> bool:
         """Returns False if answers are late: then another pass has begun."""
@@ -333,7 +332,8 @@ class JobExecution(Execution[JobAction, JobActionResult]):
             in_flight.discard(key)
 
     async def _send(self, action: JobAction) -> None:
-        client, expectations, state, job = self._client, self._expectations, self._state, self._job
+        client, expectations = self._dependencies.client, self._dependencies.expectations
+        state, job = self._state, self._job
         match action:
             case StartPuller(node=node):
                 assert job is not None
@@ -384,6 +384,6 @@ class JobExecution(Execution[JobAction, JobActionResult]):
             if verdict is not WriteVerdict.NAMESPACE_TERMINATING and self._job is not None:
                 self._state.create_refused(str(error), elapsed())
                 note = Note(warning=True, reason=FAILED_CREATE, message=f"Error creating: {error.message}")
-                self._instrumentation.job_event(self._job, note)
+                self._dependencies.observer.event(self._job, note)
         elif verdict is not WriteVerdict.ALREADY_EXISTS:
             self._state.create_unanswered(elapsed())

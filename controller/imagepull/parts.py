@@ -14,14 +14,14 @@ from controller.api.objects import Key
 from controller.api.revision import Revision
 from controller.imagepull.job_reconcile import JobReconciler
 from controller.imagepull.rollouts import RolloutJobs
-from controller.kube.client import Client
 from controller.observe.instrumentation import Instrumentation, PassLog
 from controller.observe.metrics import Metrics
 from controller.planner.world import BeingPulled, Unpulled
 from controller.reconcile.caches import Cached, Caches
+from controller.reconcile.dependencies import Dependencies
 from controller.reconcile.reconcile import ImagePulls
 from controller.reconcile.state import DaemonSetStates
-from controller.runtime.clock import Clock, elapsed
+from controller.runtime.clock import elapsed
 from controller.runtime.pacing import PacedQueue
 from controller.runtime.store import Change
 from controller.runtime.workers import Handle, workers
@@ -42,9 +42,8 @@ class ImagePullParts(ImagePulls):
 
     def __init__(
         self,
-        client: Client,
+        dependencies: Dependencies,
         caches: Caches,
-        clock: Clock,
         metrics: Metrics,
         instrumentation: Instrumentation,
         *,
@@ -59,23 +58,9 @@ class ImagePullParts(ImagePulls):
         self._waits_until = inf
         """The end of `STARTUP_SECONDS` (`elapsed`), after which rollouts do not wait for lagging caches."""
         attempts = metrics.count_image_pulls(lambda: len(caches.unfinished_jobs()), lambda: len(caches.pullers))
-        self._reconciler = JobReconciler(
-            client,
-            caches,
-            clock,
-            self.queue.pacer,
-            instrumentation,
-            attempts=attempts,
-            daemonset_queue=queue,
-        )
-        self._rollouts = RolloutJobs(
-            client,
-            caches,
-            self._reconciler,
-            instrumentation,
-            states=states,
-            daemonset_queue=queue,
-        )
+        pacer = self.queue.pacer
+        self._reconciler = JobReconciler(dependencies, caches, pacer, attempts=attempts, daemonset_queue=queue)
+        self._rollouts = RolloutJobs(dependencies, caches, self._reconciler, states=states, daemonset_queue=queue)
 
     @asynccontextmanager
     async def working(self, caught_up: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:

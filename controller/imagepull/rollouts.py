@@ -30,7 +30,7 @@ from controller.planner.actions import Note
 from controller.planner.failure import effective_daemonset
 from controller.planner.world import BeingPulled, Unpullable, Unpulled
 from controller.reconcile.caches import Cached, Caches
-from controller.reconcile.dependencies import Observer
+from controller.reconcile.dependencies import Dependencies
 from controller.reconcile.state import DaemonSetStates
 from controller.runtime.clock import elapsed
 from controller.runtime.pacing import PacedQueue
@@ -43,15 +43,14 @@ class RolloutJobs:
 
     def __init__(
         self,
-        client: Client,
+        dependencies: Dependencies,
         caches: Caches,
         reconciler: JobReconciler,
-        observer: Observer,
         *,
         states: DaemonSetStates,
         daemonset_queue: PacedQueue[Key],
     ) -> None:
-        self._client, self._caches, self._observer = client, caches, observer
+        self._client, self._caches, self._observer = dependencies.client, caches, dependencies.observer
         self._reconciler, self._daemonset_states, self._daemonset_queue = reconciler, states, daemonset_queue
         self._states: dict[str, _ImagesState] = {}
         """By DaemonSet uid."""

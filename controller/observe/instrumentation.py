@@ -16,7 +16,7 @@ from structlog.contextvars import bound_contextvars
 
 from controller.api.daemonset import DaemonSet, DaemonSetStatus
 from controller.api.image_pull_job import JOB_KIND, ImagePullJob
-from controller.api.names import LEASE_NAME, PROGRESSING, READY
+from controller.api.names import KIND, LEASE_NAME, PROGRESSING, READY
 from controller.api.objects import Key
 from controller.api.pod import Pod
 from controller.kube.decode import Malformed
@@ -234,15 +234,11 @@ class Instrumentation(Observer):
             self._log.warning("own writes not seen for long, listing again", waiting_for=stale.waiting_for)
             self._relist(stale.resource)
 
-    def event(self, daemonset: DaemonSet, note: actions.Note) -> None:
+    def event(self, about: DaemonSet | ImagePullJob, note: actions.Note) -> None:
+        kind, subject = (KIND, "daemonset") if isinstance(about, DaemonSet) else (JOB_KIND, "image_pull_job")
         if note.warning:
-            self._log.warning("Event occurred", daemonset=str(daemonset.key), event_reason=note.reason)
-        self._recorder(daemonset, note)
-
-    def job_event(self, job: ImagePullJob, note: actions.Note) -> None:
-        if note.warning:
-            self._log.warning("Event occurred", image_pull_job=str(job.key), event_reason=note.reason)
-        self._recorder(job, note, kind=JOB_KIND)
+            self._log.warning("Event occurred", event_reason=note.reason, **{subject: str(about.key)})
+        self._recorder(about, note, kind=kind)
 
     def check_answered(self, key: Key, check: str, problem: str) -> None:
         if problem:

@@ -7,6 +7,7 @@ from typing import Literal
 import msgspec
 
 from controller.api.daemonset import DaemonSet, DaemonSetStatus
+from controller.api.image_pull_job import ImagePullJob
 from controller.api.objects import Key
 from controller.api.pod import Pod
 from controller.kube.client import Client
@@ -20,7 +21,7 @@ from controller.runtime.expectations import Expectations, Stale
 class Observer:
     """Reports to logs, metrics and events; this base class does nothing. Methods return at once and do not raise."""
 
-    def event(self, daemonset: DaemonSet, note: Note) -> None:
+    def event(self, about: DaemonSet | ImagePullJob, note: Note) -> None:
         """Records an event for users."""
 
     def planned(self, seconds: float) -> None:

@@ -10,6 +10,7 @@ from typing import Literal
 import msgspec
 
 from controller.api.daemonset import DaemonSet, DaemonSetStatus
+from controller.api.image_pull_job import ImagePullJob
 from controller.api.objects import JSONObject, Key
 from controller.kube.client import Client
 from controller.kube.errors import ApiError
@@ -43,7 +44,7 @@ class Observed(Observer):
     def __init__(self, acting: Acting) -> None:
         self.acting = acting
 
-    def event(self, daemonset: DaemonSet, note: Note) -> None:
+    def event(self, about: DaemonSet | ImagePullJob, note: Note) -> None:
         self.acting.notes.append(note)
 
     def planned(self, seconds: float) -> None:

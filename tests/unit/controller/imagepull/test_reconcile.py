@@ -20,7 +20,6 @@ from controller.kube.decode import Seen
 from controller.kube.requests import Response
 from controller.observe.metrics import Metrics
 from controller.planner.validation import compiled
-from controller.reconcile.dependencies import Observer
 from controller.runtime.expectations import STALE_WARNING
 from controller.runtime.pacing import PacedQueue, Pacer
 from controller.runtime.workers import SILENCE_SECONDS, STALE_RETRY_SECONDS, Outcome, RequeueAfter
@@ -53,11 +52,9 @@ class Jobs:
         self.metrics, self.relisted = Metrics(version="0"), list[tuple[str, float]]()
         observer = instrumentation_of(self.metrics, passes.caches, lambda kind: self.relisted.append((kind, now())))
         self.reconciler = JobReconciler(
-            passes.acting.dependencies.client,
+            replace(passes.acting.dependencies, clock=clock, observer=observer),
             passes.caches,
-            clock,
             self.pacer,
-            observer,
             attempts=self.metrics.count_image_pulls(int, int),
             daemonset_queue=PacedQueue(),
         )
@@ -176,10 +173,9 @@ async def test_a_list_of_other_pods_costs_a_rollout_no_job() -> None:
     assert wanted is not None
     ours = replace(job(), name=wanted.jobs[0].name, owner_uid=OURS, hash="v2")
     rollouts = RolloutJobs(
-        passes.acting.dependencies.client,
+        passes.acting.dependencies,
         passes.caches,
         Jobs(passes, ours, lambda: NOW).reconciler,
-        Observer(),
         states=passes.states,
         daemonset_queue=PacedQueue(),
     )
