@@ -22,6 +22,7 @@ from controller.observe.metrics import Metrics
 from controller.planner.validation import compiled
 from controller.runtime.expectations import STALE_WARNING
 from controller.runtime.pacing import PacedQueue, Pacer
+from controller.runtime.watch import Init
 from controller.runtime.workers import SILENCE_SECONDS, STALE_RETRY_SECONDS, Outcome, RequeueAfter
 from controller.runtime.workqueue import WorkItem
 from controller.settings import FeatureGates, Settings
@@ -125,6 +126,25 @@ async def test_writes_about_a_job_mean_that_very_job() -> None:
     )
     await jobs(ok())
     assert jobs.bodies[0]["preconditions"] == {"uid": "j1", "resourceVersion": "7"}
+
+
+@virtual_time
+async def test_a_status_that_a_restored_server_has_lost_is_written_again() -> None:
+    lasting = job(completionPolicy={"type": "Never"})
+    jobs = Jobs(Passes(nodes=0), lasting, lambda: NOW)
+    await jobs(ok(b'{"metadata":{"name":"pull","uid":"j1","resourceVersion":"30"}}'))
+    assert jobs.passes.asked == [STATUS]
+    await asyncio.sleep(60)
+    await jobs()
+    assert jobs.passes.asked == [], "it is known, though the cache does not show it yet"
+    writer = jobs.passes.caches.jobs.writers[""]
+    writer.list_requested(now())
+    for event in (Init(), Seen(key=lasting.key, version="7", obj=lasting)):
+        writer.apply(event)
+    for _ in writer.replace("12"):
+        pass
+    await jobs(ok())
+    assert jobs.passes.asked == [STATUS]
 
 
 @virtual_time
