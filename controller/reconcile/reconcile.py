@@ -126,17 +126,19 @@ class Reconciler:
         in_time = await execution.run()
         errors = [result.retry_error for result in execution.results if result.retry_error is not None]
         status_due: float | None = None
+        earliest = 0.0
         if in_time:
             try:
                 status_due = await this.state.status_writer.write_due(daemonset, decided, dependencies, requeue)
             except ApiError as error:
                 errors.append(error)
+                earliest = STALE_RETRY_SECONDS  # each pass may want another one at once, for a record not yet written
         if self._caches.is_gone(daemonset):
             self._states.forget(daemonset.uid)  # drops what was learnt from the answers
             self._expectations.forget(daemonset.uid)
             return Done()
         # by the wall clock, as the next pass compares: rounded otherwise, that pass might come too early
-        wakes_in = None if decided.wake_at is None else decided.wake_at - this.now.to_wall(elapsed())
+        wakes_in = None if decided.wake_at is None else max(decided.wake_at - this.now.to_wall(elapsed()), earliest)
         wrote = bool(decided.actions) and in_time and not errors
         again = not in_time or (decided.again and not errors)
         return outcome(errors, seconds_until_due(wakes_in, status_due, again=again, fresh=this.fresh, wrote=wrote))

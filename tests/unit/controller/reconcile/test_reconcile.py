@@ -249,6 +249,14 @@ async def test_what_time_alone_will_change_is_looked_at_then() -> None:
     assert 40 < outcome.at_most < 41, "it stays due after an error"
 
 
+@virtual_time
+async def test_after_a_refused_status_no_pass_is_due_at_once() -> None:
+    """Each pass wants another one at once while a record that it decides by is not written."""
+    outcome = await Passes(ds(min_ready=60), pods=[pod("node-0", ready=ago(59.9))])(refusal(403, "Forbidden"))
+    assert isinstance(outcome, Retry)
+    assert outcome.at_most == STALE_RETRY_SECONDS
+
+
 @pytest.mark.parametrize(
     ("wakes_in", "status_due", "again", "fresh", "due"),
     [
