@@ -17,7 +17,6 @@ from controller.planner.nodes import NodeInfo
 from controller.planner.rollout_state import RolloutState
 from controller.planner.world import POD_QUOTA, BackoffKey, Unpullable, World
 
-_SWITCHED_OFF = "the controller may not change cpu and memory in place any more"
 RETRIES = 5
 """Failed nodes that one pass retries at most."""
 NEXT_RETRIES = 1.0
@@ -209,7 +208,7 @@ def in_place_change_of(rollout: RolloutState, pod: Pod) -> InPlaceChange | NotPo
 
 def is_recreated(world: World, pod: Pod) -> bool:
     """Whether the pod is replaced because its resize is refused."""
-    return bool(resize_refusal(world, pod)) and (world.daemonset.recreates_unresized or not world.resizable)
+    return bool(resize_refusal(world, pod)) and (world.daemonset.recreates_unresized or bool(world.no_resize))
 
 
 def resize_refusal(world: World, pod: Pod) -> str:
@@ -219,9 +218,7 @@ def resize_refusal(world: World, pod: Pod) -> str:
     if pod.in_progress.resize is Resize.INFEASIBLE:
         return pod.in_progress.problem
     known = world.refused_resizes.get(pod.uid, "")
-    if known or pod.in_progress.resize is not Resize.PROPOSED or world.resizable:
-        return known
-    return world.no_resize or _SWITCHED_OFF
+    return known or (world.no_resize if pod.in_progress.resize is Resize.PROPOSED else "")
 
 
 def resize_deferral(pod: Pod) -> str:

@@ -341,9 +341,8 @@ def _at_step(last: Rollout, progress: StepProgress, *, paused: bool) -> Rollout:
 def halted(before: DaemonSetStatus | None, now: float) -> Rollout:
     """The `status.rollout` while the spec is unusable: unchanged, but Stalled."""
     last, stamp = rollout_of(before), rfc3339(now)
-    phase = phase_of(Standing(refused="unusable"))
     begun = replace(last, last_progress_time=stamp) if last.phase not in CLOCK_RUNS else last
-    return _in_phase(begun, phase, stamp)
+    return _in_phase(begun, Phase.STALLED, stamp)
 
 
 def due_at(record: Rollout, deadline: float) -> float:

@@ -314,7 +314,7 @@ class _RunningPods:
                 deletion = retire(pod, DeleteReason.NOT_RESIZED, self.rollout, InPlaceRefusal.RESIZE_REFUSED)
                 self.actions += [deletion] if deletion is not None else []
                 return
-        if in_progress.resize is Resize.PROPOSED and self.world.resizable:
+        if in_progress.resize is Resize.PROPOSED and not self.world.no_resize:
             self.actions.append(actions.ResizePod(pod=pod.ref, node=pod.node))
         elif in_progress.has_next_batch and not in_progress.can_continue(self.world.now):
             self.wakes.append(in_progress.due)

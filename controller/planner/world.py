@@ -39,6 +39,7 @@ class BackoffKey(Value, kw_only=False):
 
 CLOCK_GRAIN = 0.05
 """Seconds added to wake-up times, because a pod is available only *after* its minReadySeconds."""
+RESIZE_DISABLED = "the controller may not change cpu and memory in place any more"
 POD_QUOTA = BackoffKey("quota")
 """While a ResourceQuota is full, all creates of pods are refused."""
 
@@ -151,10 +152,8 @@ class World(Value):
     """Updates in place to the current revision, by hash of the stored older one. Empty if not asked for."""
     reads_env: bool = False
     """Whether a node agent may restart containers that read a changed label into their environment."""
-    resizable: bool = True
-    """Whether cpu and memory may change in place: it is enabled and supported."""
     no_resize: str = ""
-    """Why the cluster does not support that; empty if it does, or that is not known."""
+    """Why cpu and memory may not change in place; empty if they may."""
     refused_resizes: Mapping[str, str] = {}
     """The server's message by uid of a pod whose resize it refused."""
     unmapped: Mapping[str, str] = {}

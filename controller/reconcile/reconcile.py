@@ -16,7 +16,7 @@ from controller.api.pod import Pod
 from controller.kube.errors import ApiError
 from controller.planner.actions import CreatePod, DeletePod, InDoubt, Unready, UpdateInPlace
 from controller.planner.plan import Plan, plan
-from controller.planner.world import ClockOffset, FormerPod, Predecessor, Unpulled, World
+from controller.planner.world import RESIZE_DISABLED, ClockOffset, FormerPod, Predecessor, Unpulled, World
 from controller.reconcile.caches import Cached, Caches
 from controller.reconcile.check_evaluation import Checks
 from controller.reconcile.dependencies import Dependencies
@@ -172,7 +172,7 @@ def world_of(
 ) -> World:
     """The World of one pass: the caches, and what is remembered. `daemonset` has the newest known status."""
     compiled, status = state.compiled_for(daemonset), daemonset.status
-    resizable = state.gates.resize and not state.no_resize
+    no_resize = state.no_resize or ("" if state.gates.resize else RESIZE_DISABLED)
     pods, orphans = _with_adopted(cached, state.adopted, daemonset.uid)
     world = World(
         daemonset=daemonset,
@@ -183,9 +183,9 @@ def world_of(
         revisions=cached.revisions,
         orphan_revisions=cached.orphan_revisions,
         placements=compiled.placements(cached.revisions),
-        changes=compiled.changes(daemonset, cached.revisions, resizable=resizable),
+        changes=compiled.changes(daemonset, cached.revisions, resizable=not no_resize),
         reads_env=state.gates.env_from_metadata,
-        resizable=resizable,
+        no_resize=no_resize,
         unpulled=image_pulls.unpulled(daemonset, cached),
         mutated_images=image_pulls.mutated_images(daemonset),
         unreadable=cached.unreadable,
@@ -231,7 +231,6 @@ def _with_outcomes(world: World, state: DaemonSetState, now: Instant) -> World:
         due_again=_dated(state.write_backoff.due_again(now.elapsed), now),
         write_failure=state.write_failure.message if state.write_failure is not None else "",
         reverted_externally=not state.reverted_writes.reverted_externally.isdisjoint(in_backoff),
-        no_resize=state.no_resize,
         refused_resizes=state.refused_resizes.copy(),
         unmapped=state.unmapped.copy(),
         verdicts=state.verdicts.known(now.elapsed),

@@ -122,7 +122,7 @@ def _in_place(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
     """A forecast cannot know whether the controller's feature gate for resizes in place is on."""
     start = found.start
     moving = {move.node for wave in found.waves for move in wave.moves if move.how is How.RECREATE} | set(found.rest)
-    if not start.in_place or start.world.resizable or not moving:
+    if not start.in_place or not start.world.no_resize or not moving:
         return
     could = changes_to(start.world.daemonset, start.world.revisions, resizable=True)
     nodes = [

@@ -26,7 +26,7 @@ from controller.planner.node_fit import Rules
 from controller.planner.progress import Standing, advance, due_at, phase_of, standing_of
 from controller.planner.revisions import placements_of
 from controller.planner.rollout_state import RolloutState, rollout_state
-from controller.planner.world import BeingPulled, Unpullable, Unpulled, World, unpulled
+from controller.planner.world import RESIZE_DISABLED, BeingPulled, Unpullable, Unpulled, World, unpulled
 from kubectl_plugin.errors import CommandError
 from kubectl_plugin.rollout.nodes import NodeCounts, NodeRow, RowReader
 from kubectl_plugin.rollout.snapshot import NodePull, PullStage, RevisionDetail, Snapshot, worst_pulls
@@ -72,7 +72,7 @@ def world_with(snapshot: Snapshot, daemonset: DaemonSet, lacking: Mapping[str, U
         revisions=revisions,
         changes=changes if snapshot.revisions_readable else dict.fromkeys(changes, _NOT_KNOWN),
         reads_env=True,
-        resizable=resizable,
+        no_resize="" if resizable else RESIZE_DISABLED,
         placements=placements_of(revisions, {})
         if nodes is not None
         else {revision.uid: Rules({}) for revision in revisions},

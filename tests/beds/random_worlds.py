@@ -27,7 +27,7 @@ from controller.api.selector import Requirement
 from controller.inplace.change import InPlaceChange, NotPossible
 from controller.planner.revisions import placements_of
 from controller.planner.validation import compiled
-from controller.planner.world import Accepted, FormerPod, Predecessor, TemplateRefused, World
+from controller.planner.world import RESIZE_DISABLED, Accepted, FormerPod, Predecessor, TemplateRefused, World
 from tests.beds.worlds import (
     BY_IMAGE,
     BY_LABEL,
@@ -287,7 +287,7 @@ def worlds(draw: st.DrawFn, *, healthy: bool = False, in_place: bool = False) ->
         revisions=revisions,
         placements=placements_of(revisions, {}),
         changes=draw(changes(daemonset, revisions)),
-        resizable=not in_place or healthy or draw(seldom(True, False)),
+        no_resize="" if not in_place or healthy or draw(seldom(True, False)) else RESIZE_DISABLED,
         refused_resizes=dict.fromkeys(refused, "403"),
         orphan_revisions=() if tidy else (revision("v0", 0, owner_uid=""),),
         now=NOW,

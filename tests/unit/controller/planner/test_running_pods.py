@@ -12,7 +12,7 @@ from controller.api.in_place import UpdateInProgress
 from controller.inplace.change import NotPossible
 from controller.planner.actions import ContinueInPlace
 from controller.planner.plan import plan
-from controller.planner.world import BackoffKey, Unpullable, World
+from controller.planner.world import RESIZE_DISABLED, BackoffKey, Unpullable, World
 from tests.beds.worlds import (
     BY_LABEL,
     CONTINUES,
@@ -120,7 +120,7 @@ CASES: dict[str, tuple[World, str]] = {
     "refused by the kubelet it is recreated where wanted": (on(new(REFUSED), annotations=FALLBACK), "-node-0 v2"),
     "by the server too": (on(new(WANTED), annotations=FALLBACK, refused_resizes={UID: "403"}), "-node-0 v2"),
     "where nobody can resize it always is": (
-        on(new(WANTED), refused_resizes={UID: "404"}, resizable=False),
+        on(new(WANTED), refused_resizes={UID: "404"}, no_resize=RESIZE_DISABLED),
         "-node-0 v2",
     ),
     "a running container gets traffic back while its resize is deferred": (
@@ -194,11 +194,8 @@ def test_a_refused_resize_is_reported(in_progress: Any, refused: dict[str, str],
     assert [(one.reason, words in one.message) for one in told] == [("ResizeRefused", True)]
 
 
-@pytest.mark.parametrize(
-    ("no_resize", "words"),
-    [("", "the controller may not change cpu and memory in place any more"), ("it is too old", "it is too old")],
-)
-def test_without_the_gate_a_pod_with_new_resources_is_replaced(no_resize: str, words: str) -> None:
+@pytest.mark.parametrize("words", [RESIZE_DISABLED, "it is too old"])
+def test_without_the_gate_a_pod_with_new_resources_is_replaced(words: str) -> None:
     """Whom the server has not answered itself hears what it said of another pod."""
-    told = check(on(new(WANTED), resizable=False, no_resize=no_resize), "-node-0 v2").notes
+    told = check(on(new(WANTED), no_resize=words), "-node-0 v2").notes
     assert [one.message.partition(" cannot be resized: ")[2] for one in told] == [words]

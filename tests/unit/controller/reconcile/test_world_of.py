@@ -170,11 +170,17 @@ def test_a_pod_that_may_be_updating_is_unavailable_until_it_shows(label: str, re
 
 
 @pytest.mark.parametrize(
-    ("gate", "why", "expected"), [(True, "", True), (False, "", False), (True, "too old", False)]
+    ("gate", "why", "expected"),
+    [
+        (True, "", ""),
+        (False, "", "the controller may not change cpu and memory in place any more"),
+        (True, "too old", "too old"),
+        (False, "too old", "too old"),
+    ],
 )
-def test_where_pods_can_be_resized(gate: bool, why: str, expected: bool) -> None:
+def test_where_pods_can_be_resized(gate: bool, why: str, expected: str) -> None:
     state = DaemonSetState(gates=FeatureGates(resize=gate), no_resize=why)
-    assert world_seen(caches_with(), state).resizable is expected
+    assert world_seen(caches_with(), state).no_resize == expected
 
 
 def test_a_pod_that_is_terminating_is_not_waited_for_any_more() -> None:
