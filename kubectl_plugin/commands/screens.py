@@ -173,6 +173,7 @@ class StatusDocuments:
         self._shown: dict[Key, tuple[bytes, float]] = {}
 
     def show(self, statuses: Sequence[RolloutStatus], interruption: str, *, final: bool) -> None:
+        self._notes.note_interruption(interruption)
         self._notes.note_unknown_nodes(statuses)
         for status in statuses:
             now, key = asyncio.get_running_loop().time(), status.daemonset.key

@@ -132,7 +132,8 @@ def test_a_log_that_hangs_is_not_waited_for() -> None:
         scene.door.link.faults.check()
 
 
-def test_a_server_that_has_forgotten_where_we_were_is_read_anew() -> None:
+@pytest.mark.parametrize("form", ["", "json"])
+def test_a_server_that_has_forgotten_where_we_were_is_read_anew(form: str) -> None:
     async def forgets(scene: Scene) -> None:
         await asyncio.sleep(5.0)
         scene.door.link.up = False
@@ -142,7 +143,7 @@ def test_a_server_that_has_forgotten_where_we_were_is_read_anew() -> None:
         scene.door.link.up = True
 
     with moving() as scene:
-        ran = scene.run(*WATCH, "--timeout", "5m", meanwhile=forgets)
+        ran = scene.run(*WATCH, "--timeout", "5m", *(("-o", form) if form else ()), meanwhile=forgets)
     assert ran.code == 0, ran.err
     assert "retrying" in ran.err
 
