@@ -16,7 +16,7 @@ from kubectl_plugin.errors import CommandError, UsageError
 from kubectl_plugin.flags import ManifestOptions
 from kubectl_plugin.host import Host
 from tests.beds.control_plane.processes import free_port
-from tests.unit.kubectl_plugin.cluster.test_manifests import names, ours
+from tests.unit.kubectl_plugin.cluster.manifests import names, ours
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 

@@ -10,7 +10,7 @@ from kubectl_plugin.cluster.manifests import read_manifests
 from kubectl_plugin.errors import CommandError
 from kubectl_plugin.flags import ManifestOptions
 from kubectl_plugin.host import Host
-from tests.unit.kubectl_plugin.cluster.test_manifests import at
+from tests.unit.kubectl_plugin.cluster.manifests import at
 
 
 async def test_a_kustomization_is_built(tmp_path: Path) -> None:

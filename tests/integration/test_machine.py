@@ -9,7 +9,7 @@ import pytest
 from kubectl_plugin.commands.doctor import SHADOW, installed_programs
 from kubectl_plugin.errors import NoAnswer
 from kubectl_plugin.host import COMPLETION, PLUGIN, Host
-from tests.unit.kubectl_plugin.rollout.test_doctor_checks import program
+from tests.beds.programs import program
 
 
 async def test_all_there(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from kubectl_plugin.runner import ENTRIES
 from tests.beds.simulator.cluster import Attempt
 from tests.beds.simulator.refusal import Refused
 from tests.plugin.scene import NAME, NAMESPACE, Ran, Scene, manifest
-from tests.plugin.test_exit_codes import IMAGE, VERBS, gone, held, paused, stalled
+from tests.plugin.situations import IMAGE, VERBS, gone, held, paused, stalled
 from tests.plugin.verbs.few_nodes import KIND, Between, few_nodes
 
 TRY = "--dry-run=server"

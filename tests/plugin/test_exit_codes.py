@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -15,12 +15,13 @@ from controller.kube.client import DRY_RUN
 from controller.kube.requests import Request, Response
 from kubectl_plugin.errors import ExitCode
 from kubectl_plugin.runner import ENTRIES
-from tests.beds.api import DAEMONSETS, MERGE_PATCH
+from tests.beds.api import MERGE_PATCH
 from tests.beds.native import NATIVE
 from tests.beds.simulator.faults import Answer, Rule
 from tests.plugin import scene as scenes
 from tests.plugin.kept import story
 from tests.plugin.scene import NAME, NAMESPACE, PACE, Scene, manifest, rolling
+from tests.plugin.situations import IMAGE, OLD, VERBS, gone, held, paused, stalled, stuck
 from tests.plugin.users_machine import Rights, UserTransport, with_programs
 from tests.plugin.verbs import natives
 from tests.plugin.verbs.few_nodes import KIND, Between, few_nodes, patches
@@ -28,58 +29,7 @@ from tests.plugin.verbs.few_nodes import KIND, Between, few_nodes, patches
 ROOT = Path(__file__).parents[2]
 README, MANUAL = ROOT / "README.md", ROOT / "docs" / "exit-codes.md"
 ROW = re.compile(r"^\| ([0-9, ]+) \| \S", re.MULTILINE)
-IMAGE = "agent=registry.example.com/agent:2.0.0"
 OURS = "*.apps.kruise.io"
-WAIT = ("--wait", "--timeout", "90s")
-OLD = "old-agent"
-"""A native DaemonSet."""
-
-VERBS: Mapping[str, tuple[str, ...]] = {
-    "list": ("list",),
-    "status": ("status", NAME),
-    "status -w": ("status", NAME, "-w", "--timeout", "90s"),
-    "status --exit-code": ("status", NAME, "--exit-code"),
-    "nodes": ("nodes", NAME),
-    "plan": ("plan", NAME),
-    "plan --exit-code": ("plan", NAME, "--image", IMAGE, "--exit-code"),
-    "history": ("history", NAME),
-    "diff": ("diff", NAME),
-    "pause": ("pause", NAME),
-    "resume": ("resume", NAME),
-    "resume --wait": ("resume", NAME, *WAIT),
-    "set-partition": ("set-partition", NAME, "1"),
-    "set-partition --wait": ("set-partition", NAME, "1", *WAIT),
-    "promote": ("promote", NAME),
-    "promote --full -y --wait": ("promote", NAME, "--full", "-y", *WAIT),
-    "promote --full": ("promote", NAME, "--full"),
-    "promote --full -y": ("promote", NAME, "--full", "-y"),
-    "retry": ("retry", NAME),
-    "rollback": ("rollback", NAME),
-    "rollback -y": ("rollback", NAME, "-y"),
-    "rollback -y --wait": ("rollback", NAME, "-y", *WAIT),
-    "restart": ("restart", NAME),
-    "restart -y --wait": ("restart", NAME, "-y", *WAIT),
-    "set-image": ("set-image", NAME, IMAGE),
-    "set-image --wait": ("set-image", NAME, IMAGE, *WAIT),
-    "apply": ("apply", "-f", "MANIFEST"),
-    "apply -y --wait": ("apply", "-f", "MANIFEST", "-y", "--hold-at", "2", *WAIT),
-    "migrate": ("migrate", OLD),
-    "migrate -y": ("migrate", OLD, "-y"),
-    "migrate --to-native": ("migrate", NAME, "--to-native"),
-    "migrate --to-native -y": ("migrate", NAME, "--to-native", "-y"),
-    "pull": ("pull", IMAGE.partition("=")[2], "--timeout", "90s"),
-    "pull --no-wait": ("pull", IMAGE.partition("=")[2], "--no-wait"),
-    "doctor": ("doctor",),
-}
-
-
-@story
-def held(scene: Scene, /, **settings: object) -> None:
-    """At 2 of 4 nodes of revision 2."""
-    few_nodes.play(scene)
-    scene.nodes.behave("*", PACE)
-    scene.do(scene.edit({"spec": {"template": scenes.template("1.9.0"), **rolling(partition=2, **settings)}}))
-    scene.pass_time(600.0)
 
 
 @story
@@ -91,27 +41,6 @@ def awaiting(scene: Scene) -> None:
     steps = ({"nodes": 2, "approval": "Required"}, {"nodes": "100%"})
     scene.do(scene.edit({"spec": {"template": scenes.template("1.9.0"), **rolling(steps=steps)}}))
     scene.pass_time(600.0)
-
-
-@story
-def paused(scene: Scene) -> None:
-    """By another user, without a note."""
-    held.play(scene, paused=True)
-
-
-@story
-def stuck(scene: Scene) -> None:
-    """New pods never get ready, since a moment."""
-    held.play(scene)
-    scene.nodes.behave("*", replace(PACE, ready=None))
-    scene.do(scene.edit({"spec": {"template": scenes.template("1.9.1")}}))
-    scene.pass_time(60.0)
-
-
-@story
-def stalled(scene: Scene) -> None:
-    stuck.play(scene)
-    scene.pass_time(1200.0)
 
 
 @contextmanager
@@ -128,14 +57,6 @@ def forbidden() -> Iterator[Scene]:
         for verb in ("get", "list", "watch", "patch", "create"):
             scene.door.forbid(verb, OURS)
             scene.door.missing.add((verb, "daemonsets"))
-        yield scene
-
-
-@contextmanager
-def gone() -> Iterator[Scene]:
-    with few_nodes() as scene:
-        scene.do(scene.api.delete(DAEMONSETS, NAME))
-        scene.pass_time(60.0)
         yield scene
 
 

@@ -10,8 +10,7 @@ from tests.beds.api import DAEMONSETS, NODES
 from tests.plugin import scene as scenes
 from tests.plugin.kept import story
 from tests.plugin.scene import NAME, NAMESPACE, Opened, Scene
-from tests.plugin.verbs.test_nodes import in_zones
-from tests.plugin.verbs.test_status import CODES
+from tests.plugin.situations import CODES, in_zones
 
 HERE = (NAME, "-n", NAMESPACE)
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")

@@ -11,7 +11,7 @@ from tests.beds.control_plane import ControlPlane
 from tests.beds.control_plane.access import run_to_end
 from tests.beds.installed.plugin import PROGRAM
 from tests.beds.objects import daemonset
-from tests.plugin.cluster.test_real_server import Place, place
+from tests.plugin.cluster.real_place import Place, place
 
 pytestmark = pytest.mark.real
 

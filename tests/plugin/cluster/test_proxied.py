@@ -12,7 +12,7 @@ import pytest
 
 from tests.beds.control_plane import Binaries
 from tests.beds.control_plane.cluster import LOOPBACK
-from tests.unit.kubectl_plugin.cluster.test_proxies import API, NO_PROXY, OTHER, PROXY, VARIABLES
+from tests.unit.kubectl_plugin.cluster.proxies import API, NO_PROXY, OTHER, PROXY, VARIABLES
 
 
 @asynccontextmanager

@@ -8,7 +8,6 @@ import shlex
 from asyncio import StreamReader, StreamWriter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -16,48 +15,13 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from tests.beds.api import DAEMONSETS, EVENTS, MERGE_PATCH, Api, Object
-from tests.beds.control_plane import ControlPlane
+from tests.beds.api import DAEMONSETS, EVENTS, MERGE_PATCH
 from tests.beds.control_plane.cluster import LOOPBACK
-from tests.beds.installed.plugin import PROGRAM
 from tests.beds.objects import demo
+from tests.plugin.cluster.real_agent import Place, place
 from tests.plugin.in_process import Ran, call
 
 pytestmark = pytest.mark.real
-
-
-@dataclass
-class Place:
-    """A namespace on the real server with the DaemonSet `agent`, which no controller acts on."""
-
-    plane: ControlPlane
-    namespace: str
-    api: Api
-
-    async def act(self, *words: str, code: int = 0) -> str:
-        """Run the plugin as a program; returns what it printed."""
-        process = await asyncio.create_subprocess_exec(
-            *(*PROGRAM, *words, "-n", self.namespace),
-            f"--kubeconfig={self.plane.kubeconfig}",
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-        )
-        out, err = await process.communicate()
-        assert process.returncode == code, err.decode()
-        return out.decode()
-
-    async def agent(self) -> Object:
-        return await self.api.get(DAEMONSETS, "agent")
-
-    async def rolling(self) -> Object:
-        settings: Object = (await self.agent())["spec"]["updateStrategy"]["rollingUpdate"]
-        return settings
-
-
-@pytest.fixture
-def place(plane: ControlPlane, real_api: Api) -> Place:
-    return Place(plane, real_api.namespace, real_api)
 
 
 async def test_every_verb_writes_what_it_says(place: Place) -> None:

@@ -20,37 +20,18 @@ from kubectl_plugin.cluster import documents, installation
 from kubectl_plugin.cluster.api_errors import explained_error
 from kubectl_plugin.cluster.session import Session, open_session
 from kubectl_plugin.errors import CommandError
-from tests.beds.api import Api
 from tests.beds.api import Resource as Kind
-from tests.beds.control_plane import ControlPlane
 from tests.beds.control_plane.processes import free_port
 from tests.plugin.cluster.conftest import ALONE
+from tests.plugin.cluster.real_place import Place, place
+
+__all__ = ["place"]
 
 pytestmark = pytest.mark.real
 
 NOBODY = "nobody@example.com"
 ACCOUNTS = Kind("/api/v1", "serviceaccounts", "ServiceAccount")
 SELF_REVIEWS = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
-
-
-class Place:
-    """A namespace on the real server, and the administrator's way to it."""
-
-    def __init__(self, plane: ControlPlane, namespace: str, api: Api) -> None:
-        self.plane, self.namespace, self.api = plane, namespace, api
-        self.access = Access(kubeconfig=str(plane.kubeconfig))
-        self.agent = Key(namespace, "agent")
-
-    async def kubectl_says(self, *words: str) -> str:
-        """The first line that kubectl prints when it fails."""
-        done = await self.plane.run_kubectl(*words)
-        assert done.returncode == 1, done.stdout
-        return done.stderr.splitlines()[0]
-
-
-@pytest.fixture
-def place(plane: ControlPlane, real_api: Api) -> Place:
-    return Place(plane, real_api.namespace, real_api)
 
 
 async def failure(access: Access, key: Key, resource: documents.AnyResource = DAEMONSETS) -> CommandError:

@@ -12,8 +12,7 @@ import pytest
 from tests.beds.api import DAEMONSETS, MERGE_PATCH
 from tests.beds.objects import demo
 from tests.plugin.cluster.conftest import ALONE
-from tests.plugin.cluster.test_real_acting import place
-from tests.plugin.cluster.test_real_wire import Bed, bed
+from tests.plugin.cluster.real_agent import Bed, bed, place
 from tests.plugin.cluster.wire import Fault
 from tests.plugin.window import Window, window
 

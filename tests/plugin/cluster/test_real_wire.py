@@ -6,47 +6,19 @@ Where something hangs it does so for ever, and the program is told to wait for e
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from tests.beds.api import DAEMONSETS, Object
-from tests.beds.control_plane import ControlPlane
-from tests.beds.control_plane.access import run_to_end
 from tests.beds.objects import demo
-from tests.plugin.cluster.test_real_acting import Place, place
-from tests.plugin.cluster.wire import Fault, Wire, faulty_wire
+from tests.plugin.cluster.real_agent import Bed, bed, place
+from tests.plugin.cluster.wire import Fault
 
 pytestmark = pytest.mark.real
-__all__ = ["place"]
+__all__ = ["bed", "place"]
 
 FOR_EVER = "--request-timeout=0"
 PAGE = "<html>not here</html>"
-
-
-@dataclass
-class Bed:
-    """`agent` in a namespace of its own, and a program that reaches it over `wire`."""
-
-    place: Place
-    wire: Wire
-
-    async def run(self, *words: str, seconds: float = 60.0) -> tuple[int, str, str]:
-        options = ("-n", self.place.namespace, f"--server={self.wire.url}")
-        command = (sys.executable, "-m", "kubectl_plugin", *words, *options)
-        return await run_to_end(command, {"PATH": ""}, seconds=seconds)
-
-    async def agent(self) -> Object:
-        return await self.place.api.get(DAEMONSETS, "agent")
-
-
-@pytest.fixture
-async def bed(place: Place, plane: ControlPlane) -> AsyncIterator[Bed]:
-    async with faulty_wire(plane) as wire:
-        yield Bed(place, wire)
 
 
 async def test_the_clock_of_a_load_balancer_is_not_the_servers(bed: Bed) -> None:

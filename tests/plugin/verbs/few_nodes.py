@@ -16,7 +16,15 @@ from tests.beds.api import DAEMONSETS, PODS, Object
 from tests.beds.simulator.route import route
 from tests.plugin.kept import story
 from tests.plugin.playing import Meanwhile, Ran, Scene
-from tests.plugin.scene import MINUTE, PACE, daemonset_named, join, rolling, template
+from tests.plugin.scene import (
+    MINUTE,
+    PACE,
+    daemonset_named,
+    join,
+    manifest,
+    rolling,
+    template,
+)
 from tests.plugin.users_machine import UserTransport
 
 NODES = ("a-01", "a-02", "a-03", "a-04")
@@ -163,3 +171,27 @@ def signalled(number: signal.Signals, after: float) -> Meanwhile:
         signal.raise_signal(number)
 
     return send
+
+
+def images(scene: Scene) -> dict[str, str]:
+    """By node."""
+    pods = scene.do(scene.api.list(PODS))
+    return {pod["spec"]["nodeName"]: pod["spec"]["containers"][0]["image"].rpartition(":")[2] for pod in pods}
+
+
+def fresh(name: str = "fresh", **rolling: Any) -> Object:
+    """Of a DaemonSet that there is not yet."""
+    found = manifest("2.0.0", name=name, **rolling)
+    found["spec"]["selector"] = {"matchLabels": {"app": name}}
+    found["spec"]["template"]["metadata"]["labels"] = {"app": name}
+    return found
+
+
+def writes(scene: Scene) -> list[str]:
+    """What was sent that is no dry run."""
+    sent = scene.door.link.writes(KIND)
+    return [one.route.verb for one in sent if ("dryRun", "All") not in one.request.query]
+
+
+def exists(scene: Scene, name: str) -> bool:
+    return any(one["metadata"]["name"] == name for one in scene.do(scene.api.list(DAEMONSETS)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -12,8 +11,19 @@ from controller.kube.requests import APPLY_PATCH
 from tests.beds.api import DAEMONSETS, Object
 from tests.plugin.playing import Ran
 from tests.plugin.scene import Scene, healthy, manifest, on_delete, written
-from tests.plugin.verbs.few_nodes import HOME, KIND, acted, before_request, few_nodes, rolling_of, stored
-from tests.plugin.verbs.test_pause import images
+from tests.plugin.verbs.few_nodes import (
+    HOME,
+    KIND,
+    acted,
+    before_request,
+    exists,
+    few_nodes,
+    fresh,
+    images,
+    rolling_of,
+    stored,
+    writes,
+)
 
 SECRETS = {
     "STORAGE": "AccountName=logs;AccountKey=s3cret==;x",
@@ -22,24 +32,6 @@ SECRETS = {
     "CALLBACK": "https://hooks.example/?token=s3cret",
     "DATABASE": "postgres://u:p@s3cret@host/db",
 }
-
-
-def fresh(name: str = "fresh", **rolling: Any) -> Object:
-    """Of a DaemonSet that there is not yet."""
-    found = manifest("2.0.0", name=name, **rolling)
-    found["spec"]["selector"] = {"matchLabels": {"app": name}}
-    found["spec"]["template"]["metadata"]["labels"] = {"app": name}
-    return found
-
-
-def writes(scene: Scene) -> list[str]:
-    """What was sent that is no dry run."""
-    sent = scene.door.link.writes(KIND)
-    return [one.route.verb for one in sent if ("dryRun", "All") not in one.request.query]
-
-
-def exists(scene: Scene, name: str) -> bool:
-    return any(one["metadata"]["name"] == name for one in scene.do(scene.api.list(DAEMONSETS)))
 
 
 def test_held_at_a_partition_no_node_starts_early(tmp_path: Path) -> None:

@@ -16,9 +16,18 @@ from tests.beds.simulator.route import route
 from tests.plugin.playing import Scene
 from tests.plugin.scene import manifest, written
 from tests.plugin.users_machine import UserTransport
-from tests.plugin.verbs.few_nodes import HOME, KIND, NODES, few_nodes, rolling_of, stored
-from tests.plugin.verbs.test_apply import exists, fresh, writes
-from tests.plugin.verbs.test_pause import images
+from tests.plugin.verbs.few_nodes import (
+    HOME,
+    KIND,
+    NODES,
+    exists,
+    few_nodes,
+    fresh,
+    images,
+    rolling_of,
+    stored,
+    writes,
+)
 
 LAST_ACTION, LAST_APPLIED = "kruise-ds/last-action", "kubectl.kubernetes.io/last-applied-configuration"
 CLIENT: Object = {

@@ -11,9 +11,8 @@ import pytest
 
 from tests.beds.api import DAEMONSETS
 from tests.beds.api import NODES as NODE_KIND
-from tests.plugin.kept import story
-from tests.plugin.scene import PACE, Scene, canary, in_place, preparing, rolling, settled, start_canary
-from tests.plugin.verbs.few_nodes import stop_serving
+from tests.plugin.scene import PACE, Scene, canary, in_place, preparing, rolling, settled
+from tests.plugin.situations import ZONES, in_zones
 
 HOME = ("-n", "observability")
 
@@ -140,19 +139,7 @@ def test_a_group_that_no_node_is_in_is_an_error_that_names_those_there_are(
     assert ran.err == 'error: no node is in "nope": there are zone-a, zone-b, zone-c\n'
 
 
-ZONES = {"key": "topology.kubernetes.io/zone", "maxUnavailable": "25%", "maxDomains": 1}
 BY_DOMAIN = ("nodes", "node-agent", *HOME, "--by-domain")
-
-
-@story
-def in_zones(scene: Scene) -> None:
-    """Two nodes of the third zone are being updated; in the first, a pod was not ready before, and is not now."""
-    settled.play(scene)
-    scene.do(stop_serving(scene, "a-05"))
-    scene.pass_time(30.0)
-    start_canary(scene, partition=0, topology=ZONES, maxUnavailable=4)
-    scene.nodes.behave("a-05", replace(PACE, ready=None))
-    scene.pass_time(100.0)
 
 
 PODS_NEEDED = "error: the nodes of node-agent need the right to list pods in namespace observability\n"

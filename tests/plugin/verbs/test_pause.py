@@ -9,16 +9,10 @@ from contextlib import AbstractContextManager
 import pytest
 
 from controller.api.objects import rfc3339
-from tests.beds.api import DAEMONSETS, PODS
+from tests.beds.api import DAEMONSETS
 from tests.plugin import scene as scenes
 from tests.plugin.scene import Scene, canary, healthy, on_delete, paused
 from tests.plugin.verbs.few_nodes import acted, patches, rolling_of, stored
-
-
-def images(scene: Scene) -> dict[str, str]:
-    """By node."""
-    pods = scene.do(scene.api.list(PODS))
-    return {pod["spec"]["nodeName"]: pod["spec"]["containers"][0]["image"].rpartition(":")[2] for pod in pods}
 
 
 def test_the_mock_up() -> None:

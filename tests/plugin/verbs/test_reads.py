@@ -11,8 +11,8 @@ import pytest
 from tests.beds.api import DAEMONSETS
 from tests.beds.simulator.faults import Answer, Effect, Hang, Rule
 from tests.plugin.scene import NAME, NAMESPACE, Scene, canary, daemonset_named, held, rolling, settled
+from tests.plugin.situations import selected
 from tests.plugin.verbs.few_nodes import HOME, KIND, NODES, acted, few_nodes, moving, rolling_of, stop_serving, stored
-from tests.plugin.verbs.test_rollback import selected
 
 SECONDS = 2.5
 """Until the write at the most."""

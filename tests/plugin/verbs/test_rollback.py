@@ -9,12 +9,11 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-from tests.beds.api import NODES, PODS, Object
+from tests.beds.api import PODS, Object
 from tests.beds.manifests import MANIFESTS
 from tests.plugin.scene import (
     NAME,
     NAMESPACE,
-    PACE,
     Ran,
     Scene,
     canary,
@@ -24,10 +23,8 @@ from tests.plugin.scene import (
     rolling,
     template,
 )
+from tests.plugin.situations import BAD, settle
 from tests.plugin.verbs.few_nodes import acted, few_nodes, patches, stored
-
-BAD = ("c-08", "c-07", "c-06", "c-05", "c-04", "c-03")
-"""The nodes that have revision 7 in the canary."""
 
 
 class Seen(NamedTuple):
@@ -54,14 +51,6 @@ def live_pods(scene: Scene) -> list[Object]:
 def as_seen(pod: Object) -> Seen:
     meta, image = pod["metadata"], pod["spec"]["containers"][0]["image"]
     return Seen(meta["name"], meta["uid"], image.rpartition(":")[2])
-
-
-def settle(scene: Scene) -> None:
-    """Every node gets well, and the controller has nothing left to do."""
-    for name in ("*", *BAD):
-        scene.nodes.behave(name, PACE)
-    scene.do(scene.until(lambda one: one["status"]["observedGeneration"] == one["metadata"]["generation"]))
-    scene.do(scene.until(lambda one: one["status"]["rollout"]["phase"] in ("Healthy", "Held", "Paused", "Manual")))
 
 
 def moved(before: dict[str, Seen], after: dict[str, Seen]) -> set[str]:
@@ -99,23 +88,6 @@ def test_a_canary_goes_back_in_one_guarded_write_and_no_other_node_moves() -> No
         found = stored(scene)
         assert found["spec"]["updateStrategy"]["rollingUpdate"]["partition"] == 0
         assert found["status"]["rollout"]["phase"] == "Healthy"
-
-
-def selected(scene: Scene) -> None:
-    """Revision 7 on c-08 to c-06 by label; then c-07 loses it."""
-    label(scene, "canary", "c-08", "c-07", "c-06")
-    scene.do(scene.edit({"spec": {**rolling(selector={"matchLabels": {"track": "canary"}}, maxUnavailable=3)}}))
-    scene.nodes.behave("*", PACE)
-    scene.do(scene.edit({"spec": {"template": template("1.9.0")}}))
-    scene.do(scene.until(lambda one: one["status"].get("updatedNumberScheduled") == 3))
-    settle(scene)
-    label(scene, None, "c-07")
-
-
-def label(scene: Scene, track: str | None, *names: str) -> None:
-    for name in names:
-        change = {"metadata": {"labels": {"track": track}}}
-        scene.do(scene.api.patch(NODES, name, change, content_type="application/merge-patch+json"))
 
 
 def test_with_on_delete_the_template_goes_back_with_a_warning() -> None:

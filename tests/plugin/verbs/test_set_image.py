@@ -7,8 +7,7 @@ import pytest
 from tests.beds.api import REVISIONS
 from tests.plugin.playing import Ran
 from tests.plugin.scene import Scene, healthy
-from tests.plugin.verbs.few_nodes import HOME, acted, patches, stored
-from tests.plugin.verbs.test_pause import images
+from tests.plugin.verbs.few_nodes import HOME, acted, images, patches, stored
 
 NEW = "registry.example.com/agent:2.0.0"
 

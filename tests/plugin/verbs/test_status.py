@@ -11,25 +11,8 @@ import pytest
 from tests.beds.api import DAEMONSETS, NODES, PODS
 from tests.plugin import scene as scenes
 from tests.plugin.scene import LAST_WORDS, NAME, NAMESPACE, STATUS, Opened, canary, held, settled
+from tests.plugin.situations import CODES
 from tests.plugin.verbs.few_nodes import few_nodes
-
-CODES: dict[Opened, int] = {
-    scenes.canary: 3,
-    scenes.stalled: 4,
-    scenes.held: 0,
-    scenes.soaking: 3,
-    scenes.awaiting_approval: 5,
-    scenes.aborted: 4,
-    scenes.paused: 5,
-    scenes.healthy: 0,
-    scenes.refused: 4,
-    scenes.on_delete: 5,
-    scenes.first_deployment: 3,
-    scenes.surge: 3,
-    scenes.in_place: 3,
-    scenes.preparing: 3,
-    scenes.abandoned: 3,
-}
 
 
 def name_of(opened: Opened) -> str:

@@ -2,40 +2,17 @@
 
 from __future__ import annotations
 
-import io
 import re
 from pathlib import Path
 
 import pytest
 
-from kubectl_plugin.cluster.manifests import Manifest, manifests_in, objects_in, read_manifests
+from kubectl_plugin.cluster.manifests import manifests_in, objects_in
 from kubectl_plugin.errors import CommandError
-from kubectl_plugin.flags import ManifestOptions
-from kubectl_plugin.host import Host
+from tests.unit.kubectl_plugin.cluster.manifests import at, names, ours
 
-OURS = """\
-apiVersion: apps.kruise.io/{version}
-kind: DaemonSet
-metadata: {{name: {name}, namespace: {namespace}}}
-spec: {{template: {{metadata: {{annotations: {{day: 2026-01-31, 1: true}}}}}}}}
-"""
 NATIVE = "apiVersion: apps/v1\nkind: DaemonSet\nmetadata: {name: native}\n"
 OTHER = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\n"
-
-
-def ours(name: str, namespace: str = "''", version: str = "v1beta1") -> str:
-    return OURS.format(name=name, namespace=namespace, version=version)
-
-
-def names(found: list[Manifest] | tuple[Manifest, ...]) -> list[str]:
-    return [f"{one.namespace}/{one.name}" for one in found]
-
-
-async def at(*files: Path, recursive: bool = False, kustomize: Path | None = None, typed: str = "") -> list[str]:
-    asked = ManifestOptions(
-        files=tuple(map(str, files)), recursive=recursive, kustomize=None if kustomize is None else str(kustomize)
-    )
-    return names((await read_manifests(asked, Host(stdin=io.StringIO(typed))))[0])
 
 
 @pytest.mark.parametrize(

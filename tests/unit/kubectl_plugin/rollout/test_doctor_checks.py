@@ -25,6 +25,7 @@ from kubectl_plugin.rollout.doctor_checks import (
     checkup,
     problems,
 )
+from tests.beds.programs import program
 from tests.beds.virtual_time import virtually
 
 NOW = 1_763_640_250.0
@@ -199,13 +200,6 @@ def test_rights_that_the_server_does_not_tell() -> None:
     rights = tuple(replace(right, allowed=NoAnswer("not served")) for right in RIGHTS)
     (check,) = about(replace(WELL, rights=rights), "rights")
     assert (check.level, check.message) == (Level.WARN, "your rights are unknown: not served")
-
-
-def program(folder: Path, name: str, script: str = "") -> str:
-    path = folder / name
-    path.write_text(f"#!/bin/sh\n{script}\n")
-    path.chmod(0o755)
-    return str(path)
 
 
 async def test_nothing_there(tmp_path: Path) -> None:
