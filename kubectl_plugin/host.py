@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import sys
 import time
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Literal, TextIO, TypeVar
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, Final, Literal, TextIO, TypeVar
 
 if TYPE_CHECKING:
     from controller.kube.connection import Connection
     from controller.kube.credentials import Console
     from controller.kube.kubeconfig import Access
     from controller.kube.requests import Transport
-import math
-from collections.abc import Callable
-from email.utils import parsedate_to_datetime
-from typing import Final
 
 T = TypeVar("T")
-
-
 UNKNOWN: Final = "unknown"
 
 

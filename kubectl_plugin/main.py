@@ -30,7 +30,7 @@ from kubectl_plugin.flags import FILES, GLOBAL_NAMES, GlobalFlags, Options, Outp
 from kubectl_plugin.host import Host, null_stream
 from kubectl_plugin.runner import ENTRIES, SHOWN, Entry, Runner, imported_function
 from kubectl_plugin.terminal import Terminal
-from kubectl_plugin.wording import COMMAND, INSTEAD, VERBS
+from kubectl_plugin.wording import COMMAND
 
 HELP = "help"
 ClickContext: TypeAlias = Any
@@ -46,6 +46,23 @@ TYPERS_OWN = frozenset({"install_completion", "show_completion"})
 """Flags that typer adds along with completion; they would set it up for a program that no shell calls."""
 MOST_VERBOSE = 2
 """`-v=6`, as for kubectl, shows no more than `-vv`."""
+INSTEAD = {
+    "rollout status": f"{COMMAND} status -w NAME",
+    "rollout history": f"{COMMAND} history NAME",
+    "rollout undo": f"{COMMAND} rollback NAME",
+    "rollout pause": f"{COMMAND} pause NAME",
+    "rollout resume": f"{COMMAND} resume NAME",
+    "rollout restart": f"{COMMAND} restart NAME",
+    "rollout": f"{COMMAND} help",
+    "set image": f"{COMMAND} set-image NAME CONTAINER=IMAGE",
+    "set": f"{COMMAND} help set-image",
+    "scale": f"{COMMAND} help set-partition",
+    "get": f"{COMMAND} status",
+    "describe": f"{COMMAND} status NAME",
+    "edit": "kubectl edit ads NAME",
+}
+"""The commands for verbs that only kubectl has."""
+KUBECTL_VERBS = frozenset(words.partition(" ")[0] for words in INSTEAD)
 
 
 @dataclass(frozen=True)
@@ -160,7 +177,7 @@ class Root(TyperGroup):
         self.commands = {entry.name: entry for entry in ENTRIES}  # type: ignore[misc]  # only its keys are read
 
     def get_command(self, ctx: ClickContext, cmd_name: str) -> ClickCommand | None:
-        if cmd_name in VERBS:
+        if cmd_name in KUBECTL_VERBS:
             return _pointer(cmd_name)
         return _command_of(self.commands[cmd_name]) if cmd_name in self.commands else None
 

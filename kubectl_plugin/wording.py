@@ -1,4 +1,4 @@
-"""Commands for the user to type, kubectl's verbs, and names and numbers of nodes, as all verbs print them."""
+"""Commands for the user to type, and names, numbers and lengths of time, as all verbs print them."""
 
 from __future__ import annotations
 
@@ -28,27 +28,6 @@ COMMAND: Final = "kubectl kruise-ds"
 CLIENT: Final = "kubectl-kruise-ds"
 """The plugin towards the API server: its user agent, field manager and source of Events."""
 _COMMAND: Final = re.compile(r"\bkubectl(?: kruise-ds)?(?= [a-z])")
-INSTEAD: Final = {
-    "rollout status": f"{COMMAND} status -w NAME",
-    "rollout history": f"{COMMAND} history NAME",
-    "rollout undo": f"{COMMAND} rollback NAME",
-    "rollout pause": f"{COMMAND} pause NAME",
-    "rollout resume": f"{COMMAND} resume NAME",
-    "rollout restart": f"{COMMAND} restart NAME",
-    "rollout": f"{COMMAND} help",
-    "set image": f"{COMMAND} set-image NAME CONTAINER=IMAGE",
-    "set": f"{COMMAND} help set-image",
-    "scale": f"{COMMAND} help set-partition",
-    "get": f"{COMMAND} status",
-    "describe": f"{COMMAND} status NAME",
-    "edit": "kubectl edit ads NAME",
-}
-"""The commands for verbs that only kubectl has."""
-VERBS: Final = frozenset(words.partition(" ")[0] for words in INSTEAD)
-KINDS: Final = frozenset(
-    {"ads", "ds", "daemon", "daemonset", "daemonsets", "daemonset.apps.kruise.io", "daemonsets.apps.kruise.io"}
-)
-"""Names of the kind in lower case: before `/NAME`, or, as kubectl allows, as a separate word."""
 
 
 def visible(text: str) -> str:

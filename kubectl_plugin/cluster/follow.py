@@ -19,10 +19,10 @@ from controller.api.image_pull_job import JOB_KIND, PULLER_LABEL, ImagePullJob, 
 from controller.api.node import Node
 from controller.api.objects import JSONObject, Key, epoch
 from controller.kube.decode import Malformed, Seen
-from controller.kube.errors import ApiError, Forbidden, NotFound, Unreadable
+from controller.kube.errors import ApiError, NotFound, Unreadable
 from controller.kube.requests import DAEMONSETS, IMAGE_PULL_JOBS, NODES_WITH_IMAGES, PULLERS, Query, Resource
 from kubectl_plugin.cluster import documents, reads
-from kubectl_plugin.cluster.documents import list_objects, right_is_missing, unless_forbidden, whole
+from kubectl_plugin.cluster.documents import list_objects, unless_forbidden, whole
 from kubectl_plugin.cluster.reads import EVENTS, PODS
 from kubectl_plugin.cluster.session import Invocation, Session
 from kubectl_plugin.cluster.watches import MIN_INTERVAL, ReadAgain, State, Watched, WatchedObjects, WatchSet
@@ -118,10 +118,8 @@ class ImagesAhead:
             read = WatchedObjects(self._session.client, resource, namespace, query, self._on_news, dispensable=True)
             try:
                 read.state = await read.refresh()
-            except (Forbidden, NotFound) as error:
-                if isinstance(error, Forbidden) and not right_is_missing(error):
-                    raise
-                read.state = State.OVER
+            except ApiError as error:
+                read.state = read.state_when_refused(error)
             self._read[resource, namespace] = read
             self._keep(read)
         return [read.found[key] for key in sorted(read.found)]

@@ -6,7 +6,7 @@ import asyncio
 import difflib
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 from msgspec.structs import replace
@@ -25,10 +25,14 @@ from kubectl_plugin.cluster.session import Invocation, Session, check_path_segme
 from kubectl_plugin.errors import CommandError, UsageError
 from kubectl_plugin.flags import SelectorOptions
 from kubectl_plugin.rollout.snapshot import CHANGE_CAUSE, Container, PodDetail, RevisionDetail, Snapshot, Unread
-from kubectl_plugin.wording import KINDS, command
+from kubectl_plugin.wording import command
 
 NATIVE = replace(requests.DAEMONSETS, group="apps", version="v1", custom=False)
 """Read as JSON only; never decoded with the view."""
+KINDS: Final = frozenset(
+    {"ads", "ds", "daemon", "daemonset", "daemonsets", "daemonset.apps.kruise.io", "daemonsets.apps.kruise.io"}
+)
+"""Names of the kind in lower case: before `/NAME`, or, as kubectl allows, as a separate word."""
 _SHOWN = 3
 HURRY: Final = 1.0
 """Seconds for optional reads before an urgent write."""
@@ -46,15 +50,10 @@ class EventView(View):
     message: str = ""
 
 
-class EventMessage(NamedTuple):
-    uid: str
-    """UID of the involved object."""
-    message: str
-
-
-EVENTS: Final[Resource[EventView, EventMessage]] = Resource(
-    plural="events", wire=EventView, project=lambda view: EventMessage(view.involved_object.uid, view.message)
+EVENTS: Final[Resource[EventView, tuple[str, str]]] = Resource(
+    plural="events", wire=EventView, project=lambda view: (view.involved_object.uid, view.message)
 )
+"""The uid of the involved object, and the message."""
 
 
 class MetaView(View):

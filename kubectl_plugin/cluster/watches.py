@@ -287,7 +287,7 @@ class WatchedObjects(Watched, Generic[T]):
 
     def state_when_refused(self, error: ApiError) -> State:
         has_no_kind = isinstance(error, NotFound) and self._resource.custom
-        if not (self._dispensable and (has_no_kind or isinstance(error, Forbidden))):
+        if not (self._dispensable and (has_no_kind or right_is_missing(error))):
             raise error
         return State.OVER
 

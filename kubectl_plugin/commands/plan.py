@@ -42,7 +42,7 @@ from kubectl_plugin.options import PlanOptions
 from kubectl_plugin.render.plan import PlanBlock
 from kubectl_plugin.rollout.document import document
 from kubectl_plugin.rollout.snapshot import Snapshot, image_change, images_of
-from kubectl_plugin.terminal import WIDEST, interruptible
+from kubectl_plugin.terminal import interruptible
 
 PROGRESS_EVERY: Final = 3.0
 """Seconds between two progress notes of the forecast."""
@@ -173,11 +173,9 @@ def _print_plans(invocation: Invocation, plans: Sequence[RolloutPlan]) -> None:
         terminal.say_document(listed, output)
         return
     wide = output is Output.WIDE
-    width = WIDEST if wide else terminal.width
     for place, one in enumerate(plans):
         terminal.say(*([""] if place else []))
-        block = PlanBlock(one, width=width, only_ascii=terminal.ascii, wide=wide, flags=terminal.cluster_flags)
-        terminal.show(block.drawn(), whole=wide)
+        terminal.show(PlanBlock(one, terminal, wide=wide).drawn(), whole=wide)
 
 
 def tried_words(live: DaemonSet, planned: DaemonSet) -> tuple[str, ...]:

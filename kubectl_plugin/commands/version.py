@@ -29,18 +29,17 @@ async def version(invocation: Invocation, options: VersionOptions) -> int:
     reason. Warns if plugin and controller are too far apart. Returns 0. Raises Unreachable."""
     from kubectl_plugin.cluster import installation
     from kubectl_plugin.cluster.documents import side_by_side
-    from kubectl_plugin.cluster.installation import answer_or_reason, served_versions, server_version, stored_version
-    from kubectl_plugin.cluster.installation import controller_leader as leader_now
+    from kubectl_plugin.cluster.installation import answer_or_reason
     from kubectl_plugin.rollout.doctor_checks import too_far_apart
 
     session, terminal, client = invocation.session, invocation.terminal, invocation.host.version()
     if invocation.output is None:
         client_version(invocation.host, terminal, None, options)
     server, served, stored, found, pods = await side_by_side(
-        answer_or_reason(server_version(session)),
-        answer_or_reason(served_versions(session)),
-        answer_or_reason(stored_version(session)),
-        answer_or_reason(leader_now(session)),
+        answer_or_reason(installation.server_version(session)),
+        answer_or_reason(installation.served_versions(session)),
+        answer_or_reason(installation.stored_version(session)),
+        answer_or_reason(installation.controller_leader(session)),
         answer_or_reason(installation.controller_pods(session)),
     )
     controller = installation.version_of_leader(session, found, pods)

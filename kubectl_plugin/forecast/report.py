@@ -296,11 +296,7 @@ def _missing_rights(snapshot: Snapshot) -> Iterator[ForecastWarning]:
     lost = {"nodes": "nodes without a pod are not seen, selector and placement are not judged"}
     for one in snapshot.unread:
         text = f"no right to list {one.what}: {lost.get(one.what, 'the plan is made without them')}"
-        yield _warning("MissingRights", text)
-
-
-def _warning(name: str, text: str, hints: tuple[str, ...] = ()) -> ForecastWarning:
-    return ForecastWarning(name=name, result=PreflightResult.WARNING, text=text, hints=hints)
+        yield ForecastWarning(name="MissingRights", result=PreflightResult.WARNING, text=text)
 
 
 KIND: Final = "RolloutPlan"

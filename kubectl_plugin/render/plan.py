@@ -18,9 +18,10 @@ from kubectl_plugin.forecast.forecast import MOST_WAVES
 from kubectl_plugin.forecast.report import Later, RolloutPlan
 from kubectl_plugin.forecast.simulate import Wave
 from kubectl_plugin.forecast.warnings import PreflightResult
-from kubectl_plugin.render.tables import BAD, DIM, LABEL, LABEL_WIDTH, clean, cut, wrapped
+from kubectl_plugin.render.tables import BAD, DIM, LABEL, LABEL_WIDTH, clean, cut
 from kubectl_plugin.rollout.in_place import How
 from kubectl_plugin.rollout.nodes import NodeRow
+from kubectl_plugin.terminal import Terminal
 from kubectl_plugin.wording import between, for_cluster, new_nodes, short_duration
 
 BELOW: Final = LABEL_WIDTH + 2
@@ -34,34 +35,24 @@ _MARKS: Final = {
 
 
 class PlanBlock:
-    """`wide`: names all nodes of a wave and cuts no line. `flags`: those that chose the cluster."""
+    """`wide`: names all nodes of a wave and cuts no line."""
 
-    def __init__(
-        self, plan: RolloutPlan, *, width: int, only_ascii: bool, wide: bool = False, flags: tuple[str, ...] = ()
-    ) -> None:
+    def __init__(self, plan: RolloutPlan, terminal: Terminal, *, wide: bool) -> None:
         self._plan, self._found, self._daemonset = plan, plan.forecast, plan.survey.daemonset
-        self._width, self._ascii, self._flags = sys.maxsize if wide else width, only_ascii, flags
-        self._arrow, self._dots = ("->", "...") if only_ascii else ("→", "…")
+        self._terminal, self._width, self._ascii = terminal, sys.maxsize if wide else terminal.width, terminal.ascii
+        self._arrow, self._dots = ("->", "...") if self._ascii else ("→", "…")
 
     def drawn(self) -> Lines:
         """Lines have no control characters and, unless wide, fit the terminal."""
         found = [*self._headline(), *self._asked(), *self._waves(), *self._end(), *self._later(), *self._foot()]
-        return Lines(*(self._fitted(line) for line in found))
-
-    def _fitted(self, line: Text) -> Text:
-        return cut(clean(line, self._ascii), self._width, self._ascii)
+        return Lines(*(cut(clean(line, self._ascii), self._width, self._ascii) for line in found))
 
     def _wrapped(self, line: Text, indent: int = LABEL_WIDTH) -> Iterator[Text]:
-        if line.cell_len <= self._width:
-            yield line
-            return
-        first, *rest = wrapped(line.plain[indent:], self._width - indent)
-        end = indent + len(first)
-        yield line[:end]
-        for one in rest:
-            begin = line.plain.index(one, end)
-            end = begin + len(one)
-            yield Text(" " * indent).append_text(line[begin:end])
+        head = line[:indent]
+        for words in line[indent:].wrap(self._terminal.console, self._width - indent):
+            words.rstrip()
+            yield head.append_text(words)
+            head = Text(" " * indent)
 
     def _beside(self, head: Text, words: Text) -> Iterator[Text]:
         """`words` behind `head`, or below it where there is little room."""
@@ -169,7 +160,7 @@ class PlanBlock:
             line = self._bottom("Checks" if place == 0 else "", "").append(f"{mark:<4}", style=colour)
             yield from self._wrapped(line.append(check.text), LABEL_WIDTH + 4)
             for hint in check.hints:
-                hinted = self._bottom("", f"    hint: {for_cluster(hint, self._flags)}")
+                hinted = self._bottom("", f"    hint: {for_cluster(hint, self._terminal.cluster_flags)}")
                 yield from self._wrapped(hinted, LABEL_WIDTH + 10)
 
     def _row(self, label: str, words: str) -> Text:

@@ -10,9 +10,9 @@ import pytest
 import typer
 
 from kubectl_plugin.flags import GLOBAL_NAMES
-from kubectl_plugin.main import app, verbs
+from kubectl_plugin.main import INSTEAD, app, verbs
 from kubectl_plugin.runner import ENTRIES
-from kubectl_plugin.wording import COMMAND, INSTEAD
+from kubectl_plugin.wording import COMMAND
 from tests.plugin import in_process
 from tests.plugin.in_process import Ran
 
