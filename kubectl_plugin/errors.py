@@ -20,7 +20,6 @@ class ExitCode(IntEnum):
     WAITING = 5
     """The rollout is paused, uses OnDelete, or is held although all nodes were requested."""
     REFUSED = 6
-    """Refused by a check, at the prompt, or because the object was changed concurrently."""
     DIFFERENT = 7
     """With --exit-code: something differs or would change."""
     OVERRULED = 8
@@ -36,12 +35,7 @@ class CommandError(Exception):
     """Ends the command; `Runner` prints it."""
 
     def __init__(
-        self,
-        message: str,
-        *,
-        hints: tuple[str, ...] = (),
-        exit_code: ExitCode = ExitCode.FAILED,
-        prefix: str = "error: ",
+        self, message: str, *hints: str, exit_code: ExitCode = ExitCode.FAILED, prefix: str = "error: "
     ) -> None:
         """`message` has no "error: " prefix. `prefix` is empty for a message of the API server."""
         super().__init__(message)
@@ -49,8 +43,15 @@ class CommandError(Exception):
 
 
 class UsageError(CommandError):
-    def __init__(self, message: str, *, hints: tuple[str, ...] = ()) -> None:
-        super().__init__(message, hints=hints, exit_code=ExitCode.USAGE)
+    def __init__(self, message: str, *hints: str) -> None:
+        super().__init__(message, *hints, exit_code=ExitCode.USAGE)
+
+
+class Refused(CommandError):
+    """By a check, at the prompt, or because the object was changed concurrently: exit code 6."""
+
+    def __init__(self, message: str, *hints: str) -> None:
+        super().__init__(message, *hints, exit_code=ExitCode.REFUSED)
 
 
 @dataclass(frozen=True)

@@ -293,7 +293,7 @@ def _point(verb: str, ctx: typer.Context, after: GlobalFlags, rest: _Rest) -> No
     typed = both if both in INSTEAD else verb
 
     def refuse(_: Terminal) -> ExitCode:
-        raise UsageError(f'no verb "{typed}" here', hints=(f"instead: {INSTEAD[typed]}",))
+        raise UsageError(f'no verb "{typed}" here', f"instead: {INSTEAD[typed]}")
 
     runner: Runner = ctx.obj
     runner.run_guarded(_flags(ctx, after), refuse, outputs=tuple(Output))

@@ -171,9 +171,7 @@ def _check_output(output: Output | None, known: Sequence[Output]) -> None:
 
 def _unexpected_error(error: Exception) -> CommandError:
     words = " ".join(str(error).split()) or "no further words"
-    mistake = CommandError(
-        f"{type(error).__name__}: {words}", hints=("this is a bug in kruise-ds; -vv shows the traceback",)
-    )
+    mistake = CommandError(f"{type(error).__name__}: {words}", "this is a bug in kruise-ds; -vv shows the traceback")
     mistake.__cause__ = error
     return mistake
 

@@ -20,7 +20,7 @@ from controller.planner.node_fit import Placement
 from controller.planner.progress import standing_of
 from controller.planner.rollout_state import RolloutState, rollout_state
 from controller.planner.validation import problems
-from kubectl_plugin.errors import CommandError, ExitCode
+from kubectl_plugin.errors import Refused
 from kubectl_plugin.rollout.in_place import Moves, planned_moves, unasked_words, ways_of
 from kubectl_plugin.rollout.last_action import LAST_ACTION, PAUSE_VERB, LastAction, last_action, noted_pause
 from kubectl_plugin.rollout.snapshot import CHANGE_CAUSE, Snapshot
@@ -154,14 +154,13 @@ class Edit(Value):
 
 
 def settings_of(snapshot: Snapshot, doing: str) -> RollingUpdate:
-    """Raises CommandError (exit code 6) for OnDelete; `doing` is the verb in its message."""
+    """Raises Refused for OnDelete; `doing` is the verb in its message."""
     daemonset = snapshot.daemonset
     rolling = daemonset.rolling_update
     if rolling is None:
-        raise CommandError(
+        raise Refused(
             f"cannot {doing} {daemonset.name}: updateStrategy is OnDelete, pods change only when you delete them",
-            hints=(command("nodes", daemonset.key, "--only", "old"),),
-            exit_code=ExitCode.REFUSED,
+            command("nodes", daemonset.key, "--only", "old"),
         )
     return rolling
 

@@ -30,7 +30,7 @@ from kubectl_plugin.changes.edit import (
     settings_of,
     with_operations,
 )
-from kubectl_plugin.errors import CommandError, ExitCode, UsageError
+from kubectl_plugin.errors import CommandError, Refused, UsageError
 from kubectl_plugin.rollout.diff import object_change_lines
 from kubectl_plugin.rollout.reasons import checks_words
 from kubectl_plugin.rollout.snapshot import Snapshot, short_image
@@ -40,7 +40,7 @@ from kubectl_plugin.wording import between, command, new_nodes
 
 
 def pause(snapshot: Snapshot) -> Edit:
-    """Needs no pods or nodes; see `what_stops`. Raises CommandError (exit code 6) for OnDelete."""
+    """Needs no pods or nodes; see `what_stops`. Raises Refused for OnDelete."""
     if settings_of(snapshot, "pause").paused:
         return Edit(result="already paused", operations=())
     draft = Draft(snapshot.document)
@@ -49,7 +49,7 @@ def pause(snapshot: Snapshot) -> Edit:
 
 
 def resume(snapshot: Snapshot) -> Edit:
-    """Raises CommandError (exit code 6) for OnDelete."""
+    """Raises Refused for OnDelete."""
     if not settings_of(snapshot, "resume").paused:
         return Edit(result="not paused", operations=())
     draft = Draft(snapshot.document)
@@ -104,8 +104,8 @@ def _abort_caution(snapshot: Snapshot) -> Caution | None:
 
 
 def set_partition(snapshot: Snapshot, value: IntOrPercent, *, of_nodes: bool = False) -> Edit:
-    """Keeps the pods of `value` nodes old or, with `of_nodes`, lets `value` nodes be updated. Raises CommandError
-    (exit code 6) for OnDelete, and as `partition_for_nodes`."""
+    """Keeps the pods of `value` nodes old or, with `of_nodes`, lets `value` nodes be updated. Raises Refused for
+    OnDelete, and as `partition_for_nodes`."""
     present = settings_of(snapshot, "set the partition of").partition or 0
     before = rollout_after(snapshot)
     desired = _desired(snapshot, before)
@@ -127,16 +127,15 @@ def set_partition(snapshot: Snapshot, value: IntOrPercent, *, of_nodes: bool = F
 
 
 def partition_for_nodes(snapshot: Snapshot, updated: IntOrPercent, desired: int | None) -> IntOrPercent:
-    """The partition that lets `updated` of the `desired` nodes be updated. Raises CommandError (exit code 6) for a
-    number if the count of nodes is unknown or 0: computed from 0 nodes, it would allow all nodes that join later."""
+    """The partition that lets `updated` of the `desired` nodes be updated. Raises Refused for a number if the count
+    of nodes is unknown or 0: computed from 0 nodes, it would allow all nodes that join later."""
     if isinstance(updated, str):
         return f"{100 - int(updated.removesuffix('%'))}%"
     if not desired:
         why = "" if desired is None else ": no node is eligible now"
-        raise CommandError(
+        raise Refused(
             f"it is not known how many nodes should run {snapshot.key.name}{why}",
-            hints=("set-partition takes the partition itself: the number of pods that stay old",),
-            exit_code=ExitCode.REFUSED,
+            "set-partition takes the partition itself: the number of pods that stay old",
         )
     return max(desired - updated, 0)
 
@@ -316,20 +315,22 @@ def as_tried(snapshot: Snapshot, settings: TriedSettings) -> JSONObject:
 
 
 def approval(snapshot: Snapshot) -> Edit:
-    """Approves the present step. Raises CommandError (exit code 6) if the rollout does not go by steps, or has not
-    reached the step: an approval says that someone has looked at its nodes."""
+    """Approves the present step. Raises Refused if the rollout does not go by steps, or has not reached the step: an
+    approval says that someone has looked at its nodes."""
     rolling, live = settings_of(snapshot, "promote"), _live_revision(snapshot)
     record = rollout_of(snapshot.daemonset.status)
     if not rolling.steps:
-        raise _without_steps(snapshot)
+        raise Refused(
+            f"{snapshot.key.name} has no steps: updateStrategy.rollingUpdate.steps is not set",
+            command("explain ads.spec.updateStrategy.rollingUpdate.steps", to="shows how", program="kubectl"),
+            command("set-partition", snapshot.key, "--update", "N", to="to let N nodes update"),
+            command("promote", snapshot.key, "--full", to="to update all nodes"),
+        )
     if record.aborted_revision is not None:
-        raise CommandError(
+        raise Refused(
             f"the rollout of {snapshot.key.name} was aborted: there is nothing to approve",
-            hints=(
-                command("retry", snapshot.key, to="to try it again"),
-                command("promote", snapshot.key, "--full", to="to update all nodes in spite of failures"),
-            ),
-            exit_code=ExitCode.REFUSED,
+            command("retry", snapshot.key, to="to try it again"),
+            command("promote", snapshot.key, "--full", to="to update all nodes in spite of failures"),
         )
     if record.step is None or record.step > len(rolling.steps):
         return Edit(result="needs no approval: this rollout does not go by steps", operations=())
@@ -341,10 +342,9 @@ def approval(snapshot: Snapshot) -> Edit:
     reached = epoch(record.step_reached_time)
     if reached is None:
         updated = f"{counted(record.done, 'node', of=record.target)} updated"
-        raise CommandError(
+        raise Refused(
             joined(f"{at} of {snapshot.key.name} is not finished: {updated}", checks_words(snapshot.daemonset)),
-            hints=(command("status", snapshot.key, "--watch", to="to see when it is"),),
-            exit_code=ExitCode.REFUSED,
+            command("status", snapshot.key, "--watch", to="to see when it is"),
         )
     draft = Draft(snapshot.document)
     draft.set(f"{live}/{record.step}", "metadata", "annotations", APPROVE_ANNOTATION)
@@ -359,7 +359,7 @@ def approval(snapshot: Snapshot) -> Edit:
 
 def full_promotion(snapshot: Snapshot) -> Edit:
     """Lets all nodes get the current revision: without steps, in spite of failures, and without partition. Raises
-    CommandError (exit code 6) for OnDelete."""
+    Refused for OnDelete."""
     rolling, draft = settings_of(snapshot, "promote"), Draft(snapshot.document)
     if rolling.steps or rolling.on_failure is not None:
         live, record = _live_revision(snapshot), rollout_of(snapshot.daemonset.status)
@@ -375,13 +375,12 @@ def full_promotion(snapshot: Snapshot) -> Edit:
 
 
 def another_try(snapshot: Snapshot) -> Edit:
-    """Its steps have to be approved anew. Raises CommandError (exit code 6) if the rollout was not aborted."""
+    """Its steps have to be approved anew. Raises Refused if the rollout was not aborted."""
     live, record = _live_revision(snapshot), rollout_of(snapshot.daemonset.status)
     if record.aborted_revision is None:
-        raise CommandError(
+        raise Refused(
             f"the rollout of {snapshot.key.name} was not aborted: there is nothing to try again",
-            hints=(command("status", snapshot.key),),
-            exit_code=ExitCode.REFUSED,
+            command("status", snapshot.key),
         )
     draft = Draft(snapshot.document)
     draft.set(_next_value(live, record.retried), "metadata", "annotations", RETRY_ANNOTATION)
@@ -406,21 +405,8 @@ def _live_revision(snapshot: Snapshot) -> str:
     status = daemonset.status
     live = (rollout_of(status).aborted_revision or status.update_revision) if status is not None else ""
     if not live or not is_observed(daemonset):
-        raise CommandError(
+        raise Refused(
             f"the controller has not acted on the newest change of {snapshot.key.name} yet",
-            hints=(command("status", snapshot.key),),
-            exit_code=ExitCode.REFUSED,
+            command("status", snapshot.key),
         )
     return live
-
-
-def _without_steps(snapshot: Snapshot) -> CommandError:
-    return CommandError(
-        f"{snapshot.key.name} has no steps: updateStrategy.rollingUpdate.steps is not set",
-        hints=(
-            command("explain ads.spec.updateStrategy.rollingUpdate.steps", to="shows how", program="kubectl"),
-            command("set-partition", snapshot.key, "--update", "N", to="to let N nodes update"),
-            command("promote", snapshot.key, "--full", to="to update all nodes"),
-        ),
-        exit_code=ExitCode.REFUSED,
-    )

@@ -54,7 +54,7 @@ _DENIED = re.compile(
 def explained_error(error: ApiError | ConfigError, session: Session | None = None) -> CommandError:
     match error:
         case ConfigError():
-            return CommandError(str(error), hints=(error.hint,) if error.hint else ())
+            return CommandError(str(error), *((error.hint,) if error.hint else ()))
         case Unauthorized():
             return _not_logged_in(error)
         case Forbidden():
@@ -76,10 +76,10 @@ def explained_error(error: ApiError | ConfigError, session: Session | None = Non
 def _from_server(error: ApiError, *hints: str, code: ExitCode = ExitCode.FAILED) -> CommandError:
     """The server's message as kubectl prints it, or the client's own if the server did not respond."""
     if not error.status:
-        return CommandError(str(error), hints=hints, exit_code=code)
+        return CommandError(str(error), *hints, exit_code=code)
     reason = f" ({error.reason})" if error.reason else ""
     words = f"Error from server{reason}: {error.message}"
-    return CommandError(words, hints=hints, exit_code=code, prefix="")
+    return CommandError(words, *hints, exit_code=code, prefix="")
 
 
 def _not_logged_in(error: Unauthorized) -> CommandError:
@@ -88,7 +88,7 @@ def _not_logged_in(error: Unauthorized) -> CommandError:
     hint = "log in again, or choose another user with --context or --user"
     if isinstance(why, ConfigError):
         words, hint = f"{words}: {why}", why.hint or hint
-    return CommandError(words, hints=(hint,))
+    return CommandError(words, hint)
 
 
 def _needed_right(message: str) -> tuple[str, ...]:
@@ -112,7 +112,7 @@ def _not_served(error: NotFound, session: Session | None) -> CommandError:
     if session is not None:
         context = f'context "{session.context}", ' if session.context else ""
         words = f"{words} ({context}{session.server})"
-    return CommandError(words, hints=_BRINGS.get(resource, ()))
+    return CommandError(words, *_BRINGS.get(resource, ()))
 
 
 def _unreachable(error: Unreachable, session: Session | None) -> CommandError:
@@ -121,7 +121,7 @@ def _unreachable(error: Unreachable, session: Session | None) -> CommandError:
     if words[1:2].islower():
         words = words[0].lower() + words[1:]
     named = f' (context "{context}")' if context else ""
-    return CommandError(f"cannot reach {server}{named}: {words}", hints=(_hint_for(words),))
+    return CommandError(f"cannot reach {server}{named}: {words}", _hint_for(words))
 
 
 def _hint_for(words: str) -> str:

@@ -113,7 +113,7 @@ async def read_manifests(options: ManifestOptions, host: Host) -> tuple[tuple[Ma
         native = any((other.get("kind"), _group(other)) == (KIND, "apps") for other in others)
         words = f"those of apps/v1 are moved over by {command('migrate NAME')}; its --print has the new manifest"
         hints = (words,) if native else ()
-        raise CommandError(f"no Advanced DaemonSet in {where}", hints=hints)
+        raise CommandError(f"no Advanced DaemonSet in {where}", *hints)
     return tuple(found), tuple(others)
 
 

@@ -129,10 +129,10 @@ async def not_found_error(session: Session, key: Key, error: NotFound) -> Except
         return CommandError(
             f'no Advanced DaemonSet "{key.name}" in namespace "{key.namespace}"; '
             "an apps/v1 DaemonSet with that name exists",
-            hints=(command("migrate", key, to="make it an Advanced DaemonSet; no pod is restarted"),),
+            command("migrate", key, to="make it an Advanced DaemonSet; no pod is restarted"),
         )
     words = f'{DAEMONSETS.name} "{key.name}" not found in namespace "{key.namespace}"'
-    return CommandError(words, hints=await _similar_names(session, key))
+    return CommandError(words, *(await _similar_names(session, key)))
 
 
 async def _similar_names(session: Session, key: Key) -> tuple[str, ...]:

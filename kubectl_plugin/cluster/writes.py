@@ -31,7 +31,7 @@ from kubectl_plugin.changes.edit import (
 )
 from kubectl_plugin.cluster import documents, reads
 from kubectl_plugin.cluster.session import Invocation
-from kubectl_plugin.errors import CommandError, ExitCode
+from kubectl_plugin.errors import CommandError, Refused
 from kubectl_plugin.rollout.last_action import LastAction
 from kubectl_plugin.rollout.snapshot import Snapshot, images_of, short_image
 from kubectl_plugin.rollout.survey import forecast_world
@@ -79,8 +79,8 @@ async def write(
     recheck: Recheck | None = None,
 ) -> JSONObject:
     """Returns the object after `edit`, with `dry_run` as it would be. After a conflict over status or metadata it
-    calls `recheck` and retries, with new annotations about `done`. Raises CommandError (exit code 6) if the spec has
-    changed since the user confirmed the change; ApiError."""
+    calls `recheck` and retries, with new annotations about `done`. Raises Refused if the spec has changed since the
+    user confirmed the change; ApiError."""
     session, key, document = invocation.session, snapshot.key, snapshot.document
 
     def changes(live: JSONObject) -> tuple[Operation, ...]:
@@ -184,11 +184,7 @@ async def _change_error(invocation: Invocation, before: Snapshot, document: JSON
             now = await _what_is_new(invocation, before, document)
     except (ApiError, CommandError, TimeoutError):  # the words must not cost the exit code
         now = f"generation {_identity(document)[1]}"
-    return CommandError(
-        f"{name} changed while you were looking (now {now})",
-        hints=("run the command again to see the new plan",),
-        exit_code=ExitCode.REFUSED,
-    )
+    return Refused(f"{name} changed while you were looking (now {now})", "run the command again to see the new plan")
 
 
 async def _what_is_new(invocation: Invocation, before: Snapshot, document: JSONObject) -> str:

@@ -21,7 +21,7 @@ from kubectl_plugin.cluster.previews import ForecastTarget, daemonset_in, target
 from kubectl_plugin.cluster.session import Deadline, Invocation
 from kubectl_plugin.commands.change_flow import carry_out
 from kubectl_plugin.commands.consent import CONTINUE, PlannedChange, guard_of_pauses, will_ask, with_question
-from kubectl_plugin.errors import CommandError, ExitCode, UsageError
+from kubectl_plugin.errors import CommandError, ExitCode, Refused, UsageError
 from kubectl_plugin.flags import int_or_percent
 from kubectl_plugin.options import KEPT_MANAGER, ApplyOptions
 from kubectl_plugin.rollout.snapshot import Snapshot
@@ -63,7 +63,7 @@ def _refuse_contradictions(manifest: Manifest, namespace: str | None, hold_at: I
     written = value_at(manifest.document, *ROLLING, "partition")
     if hold_at is not None and written not in (None, hold_at):
         words = f"{manifest.source} sets partition {written} for {manifest.name}, --hold-at says {hold_at}"
-        raise UsageError(words, hints=("leave one of them out",))
+        raise UsageError(words, "leave one of them out")
     if namespace and manifest.namespace not in ("", namespace):
         raise UsageError(f"{manifest.source} is for namespace {manifest.namespace}, -n says {namespace}")
 
@@ -91,14 +91,14 @@ async def _change_of(
         again, now_taken = await _dry_run(invocation, live, application, hold, options)
         if again["spec"] != expected["spec"] or not now_taken.keys() <= taken.keys():
             words = f"what the manifest would change of {key.name} has changed while you were looking"
-            raise _refusal(words, "run the command again to see it")
+            raise Refused(words, "run the command again to see it")
 
     if target.exists:
         live = await with_admission(invocation, live, daemonset_in(expected))
     taken_over = [f"taken over from {other}: {field}" for field, other in taken]
     edit = edits.apply(live, application, expected, hold, taken_over=taken_over, show_values=options.show_values)
     if words := await previews.unknown_fields(invocation.session, live, edit.operations):
-        raise CommandError(f"{key.name}: {words}", hints=("correct the manifest, or allow it there",))
+        raise CommandError(f"{key.name}: {words}", "correct the manifest, or allow it there")
     return PlannedChange(live, edit, question=CONTINUE, recheck=recheck if target.exists else None)
 
 
@@ -106,7 +106,7 @@ async def _dry_run(
     invocation: Invocation, live: Snapshot, application: Application, hold: IntOrPercent | None, options: ApplyOptions
 ) -> tuple[JSONObject, _Taken]:
     """Returns the applied object, and the fields it takes over: from the plugin's other verbs and client-side
-    kubectl, from others only with --force-conflicts. Raises CommandError (exit code 6) and ApiError."""
+    kubectl, from others only with --force-conflicts. Raises Refused and ApiError."""
     session, document, taken = invocation.session, live.document, dict[tuple[str, str], None]()
 
     async def tried(application: Application) -> JSONObject:
@@ -117,11 +117,11 @@ async def _dry_run(
             own = {*_BESIDE, options.field_manager, *client_side_managers(document)}
             foreign = [f"{field} ({other})" for field, other in owned if other not in own]
             if not owned:
-                raise _refusal(error.message, "read the file anew, or take resourceVersion out of it") from error
+                raise Refused(error.message, "read the file anew, or take resourceVersion out of it") from error
             if foreign and not options.force_conflicts:
                 words = f"others manage fields of {live.key.name} that the manifest changes: {', '.join(foreign)}"
                 hint = "take them out of the manifest; or --force-conflicts, as of kubectl, takes them over"
-                raise _refusal(words, hint) from error
+                raise Refused(words, hint) from error
         taken.update(dict.fromkeys(owned))
         return await previews.dry_run_of_apply(session, document, application, force=True)
 
@@ -136,23 +136,19 @@ async def _dry_run(
 
 
 def _refuse_hold(live: Snapshot, then: DaemonSet, hold: IntOrPercent) -> None:
-    """Raises CommandError (exit code 6) if the hold could not take effect at once."""
+    """Raises Refused if the hold could not take effect at once."""
     for one in (live.daemonset, then):
         settings_of(replace(live, daemonset=one), "hold")
     if value_at(live.document, "metadata", "uid") is None and then.partitioned_scaling:
         words = f"cannot hold {live.key.name} with spec.scaleStrategy.partitionedScaling before it is there"
-        raise _refusal(words, f"write spec.updateStrategy.rollingUpdate.partition: {hold} in the manifest")
+        raise Refused(words, f"write spec.updateStrategy.rollingUpdate.partition: {hold} in the manifest")
 
 
 def _refuse_release(live: Snapshot, expected: JSONObject, taken: _Taken) -> None:
-    """Raises CommandError (exit code 6) if nodes held by a partition from outside the manifest would be released."""
+    """Raises Refused if nodes held by a partition from outside the manifest would be released."""
     present, then = partition_of(live), partition_of(replace(live, daemonset=daemonset_in(expected)))
     set_beside = any((_PARTITION, manager) in taken for manager in _BESIDE)
     if set_beside and keeps_fewer(then, present, desired_of(live)):
         held = f"{live.key.name} is held at partition {present}, which no manifest has set"
         hint = "--force-conflicts sets it all the same; without partition in the manifest it stays"
-        raise _refusal(f"{held}; this would set it to {then}", hint)
-
-
-def _refusal(words: str, hint: str) -> CommandError:
-    return CommandError(words, hints=(hint,), exit_code=ExitCode.REFUSED)
+        raise Refused(f"{held}; this would set it to {then}", hint)

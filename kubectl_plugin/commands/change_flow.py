@@ -129,7 +129,7 @@ class ChangeWriter:
         overruled, is_wanted = _overruled(change, document)
         if is_wanted:
             hints = () if dry_run else (command("status", change.snapshot.key),)
-            raise CommandError(overruled, hints=hints, exit_code=ExitCode.OVERRULED)
+            raise CommandError(overruled, *hints, exit_code=ExitCode.OVERRULED)
         self._print(change, document)
         if overruled:
             invocation.terminal.warn(overruled)
@@ -239,7 +239,7 @@ async def choose(
     invocation: Invocation, options: ChangeOptions, names: tuple[str, ...], parts: reads.Parts = reads.ALL
 ) -> tuple[Snapshot, ...]:
     """Returns at least one object, by default with its revisions, its pods and all nodes. Raises CommandError if none
-    is found, and (exit code 6) for -A without --yes."""
+    is found, and Refused for -A without --yes."""
     options.check_with(names)
     async with Deadline(invocation, options).enforced():
         found = await reads.snapshots(invocation, names, options, parts)

@@ -20,7 +20,7 @@ from kubectl_plugin.changes.steering import images_by_container
 from kubectl_plugin.cluster.documents import ask, get
 from kubectl_plugin.cluster.reads import NATIVE
 from kubectl_plugin.cluster.session import Session, access_of, open_session
-from kubectl_plugin.errors import CommandError, ExitCode
+from kubectl_plugin.errors import CommandError, Refused
 from kubectl_plugin.flags import GLOBAL_NAMES, GlobalFlags, Output
 from kubectl_plugin.host import COMPLETION, PLUGIN, Host
 from kubectl_plugin.options import CompletionOptions, Shell
@@ -44,7 +44,7 @@ WRITTEN_BY: Final = "# Written by `kubectl kruise-ds completion install`."
 
 
 def completion(host: Host, terminal: Terminal, _: Output | None, options: CompletionOptions) -> int:
-    """`install` raises CommandError: exit code 6 if a foreign file is in the way, 1 if the file cannot be written."""
+    """`install` raises Refused if a foreign file is in the way, CommandError if the file cannot be written."""
     shell = options.shell
     if shell is Shell.INSTALL:
         return _install(host, terminal, options.folder)
@@ -79,12 +79,12 @@ def _install(host: Host, terminal: Terminal, folder: Path | None) -> int:
             terminal.say(f"{target} is there already, from the package")
             return 0
         if there and WRITTEN_BY.removeprefix("# ").encode() not in there:
-            raise CommandError(f"{target} is not from kruise-ds and stays as it is", exit_code=ExitCode.REFUSED)
+            raise Refused(f"{target} is not from kruise-ds and stays as it is")
         target.write_bytes(text.encode())
         target.chmod(0o755)
     except OSError as error:
         words = error.strerror or str(error)
-        raise CommandError(f"cannot write {target}: {words}", hints=("choose a folder with --folder",)) from error
+        raise CommandError(f"cannot write {target}: {words}", "choose a folder with --folder") from error
     terminal.say(f"{target} installed")
     if host.on_path(COMPLETION) != str(target):
         terminal.warn(f"{target.parent} is not on the PATH: kubectl does not find {COMPLETION} there")
@@ -98,7 +98,7 @@ def _plugin(host: Host) -> Path:
         return called.absolute()
     found = host.on_path(PLUGIN)
     if not found:
-        raise CommandError(f"{PLUGIN} is not on the PATH", hints=("install it first: pipx install kruise-ds",))
+        raise CommandError(f"{PLUGIN} is not on the PATH", "install it first: pipx install kruise-ds")
     return Path(found).absolute()
 
 

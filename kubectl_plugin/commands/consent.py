@@ -15,7 +15,7 @@ from kubectl_plugin.changes.edit import ROLLING, Edit, with_operations
 from kubectl_plugin.cluster import installation
 from kubectl_plugin.cluster.session import Invocation
 from kubectl_plugin.cluster.writes import Recheck
-from kubectl_plugin.errors import CommandError, ExitCode
+from kubectl_plugin.errors import CommandError, ExitCode, Refused
 from kubectl_plugin.options import ActingOptions, DryRun
 from kubectl_plugin.rollout import gitops
 from kubectl_plugin.rollout.last_action import pause_of, paused_words
@@ -76,48 +76,41 @@ def ask_for_consent(
     terminal: Terminal, what: str, preview: Sequence[str], question: str, *, yes: bool, hint: str = YES_HINT
 ) -> bool:
     """Returns True after a yes, False if `yes` or KRUISE_DS_PROMPT=never skips the prompt. Without a `question`,
-    consent is assumed on a terminal. Raises CommandError (exit code 6) after a no, or without a terminal."""
+    consent is assumed on a terminal. Raises Refused after a no, or without a terminal."""
     if yes or terminal.never_asks:
         return False
     if not terminal.may_ask:
         words = f"{what} would be changed, and there is no terminal to ask"
-        raise CommandError(words, hints=(hint,), exit_code=ExitCode.REFUSED)
+        raise Refused(words, hint)
     if question and not terminal.ask(printable(terminal, "\n".join((*preview, question)))):
         raise CommandError("nothing was changed", exit_code=ExitCode.REFUSED, prefix="")
     return True
-
-
-def _has_consent(
-    invocation: Invocation, what: str, preview: Sequence[str], question: str, options: ActingOptions
-) -> bool:
-    """Like `ask_for_consent`, but does not prompt if nothing is written."""
-    if not ends_as_written(options):
-        return False
-    writes = does_write(options)
-    asked = question if writes else ""
-    return ask_for_consent(invocation.terminal, what, preview, asked, yes=options.yes) and writes
 
 
 async def ask_once(
     invocation: Invocation, changes: list[PlannedChange], options: ActingOptions, *, several: bool
 ) -> list[PlannedChange]:
     """Asks for all `changes` together, and checks again after consent. Returns them without the details that the
-    prompt has shown. Raises CommandError (exit code 6) without consent."""
-    if not any(change.edit.operations for change in changes):
+    prompt has shown. Does not prompt if nothing is written. Raises Refused without consent."""
+    if not ends_as_written(options) or not any(change.edit.operations for change in changes):
         return changes
-    if not several:
+    if several:
+        what, question = counted(len(changes), "DaemonSet"), CONTINUE
+        preview = preview_of(f"{what}:", (line for change in changes for line in _preview_lines(change)))
+    else:
         (only,) = changes
-        agreed = only.question and _has_consent(
-            invocation, only.snapshot.key.name, only.preview, only.question, options
-        )
-        if agreed and only.recheck is not None:
-            await only.recheck()
+        what, preview, question = only.snapshot.key.name, only.preview, only.question
+        if not question:
+            return changes
+    asked = question if does_write(options) else ""
+    agreed = ask_for_consent(invocation.terminal, what, preview, asked, yes=options.yes)
+    if not (agreed and asked):
         return changes
-    lines = (line for change in changes for line in _preview_lines(change))
-    count = counted(len(changes), "DaemonSet")
-    if not _has_consent(invocation, count, preview_of(f"{count}:", lines), CONTINUE, options):
-        return changes
-    return [with_fields(change, edit=replace(change.edit, details=())) for change in changes]
+    if several:
+        return [with_fields(change, edit=replace(change.edit, details=())) for change in changes]
+    if only.recheck is not None:
+        await only.recheck()
+    return changes
 
 
 def _preview_lines(change: PlannedChange) -> Iterator[str]:
@@ -136,7 +129,7 @@ def asking_beside_a_driver(change: PlannedChange) -> PlannedChange:
 
 def all_namespaces_error(count: int, hint: str = YES_HINT) -> CommandError:
     words = f"-A would change {counted(count, 'DaemonSet')} in all namespaces"
-    return CommandError(words, hints=(hint,), exit_code=ExitCode.REFUSED)
+    return Refused(words, hint)
 
 
 async def guard_of_pauses(
@@ -148,8 +141,8 @@ async def guard_of_pauses(
     what: str,
     instead: str,
 ) -> Callable[[PlannedChange], PlannedChange]:
-    """Returns a function that raises CommandError (exit code 6) for a change that may not lift a pause, else returns
-    it. `by_flag`: a flag allows it. `what` would lift the pause, `instead` keeps it."""
+    """Returns a function that raises Refused for a change that may not lift a pause, else returns it. `by_flag`: a
+    flag allows it. `what` would lift the pause, `instead` keeps it."""
     asks = invocation.terminal.may_ask and not options.yes  # a dry run is not options, but ends as after a yes
     allowed = by_flag or asks or not ends_as_written(options)
     asks_who = not allowed and any(snapshot.daemonset.paused for snapshot in snapshots)
@@ -162,10 +155,9 @@ async def guard_of_pauses(
         stays = value_at(with_operations(snapshot.document, change.edit.operations), *ROLLING, "paused") is True
         if allowed or mine or not words or stays:
             return change
-        raise CommandError(
+        raise Refused(
             f"{snapshot.key.name} is {words}; {what} would lift that",
-            hints=(f"--lift-pause lifts it all the same; with {instead} nothing moves before resume",),
-            exit_code=ExitCode.REFUSED,
+            f"--lift-pause lifts it all the same; with {instead} nothing moves before resume",
         )
 
     return checked

@@ -25,7 +25,7 @@ from kubectl_plugin.cluster.session import Invocation, Session
 from kubectl_plugin.cluster.writes import warn_if_interrupted
 from kubectl_plugin.commands.change_flow import for_each_object
 from kubectl_plugin.commands.consent import CONTINUE, all_namespaces_error, ask_for_consent
-from kubectl_plugin.errors import CommandError, ExitCode
+from kubectl_plugin.errors import CommandError, ExitCode, Refused
 from kubectl_plugin.flags import Output
 from kubectl_plugin.migrate import preview, state
 from kubectl_plugin.migrate.observed import Daemon, Kind, MigrationSide, Observed, RevisionRecord
@@ -246,7 +246,7 @@ class MigrationCourse:
             self._invocation.terminal.note(f"waiting for {step.what}")
         if waited > max(STANDSTILL_SECONDS, step.seconds):
             words = f"{self._key.name}: still waiting for {step.what}"
-            raise CommandError(words, hints=step.hints, exit_code=ExitCode.TIMED_OUT)
+            raise CommandError(words, *step.hints, exit_code=ExitCode.TIMED_OUT)
 
     async def _take_back(self, error: CommandError | ApiError) -> None:
         terminal = self._invocation.terminal
@@ -315,7 +315,7 @@ async def migrate(invocation: Invocation, options: MigrateOptions) -> ExitCode:
 
 async def _chosen_keys(invocation: Invocation, options: MigrateOptions) -> list[Key]:
     """Without names, returns all DaemonSets of the former kind and those whose migration was begun. Raises
-    CommandError, with exit code 6 for -A without --yes."""
+    CommandError; Refused for -A without --yes."""
     if options.names:
         names = dict.fromkeys(reads.name_of(name.removeprefix("daemonset.apps/")) for name in options.names)
         return [Key(invocation.session.namespace, name) for name in names]
@@ -339,7 +339,7 @@ async def _preview_of(invocation: Invocation, options: MigrateOptions, key: Key)
         return found
     if found.why_named_only and not options.names:
         hints = (command("migrate", key, to="to migrate it anyway"),)
-        raise CommandError(f"{found.why_named_only}; left out", hints=hints, exit_code=ExitCode.REFUSED)
+        raise Refused(f"{found.why_named_only}; left out", *hints)
     await _check_rights(invocation, options, key)
     if absence := await installation.why_no_controller(invocation.session, invocation.terminal.now()):
         invocation.terminal.warn(absence, command("doctor"))
@@ -368,13 +368,10 @@ def _refuse_if_managed(invocation: Invocation, options: MigrateOptions, key: Key
     manager = gitops.restorer_of(side.document, owners)
     way = ("--to-native",) if options.to_native else ()
     if manager is not None and not options.sync_stopped:
-        raise CommandError(
+        raise Refused(
             f"{key.name} is managed by {manager}, which would make it again: each node would get a second pod",
-            hints=(
-                command("migrate", key, *way, "--print", to="how to do it"),
-                command("migrate", key, *way, "--sync-stopped", to="when that is stopped"),
-            ),
-            exit_code=ExitCode.REFUSED,
+            command("migrate", key, *way, "--print", to="how to do it"),
+            command("migrate", key, *way, "--sync-stopped", to="when that is stopped"),
         )
     if manager is None and (words := gitops.caution_of(key.name, side.document, owners)):
         invocation.terminal.warn(words)

@@ -100,10 +100,8 @@ def _with_domains(snapshot: Snapshot) -> Snapshot:
         why = "updateStrategy is OnDelete" if rolling is None else f"{field}.key is not set"
         raise CommandError(
             f"{name} has no failure domains: {why}",
-            hints=(
-                command(f"explain ads.spec.{field}", to="shows how", program="kubectl"),
-                command("nodes", snapshot.key, "--by", "zone", to="to see which node is in which zone"),
-            ),
+            command(f"explain ads.spec.{field}", to="shows how", program="kubectl"),
+            command("nodes", snapshot.key, "--by", "zone", to="to see which node is in which zone"),
         )
     strategy = replace(daemonset.spec.update_strategy, rolling_update=replace(rolling, topology=Topology(key=key)))
     spec = replace(daemonset.spec, update_strategy=strategy)

@@ -127,7 +127,7 @@ class _PullWatch:
                 so_far = "; ".join(filter(None, (found.counts.words(), found.refusal)))
                 goes_on = f"{printed_name(self._job.name, 'imagepulljob')} goes on"
                 words = f"timed out after {self._options.timeout}: {so_far}; {goes_on}"
-                raise CommandError(words, hints=(_hint_to_end(self._job),), exit_code=ExitCode.TIMED_OUT)
+                raise CommandError(words, _hint_to_end(self._job), exit_code=ExitCode.TIMED_OUT)
             await self._give_up_if_unattended(found)
             await self._follow.changed(min(CHECK_SECONDS, max(self._deadline.seconds_left, 0.0)))
 
@@ -139,7 +139,7 @@ class _PullWatch:
         hints = (command("doctor"), _hint_to_end(self._job))
         raise CommandError(
             f"nothing happens to {printed_name(self._job.name, 'imagepulljob')}: {why}",
-            hints=hints,
+            *hints,
             exit_code=ExitCode.STUCK,
         )
 

@@ -109,7 +109,7 @@ def _names_and_value(options: SetPartitionOptions) -> tuple[tuple[str, ...], Int
     if len(words) + (update is not None) < (1 if options.by_selection else 2):
         raise UsageError(
             "which one, and how many pods stay old? use set-partition NAME VALUE",
-            hints=(command("set-partition NAME --update 1", to="or in nodes to update"),),
+            command("set-partition NAME --update 1", to="or in nodes to update"),
         )
     if update is None:
         return words[:-1], int_or_percent(words[-1], "partition")

@@ -9,7 +9,7 @@ from controller.api.formats import counted
 from controller.api.objects import JSONObject, Key, Value, as_bytes, fields_of, value_at
 from kubectl_plugin.changes.apply import last_applied
 from kubectl_plugin.changes.edit import Caution, Draft
-from kubectl_plugin.errors import CommandError, ExitCode
+from kubectl_plugin.errors import CommandError, Refused
 from kubectl_plugin.migrate import state
 from kubectl_plugin.migrate.observed import MigrationSide, Observed
 from kubectl_plugin.migrate.state import FROZEN, Mark
@@ -66,7 +66,7 @@ def preview_of(observed: Observed, *, native: bool) -> Preview:
         return Preview(summary="was begun and goes on")
     if twice := observed.doubled_nodes(start):
         words = f"{observed.name} has two pods on {', '.join(twice[:3])}, as in a surge: let the surge finish first"
-        raise CommandError(words, exit_code=ExitCode.REFUSED)
+        raise Refused(words)
     pods, history = observed.pods_of(start.uid), observed.revisions_of(start.uid)
     old = observed.old_nodes(start)
     summary = f"{counted(len(pods), 'pod')} {'keeps' if len(pods) == 1 else 'keep'} running, none is restarted"
@@ -149,7 +149,7 @@ def migration_manifest(observed: Observed, *, native: bool) -> MigrationManifest
 def _half_way_error(observed: Observed, *, native: bool) -> CommandError:
     words = f"{observed.name} is being migrated or deleted: there is no manifest for it until that is over"
     on = command("migrate", Key(observed.namespace, observed.name), *(["--to-native"] if native else []), to="on")
-    return CommandError(words, hints=(on,), exit_code=ExitCode.REFUSED)
+    return Refused(words, on)
 
 
 def _as_last_applied(side: MigrationSide, whole: JSONObject, comments: tuple[str, ...]) -> MigrationManifest:

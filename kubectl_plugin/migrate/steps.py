@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 from controller.api import revision
 from controller.api.objects import JSONObject, Key, Value, as_bytes, value_at
 from kubectl_plugin.changes.edit import Draft, Operation
-from kubectl_plugin.errors import CommandError, ExitCode
+from kubectl_plugin.errors import CommandError, ExitCode, Refused
 from kubectl_plugin.migrate import state
 from kubectl_plugin.migrate.observed import NEWEST_POD_SECONDS, Kind, MigrationSide, Observed, RevisionRecord
 from kubectl_plugin.migrate.state import Mark
@@ -129,21 +129,18 @@ def neither_exists(observed: Observed) -> CommandError:
 
 def both_exist(observed: Observed) -> CommandError:
     key = Key(observed.namespace, observed.name)
-    return CommandError(
+    return Refused(
         f"{key.name} exists both as a native and as an Advanced DaemonSet: nodes may have two pods",
-        hints=(
-            "deleting one also deletes its pods:",
-            command("delete ads", key, to="keep the native one", program="kubectl"),
-            command("delete daemonset.apps", key, to="keep the Advanced one", program="kubectl"),
-            "then run the command again",
-        ),
-        exit_code=ExitCode.REFUSED,
+        "deleting one also deletes its pods:",
+        command("delete ads", key, to="keep the native one", program="kubectl"),
+        command("delete daemonset.apps", key, to="keep the Advanced one", program="kubectl"),
+        "then run the command again",
     )
 
 
 def deleted_by_another(side: MigrationSide) -> CommandError:
     words = f"{side.kind}/{side.name} is being deleted by another client"
-    return CommandError(words, exit_code=ExitCode.REFUSED)
+    return Refused(words)
 
 
 def to_native(observed: Observed) -> MigrationStep:
@@ -250,7 +247,7 @@ def _hand_to_native(observed: Observed, native: MigrationSide | None, ours: Migr
         if newest is None or newest.hash != value_at(ours.document, "status", "updateRevision"):
             raise CommandError(
                 f"the native controller takes the pods of {observed.name} for old ones; it updates nothing as it is",
-                hints=(command("migrate", Key(observed.namespace, observed.name), to="back"),),
+                command("migrate", Key(observed.namespace, observed.name), to="back"),
                 exit_code=ExitCode.STUCK,
             )
         if left := _miscounted(observed, native):

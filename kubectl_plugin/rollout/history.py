@@ -373,4 +373,4 @@ def need_revisions(snapshot: Snapshot) -> None:
     if not snapshot.revisions_readable:
         key = snapshot.key
         needed = f'needed: list controllerrevisions.apps in "{key.namespace}"; ask for ClusterRole kruise-ds-operator'
-        raise CommandError(f"cannot read the revisions of {key.name}: forbidden", hints=(needed,))
+        raise CommandError(f"cannot read the revisions of {key.name}: forbidden", needed)

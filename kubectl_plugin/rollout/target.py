@@ -5,7 +5,7 @@ from __future__ import annotations
 from controller.api.daemonset import Phase, rollout_of
 from controller.api.objects import Value
 from controller.api.template_identity import without_restart
-from kubectl_plugin.errors import CommandError, ExitCode
+from kubectl_plugin.errors import CommandError, Refused
 from kubectl_plugin.rollout.history import kept_revisions
 from kubectl_plugin.rollout.snapshot import RevisionDetail, Snapshot, images_of, short_beside
 from kubectl_plugin.wording import command, short_duration
@@ -44,8 +44,8 @@ def choose_target(snapshot: Snapshot) -> RevisionDetail | NoTarget:
 
 
 def target_of(snapshot: Snapshot, to_revision: int | None) -> RevisionDetail:
-    """Revision `to_revision`, else that of `choose_target`. Raises CommandError if the revision is not kept; with
-    exit code 6, listing the candidates, if only a person can choose it."""
+    """Revision `to_revision`, else that of `choose_target`. Raises CommandError if the revision is not kept; Refused,
+    listing the candidates, if only a person can choose it."""
     if to_revision is not None:
         kept = kept_revisions(snapshot)
         found = next((one for one in kept if one.revision.number == to_revision), None)
@@ -55,7 +55,7 @@ def target_of(snapshot: Snapshot, to_revision: int | None) -> RevisionDetail:
     match choose_target(snapshot):
         case NoTarget(why=why, may_choose=True):
             hints = tuple(_way_to(snapshot, other) for other in different_revisions(snapshot))
-            raise CommandError(why, hints=hints, exit_code=ExitCode.REFUSED)
+            raise Refused(why, *hints)
         case NoTarget(why=why):
             raise CommandError(why)
         case target:
@@ -71,10 +71,10 @@ def verb_to_go_back(snapshot: Snapshot) -> str:
             return "rollback"
 
 
-def way_back(snapshot: Snapshot, to: str = "") -> tuple[str, ...]:
+def way_back(snapshot: Snapshot) -> tuple[str, ...]:
     """The hint with that verb, or none."""
     verb = verb_to_go_back(snapshot)
-    return (command(verb, snapshot.key, to=to),) if verb else ()
+    return (command(verb, snapshot.key),) if verb else ()
 
 
 def _is_everywhere(snapshot: Snapshot, stable: RevisionDetail) -> bool:

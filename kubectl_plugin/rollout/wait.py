@@ -90,7 +90,7 @@ def with_namespaces(results: Sequence[WaitResult], namespaces: Sequence[str]) ->
 def _with_namespace(result: WaitResult, namespace: str) -> WaitResult:
     error, where = result.error, f"namespace {namespace}: "
     if error is not None:
-        error = CommandError(f"{where}{error.message}", hints=error.hints, exit_code=error.exit_code)
+        error = CommandError(f"{where}{error.message}", *error.hints, exit_code=error.exit_code)
     return replace(result, error=error, warning=result.warning and f"{where}{result.warning}")
 
 
@@ -195,4 +195,4 @@ def _rollout_result(status: RolloutStatus, code: ExitCode, words: str, *hints: s
 
 
 def _failed_result(code: ExitCode, words: str, *hints: str) -> WaitResult:
-    return WaitResult(code=code, error=CommandError(words, hints=hints, exit_code=code))
+    return WaitResult(code=code, error=CommandError(words, *hints, exit_code=code))

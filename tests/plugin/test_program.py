@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from kubectl_plugin.errors import CommandError, ExitCode
+from kubectl_plugin.errors import CommandError, Refused
 from kubectl_plugin.flags import GlobalFlags, Output
 from kubectl_plugin.host import Host
 from kubectl_plugin.main import app
@@ -196,7 +196,7 @@ def test_vv_shows_where_an_error_comes_from() -> None:
 @pytest.mark.parametrize(
     ("raised", "code", "says"),
     [
-        (CommandError("not now", exit_code=ExitCode.REFUSED), 6, "error: not now\n"),
+        (Refused("not now"), 6, "error: not now\n"),
         (KeyboardInterrupt(), 130, ""),
         (RuntimeError("some\nwords"), 1, "error: RuntimeError: some words\n"),
     ],

@@ -140,7 +140,7 @@ def test_a_terminal_obeys_nothing_that_the_server_says() -> None:
     terminal.detail(evil)
     terminal.warn(evil, evil)
     terminal.note(evil)
-    terminal.fail(CommandError(evil, hints=(evil,)))
+    terminal.fail(CommandError(evil, evil))
     terminal.ask(evil)
     told = out.getvalue() + err.getvalue()
     whole = "a [31mb 2Jc d e\tf\ng"
