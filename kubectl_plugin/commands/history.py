@@ -13,20 +13,7 @@ from kubectl_plugin.errors import ExitCode, UsageError
 from kubectl_plugin.flags import Output
 from kubectl_plugin.options import DiffOptions, HistoryOptions
 from kubectl_plugin.render.listings import comparison_text, history_table, revision_text
-from kubectl_plugin.rollout.history import (
-    ComparedSide,
-    RevisionRow,
-    called,
-    compare,
-    daemonset_among,
-    file_side,
-    history_document,
-    live_side,
-    need_revisions,
-    revision_document,
-    revision_side,
-)
-from kubectl_plugin.rollout.history import history as rows_of
+from kubectl_plugin.rollout import history as revisions
 from kubectl_plugin.rollout.snapshot import Snapshot
 from kubectl_plugin.rollout.target import other_revisions, target_of
 
@@ -34,8 +21,8 @@ from kubectl_plugin.rollout.target import other_revisions, target_of
 async def history(invocation: Invocation, options: HistoryOptions) -> ExitCode:
     revision, show_values = options.revision, options.show_values
     snapshot = await reads.snapshot(invocation, options.name, reads.NO_NODES)
-    need_revisions(snapshot)
-    rows = rows_of(snapshot, show_values=show_values)
+    revisions.need_revisions(snapshot)
+    rows = revisions.history(snapshot, show_values=show_values)
     if revision is None:
         _print_all(invocation, snapshot, rows)
     else:
@@ -46,9 +33,11 @@ async def history(invocation: Invocation, options: HistoryOptions) -> ExitCode:
     return ExitCode.DONE
 
 
-def _print_all(invocation: Invocation, snapshot: Snapshot, rows: tuple[RevisionRow, ...]) -> None:
+def _print_all(invocation: Invocation, snapshot: Snapshot, rows: tuple[revisions.RevisionRow, ...]) -> None:
     terminal, wide = invocation.terminal, invocation.output is Output.WIDE
-    if invocation.answers_a_program(map(_printed_name, rows), lambda: history_document(*snapshot.key, rows)):
+    if invocation.answers_a_program(
+        map(_printed_name, rows), lambda: revisions.history_document(*snapshot.key, rows)
+    ):
         return
     if not rows:
         terminal.note(f"{snapshot.key.name} has no revision yet: the controller has not handled it yet")
@@ -58,16 +47,16 @@ def _print_all(invocation: Invocation, snapshot: Snapshot, rows: tuple[RevisionR
         terminal.show(shown, whole=wide)
 
 
-def _print_one(invocation: Invocation, snapshot: Snapshot, row: RevisionRow, show_values: bool) -> None:
+def _print_one(invocation: Invocation, snapshot: Snapshot, row: revisions.RevisionRow, show_values: bool) -> None:
     key, only_ascii = snapshot.key, invocation.terminal.ascii
     if not invocation.answers_a_program(
-        (_printed_name(row),), lambda: revision_document(*key, row, show_values=show_values)
+        (_printed_name(row),), lambda: revisions.revision_document(*key, row, show_values=show_values)
     ):
         text = revision_text(key.name, row, now=snapshot.now, only_ascii=only_ascii, show_values=show_values)
         invocation.terminal.show(text, whole=True)
 
 
-def _printed_name(row: RevisionRow) -> str:
+def _printed_name(row: revisions.RevisionRow) -> str:
     return f"controllerrevision.apps/{row.revision.name}"
 
 
@@ -76,14 +65,18 @@ async def diff(invocation: Invocation, options: DiffOptions) -> ExitCode:
     if len(options.revisions) > most:
         instead = "one revision and a file" if options.file else "two revisions"
         raise UsageError(f"no more than {instead} can be compared")
-    objects = objects_in(await text_at(options.file, invocation.host), called(options.file)) if options.file else []
+    objects = (
+        objects_in(await text_at(options.file, invocation.host), revisions.called(options.file))
+        if options.file
+        else []
+    )
     snapshot = await reads.snapshot(invocation, options.name, reads.NO_NODES)
     old, new = _sides(snapshot, options, objects)
     if options.file:
-        wanted = daemonset_among(objects, snapshot.key, called(options.file))
+        wanted = revisions.daemonset_among(objects, snapshot.key, revisions.called(options.file))
         if words := await previews.unknown_fields(invocation.session, snapshot, _changes(snapshot, wanted)):
-            invocation.terminal.warn(f"no pod would be created of {called(options.file)}: {words}")
-    found = compare(snapshot, old, new, show_values=options.show_values)
+            invocation.terminal.warn(f"no pod would be created of {revisions.called(options.file)}: {words}")
+    found = revisions.compare(snapshot, old, new, show_values=options.show_values)
     if invocation.output is not None:
         invocation.terminal.say_document(found.document(snapshot.key.namespace), invocation.output)
     else:
@@ -102,16 +95,22 @@ def _changes(snapshot: Snapshot, wanted: JSONObject) -> tuple[Operation, ...]:
     return draft.operations
 
 
-def _sides(snapshot: Snapshot, options: DiffOptions, objects: list[JSONObject]) -> tuple[ComparedSide, ComparedSide]:
+def _sides(
+    snapshot: Snapshot, options: DiffOptions, objects: list[JSONObject]
+) -> tuple[revisions.ComparedSide, revisions.ComparedSide]:
     if options.file:
-        new = file_side(snapshot, options.file, objects)
-        return _side_of_revision(snapshot, options.revisions[0]) if options.revisions else live_side(snapshot), new
+        new = revisions.file_side(snapshot, options.file, objects)
+        return _side_of_revision(snapshot, options.revisions[0]) if options.revisions else revisions.live_side(
+            snapshot
+        ), new
     old, *second = options.revisions or (None,)
-    return _side_of_revision(snapshot, old), _side_of_revision(snapshot, second[0]) if second else live_side(snapshot)
+    return _side_of_revision(snapshot, old), _side_of_revision(
+        snapshot, second[0]
+    ) if second else revisions.live_side(snapshot)
 
 
-def _side_of_revision(snapshot: Snapshot, number: int | None) -> ComparedSide:
+def _side_of_revision(snapshot: Snapshot, number: int | None) -> revisions.ComparedSide:
     """`number` None: the newest revision that differs from the live template."""
-    need_revisions(snapshot)
+    revisions.need_revisions(snapshot)
     others = other_revisions(snapshot) if number is None else []
-    return revision_side(snapshot, others[0] if others else target_of(snapshot, number))
+    return revisions.revision_side(snapshot, others[0] if others else target_of(snapshot, number))

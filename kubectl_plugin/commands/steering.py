@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from controller.api.formats import IntOrPercent
 from controller.api.objects import JSONObject
+from kubectl_plugin import options as verb_options
 from kubectl_plugin.changes import rollback as back
 from kubectl_plugin.changes import steering as edits
 from kubectl_plugin.changes.edit import Edit
@@ -37,16 +38,6 @@ from kubectl_plugin.commands.consent import (
 )
 from kubectl_plugin.errors import CommandError, ExitCode, UsageError
 from kubectl_plugin.flags import int_or_percent
-from kubectl_plugin.options import (
-    PauseOptions,
-    PromoteOptions,
-    RestartOptions,
-    ResumeOptions,
-    RetryOptions,
-    RollbackOptions,
-    SetImageOptions,
-    SetPartitionOptions,
-)
 from kubectl_plugin.render.tables import labelled_rows
 from kubectl_plugin.rollout.diff import change_lines, differences
 from kubectl_plugin.rollout.snapshot import RevisionDetail, Snapshot
@@ -57,7 +48,7 @@ _VALUE = re.compile(r"[0-9]+%?")
 """With --update, such a word is a mistyped value, although it could be a name."""
 
 
-async def pause(invocation: Invocation, options: PauseOptions) -> ExitCode:
+async def pause(invocation: Invocation, options: verb_options.PauseOptions) -> ExitCode:
     """Writes one object without a prompt and before other reads: pausing is urgent, and `resume` undoes it."""
 
     async def whole(documents: Sequence[JSONObject]) -> tuple[Snapshot, ...]:
@@ -82,12 +73,12 @@ async def pause(invocation: Invocation, options: PauseOptions) -> ExitCode:
     return await carry_out(invocation, found, edit_of, options, verb="pause", by=by, later=later)
 
 
-async def resume(invocation: Invocation, options: ResumeOptions) -> ExitCode:
+async def resume(invocation: Invocation, options: verb_options.ResumeOptions) -> ExitCode:
     found = await choose(invocation, options, options.names, Parts(within=HURRY))
     return await carry_out(invocation, found, edits.resume, options, verb="resume")
 
 
-async def restart(invocation: Invocation, options: RestartOptions) -> ExitCode:
+async def restart(invocation: Invocation, options: verb_options.RestartOptions) -> ExitCode:
     """The nodes to be updated are shown in the prompt; without one, under the result."""
     found = await choose(invocation, options, options.names)
     changes = {one.key: PlannedChange(one, edits.restart(one), question=CONTINUE) for one in found}
@@ -96,14 +87,14 @@ async def restart(invocation: Invocation, options: RestartOptions) -> ExitCode:
     return await carry_out(invocation, found, lambda one: changes[one.key], options, verb="restart")
 
 
-async def set_partition(invocation: Invocation, options: SetPartitionOptions) -> ExitCode:
+async def set_partition(invocation: Invocation, options: verb_options.SetPartitionOptions) -> ExitCode:
     names, value = _names_and_value(options)
     edit_of = partial(edits.set_partition, value=value, of_nodes=options.update is not None)
     found = await choose(invocation, options, names)
     return await carry_out(invocation, found, edit_of, options, verb="set-partition")
 
 
-def _names_and_value(options: SetPartitionOptions) -> tuple[tuple[str, ...], IntOrPercent]:
+def _names_and_value(options: verb_options.SetPartitionOptions) -> tuple[tuple[str, ...], IntOrPercent]:
     """The value is the last word, or that of --update. Raises UsageError."""
     words, update = options.words, options.update
     if len(words) + (update is not None) < (1 if options.by_selection else 2):
@@ -118,7 +109,7 @@ def _names_and_value(options: SetPartitionOptions) -> tuple[tuple[str, ...], Int
     return words, int_or_percent(update, "--update")
 
 
-async def set_image(invocation: Invocation, options: SetImageOptions) -> ExitCode:
+async def set_image(invocation: Invocation, options: verb_options.SetImageOptions) -> ExitCode:
     images = edits.parse_images([word for word in options.words if "=" in word])
     if not images:
         raise UsageError("which image? use set-image NAME CONTAINER=IMAGE, or *=IMAGE")
@@ -137,7 +128,7 @@ async def _with_admission(invocation: Invocation, snapshot: Snapshot, images: Ma
         return snapshot  # its own change says why it is refused
 
 
-async def rollback(invocation: Invocation, options: RollbackOptions) -> ExitCode:
+async def rollback(invocation: Invocation, options: verb_options.RollbackOptions) -> ExitCode:
     settings = back.RollbackSettings(
         to_revision=options.to_revision or None,
         keep_partition=options.keep_partition,
@@ -170,7 +161,7 @@ async def _with_revisions(invocation: Invocation, snapshot: Snapshot) -> Snapsho
 
 
 def _change_of(
-    invocation: Invocation, snapshot: Snapshot, settings: back.RollbackSettings, options: RollbackOptions
+    invocation: Invocation, snapshot: Snapshot, settings: back.RollbackSettings, options: verb_options.RollbackOptions
 ) -> PlannedChange:
     """The preview is in the prompt; without one, under the result."""
     if settings.to_revision is None and (present := back.already_back(snapshot)) is not None:
@@ -199,7 +190,7 @@ def _already_done(invocation: Invocation, snapshot: Snapshot, present: RevisionD
     return PlannedChange(snapshot, Edit(result=result, operations=(), warnings=back.kept_cautions(snapshot, present)))
 
 
-async def promote(invocation: Invocation, options: PromoteOptions) -> ExitCode:
+async def promote(invocation: Invocation, options: verb_options.PromoteOptions) -> ExitCode:
     within = PREVIEW if options.full and will_ask(invocation, options) else HURRY
     snapshot = await reads.snapshot(invocation, options.name, Parts(within=within))
     note_failed_reads(invocation, (snapshot,))
@@ -212,6 +203,6 @@ async def promote(invocation: Invocation, options: PromoteOptions) -> ExitCode:
     return await carry_out(invocation, (snapshot,), plan, options, verb="promote")
 
 
-async def retry(invocation: Invocation, options: RetryOptions) -> ExitCode:
+async def retry(invocation: Invocation, options: verb_options.RetryOptions) -> ExitCode:
     found = await reads.snapshot(invocation, options.name, reads.ALL if options.wait else reads.DOCUMENT_ONLY)
     return await carry_out(invocation, (found,), edits.another_try, options, verb="retry")
