@@ -238,7 +238,7 @@ def _change_of_managers(
     before, after = (applied_fields(one, manager) for one in (live, expected))
     held = hold is None or applied_fields(live, HOLDS)
     if before == after and held and not client_side_managers(live):
-        return Edit(result="unchanged", operations=())
+        return Edit(result="unchanged")
     managers: list[JSON] = [*entries(expected)]
     return Edit(
         result="configured",

@@ -145,7 +145,7 @@ class Edit(Value):
 
     result: str
     """The result in kubectl's form: `paused`, `partition 16 -> 8`."""
-    operations: tuple[Operation, ...]
+    operations: tuple[Operation, ...] = ()
     """Empty if the object is already as wanted; nothing is written then."""
     applications: tuple[Application, ...] = ()
     """Server-side applies, made in this order instead of the operations, which then only describe the change."""

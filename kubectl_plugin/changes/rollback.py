@@ -90,7 +90,7 @@ def roll_back(snapshot: Snapshot, target: RevisionDetail, settings: RollbackSett
     not count again."""
     revision, daemonset = target.revision, snapshot.daemonset
     if revision.identity == daemonset.identity:
-        return Edit(result=f"skipped (template already equals revision {revision.number})", operations=())
+        return Edit(result=f"skipped (template already equals revision {revision.number})")
     draft = Draft(snapshot.document)
     draft.set(revision.template, "spec", "template")
     for annotation in (APPROVE_ANNOTATION, SKIP_STEPS_ANNOTATION):

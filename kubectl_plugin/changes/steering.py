@@ -42,7 +42,7 @@ from kubectl_plugin.wording import between, command, new_nodes
 def pause(snapshot: Snapshot) -> Edit:
     """Needs no pods or nodes; see `what_stops`. Raises Refused for OnDelete."""
     if settings_of(snapshot, "pause").paused:
-        return Edit(result="already paused", operations=())
+        return Edit(result="already paused")
     draft = Draft(snapshot.document)
     draft.set(True, *ROLLING, "paused")
     return Edit(result="paused", operations=draft.operations, warnings=cautions(snapshot))
@@ -51,7 +51,7 @@ def pause(snapshot: Snapshot) -> Edit:
 def resume(snapshot: Snapshot) -> Edit:
     """Raises Refused for OnDelete."""
     if not settings_of(snapshot, "resume").paused:
-        return Edit(result="not paused", operations=())
+        return Edit(result="not paused")
     draft = Draft(snapshot.document)
     draft.set(False, *ROLLING, "paused")
     return edit_of(snapshot, draft, "resumed")
@@ -88,7 +88,7 @@ def restart(snapshot: Snapshot) -> Edit:
     draft = Draft(snapshot.document)
     draft.set(rfc3339(snapshot.now), "spec", "template", "metadata", "annotations", RESTARTED_AT)
     if not draft.operations:
-        return Edit(result="already restarted", operations=())
+        return Edit(result="already restarted")
     warnings = (on_delete_caution(snapshot), pause_caution(snapshot), _abort_caution(snapshot))
     return edit_of(snapshot, draft, "restarted", *warnings)
 
@@ -112,7 +112,7 @@ def set_partition(snapshot: Snapshot, value: IntOrPercent, *, of_nodes: bool = F
     wanted = partition_for_nodes(snapshot, value, desired) if of_nodes else value
     if wanted == present:
         new = "" if desired is None else f" ({new_nodes(wanted, desired)})"
-        return Edit(result=f"already at partition {wanted}{new}", operations=())
+        return Edit(result=f"already at partition {wanted}{new}")
     draft = Draft(snapshot.document)
     draft.set(wanted, *ROLLING, "partition")
     after = rollout_after(snapshot, draft.operations)
@@ -261,7 +261,7 @@ def set_images(snapshot: Snapshot, images: Mapping[str, str], hold_at: IntOrPerc
         results.append(f"partition {rolling.partition or 0} -> {hold_at}")
     if not draft.operations:
         wanted = ", ".join(dict.fromkeys(short_image(image) for image in images.values()))
-        return Edit(result=f"already on {wanted}", operations=())
+        return Edit(result=f"already on {wanted}")
     cautions = unused_hold_caution(snapshot, hold_at), pause_caution(snapshot)
     lines = object_change_lines(snapshot.document, draft.document)
     return edit_of(snapshot, draft, ", ".join(results), *cautions, details=lines)
@@ -333,12 +333,12 @@ def approval(snapshot: Snapshot) -> Edit:
             command("promote", snapshot.key, "--full", to="to update all nodes in spite of failures"),
         )
     if record.step is None or record.step > len(rolling.steps):
-        return Edit(result="needs no approval: this rollout does not go by steps", operations=())
+        return Edit(result="needs no approval: this rollout does not go by steps")
     if record.is_past(len(rolling.steps)):
-        return Edit(result="needs no approval: the last step is over", operations=())
+        return Edit(result="needs no approval: the last step is over")
     present, at = rolling.steps[record.step - 1], f"step {record.step} of {len(rolling.steps)}"
     if present.approval != "Required":
-        return Edit(result=f"needs no approval: {at} ends by itself", operations=())
+        return Edit(result=f"needs no approval: {at} ends by itself")
     reached = epoch(record.step_reached_time)
     if reached is None:
         updated = f"{counted(record.done, 'node', of=record.target)} updated"
@@ -349,7 +349,7 @@ def approval(snapshot: Snapshot) -> Edit:
     draft = Draft(snapshot.document)
     draft.set(f"{live}/{record.step}", "metadata", "annotations", APPROVE_ANNOTATION)
     if not draft.operations:
-        return Edit(result=f"already promoted: {at} is approved", operations=())
+        return Edit(result=f"already promoted: {at} is approved")
     soaks = present.soak and reached + present.soak_seconds > snapshot.now
     details = (f"the next step begins when its soak of {present.soak} is over",) if soaks else ()
     if rolling.paused:
@@ -368,7 +368,7 @@ def full_promotion(snapshot: Snapshot) -> Edit:
     if rolling.partition not in (None, 0, "0%"):
         draft.set(0, *ROLLING, "partition")
     if not draft.operations:
-        return Edit(result="already promoted fully", operations=())
+        return Edit(result="already promoted fully")
     before, after = rollout_after(snapshot), rollout_after(snapshot, draft.operations)
     details, warnings = outcome(snapshot, before, after) if before and after else ((), ())
     return Edit(result="promoted fully", operations=draft.operations, details=details, warnings=warnings)
@@ -385,7 +385,7 @@ def another_try(snapshot: Snapshot) -> Edit:
     draft = Draft(snapshot.document)
     draft.set(_next_value(live, record.retried), "metadata", "annotations", RETRY_ANNOTATION)
     if not draft.operations:
-        return Edit(result="retry is already requested", operations=())
+        return Edit(result="retry is already requested")
     draft.drop("metadata", "annotations", APPROVE_ANNOTATION)
     return Edit(result="tried again, from the first step", operations=draft.operations)
 

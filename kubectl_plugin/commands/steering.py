@@ -187,7 +187,7 @@ def _already_done(invocation: Invocation, snapshot: Snapshot, present: RevisionD
         number = others[0].revision.number
         invocation.terminal.note(f"to go to revision {number} instead: --to-revision {number}")
     result = f"already rolled back to revision {present.revision.number}"
-    return PlannedChange(snapshot, Edit(result=result, operations=(), warnings=back.kept_cautions(snapshot, present)))
+    return PlannedChange(snapshot, Edit(result=result, warnings=back.kept_cautions(snapshot, present)))
 
 
 async def promote(invocation: Invocation, options: verb_options.PromoteOptions) -> ExitCode:

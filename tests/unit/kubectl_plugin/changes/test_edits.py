@@ -117,10 +117,7 @@ def test_the_original_stays_as_it_was() -> None:
 
 
 def test_a_list_takes_an_addition_at_its_end_and_before_an_entry() -> None:
-    operations = (
-        Operation(op="add", path=("list", "-"), value=3),
-        Operation(op="add", path=("list", "0"), value=0),
-    )
+    operations = (Operation(op="add", path=("list", "-"), value=3), Operation(op="add", path=("list", "0"), value=0))
     assert with_operations({"list": [1]}, operations) == {"list": [0, 1, 3]}
 
 
