@@ -1,4 +1,4 @@
-"""Commands to be typed as they stand, all made by one function."""
+"""Commands to be typed as they stand, all made by one function; and lengths of time, names and numbers of nodes."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ import ast
 import re
 from pathlib import Path
 
+import pytest
+
 import kubectl_plugin
+from controller.api.formats import IntOrPercent
 from controller.api.objects import Key
-from kubectl_plugin.wording import command, for_cluster
+from kubectl_plugin.wording import between, command, for_cluster, new_nodes, short_duration
 
 HOME = Path(kubectl_plugin.__file__).parent
 OFFLINE = {"commands/completion.py", "rollout/doctor_checks.py"}
@@ -40,3 +43,44 @@ def test_no_other_module_writes_a_command_of_its_own() -> None:
         texts = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and id(node) not in told]
         found += [name for one in texts if re.search(r"kubectl kruise-ds [a-z]", str(one.value))]
     assert set(found) <= OFFLINE
+
+
+M, H, D = 60, 3600, 86400
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (-5, "0s"),
+        (0.9, "0s"),
+        (119, "119s"),
+        (120, "2m"),
+        (9 * M + 59, "9m59s"),
+        (10 * M + 5, "10m"),
+        (3 * H - 1, "179m"),
+        (3 * H, "3h"),
+        (3 * H + 5 * M, "3h5m"),
+        (8 * H - 1, "7h59m"),
+        (8 * H + 5 * M, "8h"),
+        (2 * D - 1, "47h"),
+        (2 * D, "2d"),
+        (2 * D + H, "2d1h"),
+        (8 * D - 1, "7d23h"),
+        (8 * D + H, "8d"),
+    ],
+)
+def test_an_age_has_its_second_unit_only_where_the_first_is_small(seconds: float, words: str) -> None:
+    assert short_duration(seconds) == words
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [(["a"], "a"), (["a", "b", "c"], "a, b, c"), (["a", "b", "c", "d"], "a … d")],
+)
+def test_more_than_three_nodes_are_named_by_the_first_and_the_last(names: list[str], words: str) -> None:
+    assert between(names) == words
+
+
+@pytest.mark.parametrize(("partition", "new"), [(0, 5), (5, 0), (9, 0), ("50%", 3), ("100%", 0)])
+def test_a_partition_never_keeps_more_than_there_are(partition: IntOrPercent, new: int) -> None:
+    assert new_nodes(partition, 5) == f"{new} of 5 new"
