@@ -225,7 +225,8 @@ def _resizing(was: JSONObject, will: JSONObject) -> _Resizing:
     restarting = {
         (_name(container), str(policy.get("resourceName")))
         for container in news
-        for policy in _restart_policies(container)
+        for policy in items_of(container.get("resizePolicy"))
+        if policy.get("restartPolicy") == "RestartContainer"
     }
     return _Resizing(
         resources=by_container({where: new[where] for where in changed}),
@@ -256,11 +257,6 @@ def _problem(before: JSONObject, after: JSONObject) -> str:
             if key not in MUTABLE and was[key] != will[key]:
                 return f".{kind}.{key} changed"
     return ""
-
-
-def _restart_policies(container: JSONObject) -> list[JSONObject]:
-    policies = items_of(container.get("resizePolicy"))
-    return [policy for policy in policies if policy.get("restartPolicy") == "RestartContainer"]
 
 
 def _effective(containers: Iterable[JSONObject]) -> dict[Amount, JSON]:

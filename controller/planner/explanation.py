@@ -56,7 +56,7 @@ class Explainer:
     """The states and blockers of the nodes of one rollout. What all nodes share is computed once."""
 
     def __init__(self, rollout: RolloutState) -> None:
-        self.rollout = rollout
+        self.rollout, self._turns = rollout, Turns(rollout)
         self.stop = blockers.rollout_blocker(rollout) if rollout.stopped else None
         """What keeps the current revision from all nodes that do not have it; None if nothing does."""
         self._stale = None if rollout.world.fresh else Blocker.STALE
@@ -114,11 +114,7 @@ class Explainer:
 
     def _of_turn(self, node: NodeInfo) -> Blocker | None:
         """The blocker of a node in `RolloutState.outdated`."""
-        return self._of_all or self._of_nodes.get(node.name) or self._not_yet
-
-    @cached_property
-    def _of_nodes(self) -> Mapping[str, Blocker | None]:
-        return Turns(self.rollout).blockers
+        return self._of_all or self._turns.blockers.get(node.name) or self._not_yet
 
     @cached_property
     def held_by_hook(self) -> tuple[Pod, ...]:

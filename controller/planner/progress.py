@@ -226,14 +226,10 @@ def _awaited_nodes(rollout: RolloutState, progress: StepProgress | None) -> list
         far, domains = [node for node in rollout.nodes if node.name in silent], rollout.domains
         for node in reachable:
             held = waits_for_them or (domains is not None and domains.is_held_by(node, far))
-            if not (held and _lacks_only_budget(rollout, node)):
+            if not (held and node.only_old and node.old_ready and update_blocker(rollout, node) is None):
                 return []
         awaited |= silent
     return [node.name for node in rollout.in_update_order if node.name in awaited] if awaited else []
-
-
-def _lacks_only_budget(rollout: RolloutState, node: NodeInfo) -> bool:
-    return node.only_old and node.old_ready and update_blocker(rollout, node) is None
 
 
 def _awaits_contact(node: NodeInfo) -> bool:
