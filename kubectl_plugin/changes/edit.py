@@ -22,7 +22,7 @@ from controller.planner.rollout_state import RolloutState, rollout_state
 from controller.planner.validation import problems
 from kubectl_plugin.errors import Refused
 from kubectl_plugin.rollout.in_place import Moves, planned_moves, unasked_words, ways_of
-from kubectl_plugin.rollout.last_action import LAST_ACTION, PAUSE_VERB, LastAction, last_action, noted_pause
+from kubectl_plugin.rollout.last_action import LAST_ACTION, PAUSE_VERB, LastAction, noted_pause
 from kubectl_plugin.rollout.snapshot import CHANGE_CAUSE, Snapshot
 from kubectl_plugin.rollout.steps import at_step
 from kubectl_plugin.rollout.survey import forecast_world
@@ -193,12 +193,6 @@ def cause_operations(document: JSONObject, change: tuple[Operation, ...], reason
         elif draft.get(*_CAUSE) == value_at(document, *_CAUSE):
             draft.drop(*_CAUSE)
     return draft.operations
-
-
-def template_gone_back_to(snapshot: Snapshot) -> str:
-    """Identity of the template that the last change by this plugin rolled back to; empty if it was not a rollback."""
-    last = last_action(snapshot.daemonset.annotations)
-    return last.template if last is not None and last.verb == ROLLBACK else ""
 
 
 def _new_template(change: tuple[Operation, ...]) -> str:

@@ -17,18 +17,10 @@ from controller.api.names import APPROVE_ANNOTATION, SKIP_STEPS_ANNOTATION
 from controller.api.objects import JSON, Value, as_bytes, value_at
 from controller.planner.blocker_texts import Blocker
 from controller.planner.rollout_state import RolloutState
-from kubectl_plugin.changes.edit import (
-    ROLLING,
-    Caution,
-    Draft,
-    Edit,
-    cautions,
-    on_delete_caution,
-    rollout_after,
-    template_gone_back_to,
-)
+from kubectl_plugin.changes.edit import ROLLING, Caution, Draft, Edit, cautions, on_delete_caution, rollout_after
 from kubectl_plugin.rollout.history import live_revision
 from kubectl_plugin.rollout.in_place import Moves, planned_moves, ways_of
+from kubectl_plugin.rollout.last_action import last_action
 from kubectl_plugin.rollout.snapshot import RevisionDetail, Snapshot
 from kubectl_plugin.rollout.target import age_and_images, different_revisions
 from kubectl_plugin.wording import NO_BREAK, command
@@ -69,7 +61,8 @@ def choice_explained(snapshot: Snapshot, target: RevisionDetail, forward: Collec
 
 def already_back(snapshot: Snapshot) -> RevisionDetail | None:
     """The live revision if the last change rolled back to it; another rollback would restore the abandoned one."""
-    return live_revision(snapshot) if template_gone_back_to(snapshot) == snapshot.daemonset.identity else None
+    last = last_action(snapshot.daemonset.annotations)
+    return live_revision(snapshot) if last is not None and last.template == snapshot.daemonset.identity else None
 
 
 def nodes_going_forward(snapshot: Snapshot, target: RevisionDetail) -> frozenset[str]:
