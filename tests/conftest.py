@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import signal
 from collections import Counter
+from collections.abc import Generator
 from pathlib import Path
 from typing import Final
 
@@ -37,6 +39,23 @@ PROGRAMS: Final = frozenset(
     }
 )
 """Fixtures of programs that are no Python packages: built, unpacked or downloaded on first use."""
+
+
+SPINS_AFTER: Final = 480.0
+"""Seconds of processor time: more than any test needs, and than Hypothesis takes to shrink an example. Waits, also
+for a busy machine, take none."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Ends the process of a test that spins, as a fault may make it in virtual time, where no clock ends it.
+    pytest-xdist reports the test as failed, and runs the others."""
+    unlimited = item.get_closest_marker("real") or settings.get_current_profile_name() == "deep"
+    signal.setitimer(signal.ITIMER_PROF, 0.0 if unlimited else SPINS_AFTER)
+    try:
+        return (yield)
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0.0)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

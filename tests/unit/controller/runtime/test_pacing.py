@@ -53,6 +53,7 @@ def status_writes(wanted_until: float, start: float = 0.0) -> list[float]:
     moment, written = start, []
     while moment < wanted_until:
         written.append(round(moment, 3))
+        assert len(written) < 100, "it never waits"
         pacer.wrote(moment)
         moment += pacer.delay(moment)
     return written
