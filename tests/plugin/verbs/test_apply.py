@@ -90,6 +90,7 @@ def test_the_pause_of_another_person_is_not_lifted_without_a_question(scene: Sce
     assert 'node-agent is paused by alice: "CVE"; the manifest would lift that\n' in refused.err
     assert writes(scene) == ["patch"], "the pause"
     assert scene.run("apply", "-f", path, "-y", "--dry-run=server") == refused
+    assert scene.run("apply", "-f", path, "-y", terminal=True).code == 6, "on a terminal nothing is asked either"
     assert scene.run("apply", "-f", path, "-y", "--lift-pause", "--dry-run=server").code == 0
     assert scene.run("apply", "-f", path, "-y", "--lift-pause").code == 0
     assert rolling_of(stored(scene))["paused"] is False
@@ -187,12 +188,12 @@ def test_what_another_client_makes_meanwhile_is_not_overwritten(scene: Scene, tm
 
 
 def test_several_are_one_question_and_other_kinds_are_named(scene: Scene, tmp_path: Path) -> None:
-    config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}}
-    path = written(tmp_path, manifest("2.0.0"), config, fresh())
+    others = [{"apiVersion": "v1", "kind": kind, "metadata": {"name": "x"}} for kind in ("Secret", "ConfigMap")]
+    path = written(tmp_path, manifest("2.0.0"), *others, fresh())
     ran = scene.run("apply", "-f", path, "--hold-at", "4", terminal=True, typed="n\n")
     assert ran.code == 6
     assert ran.err.startswith(
-        "note: not applied, since only Advanced DaemonSets are: ConfigMap; kubectl apply does\n"
+        "note: not applied, since only Advanced DaemonSets are: ConfigMap, Secret; kubectl apply does\n"
     )
     assert "2 DaemonSets:\n  observability/node-agent  configured\n     spec.template.spec" in ran.err
     assert writes(scene) == []

@@ -187,6 +187,7 @@ def test_no_partition_of_a_manifest_undoes_what_a_person_has_set(tmp_path: Path)
                 ran = scene.run("apply", "-f", written(tmp_path, wanted), *flags, *words, "-y")
                 assert (ran.code, rolling_of(stored(scene))["partition"]) == (6, 3)
                 assert "node-agent is held at partition 3, which no manifest has set; this would set it to" in ran.err
+        assert scene.run("apply", "-f", written(tmp_path, lower), "-y", terminal=True).code == 6
         ran = scene.run("apply", "-f", written(tmp_path, lower), terminal=True, typed="n\n")
         assert (ran.code, "  -  partition: 3\n  +  partition: 0\n" in ran.err) == (6, True)
         assert scene.run("apply", "-f", written(tmp_path, plain), "--hold-at", "4", "-y").code == 0

@@ -13,6 +13,7 @@ import pytest
 from controller.api.image_pull_job import PULLER_LABEL
 from controller.kube.requests import IMAGE_PULL_JOBS, Request
 from controller.settings import FeatureGates
+from kubectl_plugin.cluster.follow import IMAGES_EVERY
 from tests.beds.api import DAEMONSETS, Object
 from tests.beds.api import NODES as KUBERNETES_NODES
 from tests.beds.nodes.stages import INSTANT
@@ -140,6 +141,7 @@ def test_jobs_pullers_and_what_was_heard_are_watched_and_listed_once() -> None:
     assert WORDS in ran.out
     for resource, selector in ((KIND, ""), ("pods", PULLER_LABEL), ("events", "involvedObject.kind=ImagePullJob")):
         assert [counts[verb, resource, selector] for verb in ("list", "watch")] == [1, 1], counts
+    assert counts["list", "nodes", ""] <= 2 + 450 / 60 + 450 / IMAGES_EVERY, "once a minute, and for their images"
 
 
 def _selector(request: Request) -> str:

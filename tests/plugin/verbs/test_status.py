@@ -203,7 +203,9 @@ def test_what_exists_is_reported_before_the_error_of_what_does_not() -> None:
         ran = scene.run("status", "nope", NAME, "-n", NAMESPACE)
         assert ran.out == scene.run(*STATUS).out
         alone = scene.run("status", "nope", "-n", NAMESPACE)
+        watched = scene.run("status", "nope", NAME, "-n", NAMESPACE, "-w")
         document = json.loads(scene.run("status", "nope", NAME, "-n", NAMESPACE, "-o", "json").out)
     assert (ran.code, ran.err.startswith('error: daemonsets.apps.kruise.io "nope" not found')) == (1, True)
     assert (alone.code, alone.out) == (1, "")
+    assert (watched.code, watched.out, watched.err) == (1, "", alone.err), "it would never come"
     assert [one["name"] for one in document["items"]] == [NAME]

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 from math import inf
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from controller.api.daemonset import Check, CheckRecord, CheckState, OnFailure, Rollout, RolloutStep
+from controller.api.daemonset import (
+    Check,
+    CheckRecord,
+    CheckState,
+    OnFailure,
+    Rollout,
+    RolloutStep,
+    UnreachableNodes,
+)
 from controller.api.objects import rfc3339
 from controller.planner.checks import CheckNow, CheckRequest, CheckResult, checks_now, query_problem, recorded
 from controller.planner.failure import failure_of_checks
 from tests.beds.toy_cluster import ToyCluster
-from tests.beds.worlds import NOW
+from tests.beds.worlds import NOW, node, taint
 from tests.unit.controller.planner.test_steps import at, begun, stepped
 from tests.unit.controller.planner.test_topology import blocked, said
 
@@ -132,8 +141,9 @@ def answers(cluster: ToyCluster, **answer: float | str) -> None:
     cluster.world = replace(cluster.world, check_results={"errors": CheckResult(**{"sent_at": now, **answer})})  # type: ignore[arg-type]
 
 
-def soaking() -> ToyCluster:
-    cluster = begun(stepped(steps=STEPS, rolling={"checks": CHECKS, "on_failure": OnFailure(after="2m")}))
+def soaking(**rolling: Any) -> ToyCluster:
+    rolling |= {"checks": CHECKS, "on_failure": OnFailure(after="2m")}
+    cluster = begun(stepped(steps=STEPS, rolling=rolling))
     answers(cluster)
     cluster.settle()
     cluster.ready()
@@ -227,6 +237,20 @@ def test_a_check_without_an_answer_is_never_stalled_alone() -> None:
     cluster.pass_time(700)
     cluster.expect("")
     assert at(cluster)[0] == "Stalled", "pods do not get ready, and they are waited for too"
+
+
+def test_beside_a_node_that_is_left_out_neither() -> None:
+    left_out = UnreachableNodes(leave_out=1)
+    cluster = soaking(unreachable_nodes=left_out)
+    cluster.pass_time(61)
+    answers(cluster)
+    cluster.expect("")
+    cluster.set_nodes(node("node-3", taint("node.kubernetes.io/unreachable", "NoExecute")))
+    cluster.change_where(lambda one: one.node == "node-3", ready=False)
+    for _ in range(3):
+        cluster.pass_time(900)
+        cluster.expect("")
+    assert at(cluster)[0] == "Progressing"
 
 
 @pytest.mark.parametrize(("fails", "comes"), [(True, "v1"), (False, "v2")])

@@ -79,6 +79,10 @@ CASES: dict[str, tuple[World, str]] = {
     "a moment of a wrong clock is not waited for": (on(drained(NOW + 3600)), "open node-0-v2"),
     "where opening it fails it is left alone for a while": (on(new(open_=False), in_backoff=waits("gates")), ""),
     "or until there is an answer": (on(new(open_=False), in_backoff=waits("gates", inf)), ""),
+    "or while something else is written to the pod": (
+        on(new(open_=False), awaited=frozenset(waits("object")), in_backoff=waits("object", inf)),
+        "",
+    ),
     "no more gates than the burst": (
         changing(pods=[gated(pod(f"node-{n}", "v2"), open_=False) for n in range(5)], burst=2),
         "open node-0-v2, open node-1-v2",

@@ -97,6 +97,24 @@ def test_beside_a_pod_that_fails_too_many_do_not_stop_the_deadline() -> None:
     assert status_in(decided).rollout.nodes_unreachable_since is None
 
 
+def test_where_others_use_up_the_budget_it_does_not_wait_for_them_only() -> None:
+    start = lacking(3, partition=1)
+    kept = pod("node-0", ready=None)
+    assert status_in(plan(start)).rollout.nodes_unreachable_since
+    decided = plan(world(start.daemonset, nodes=start.nodes, pods=(kept, *start.pods[1:])))
+    assert status_in(decided).rollout.nodes_unreachable_since is None
+
+
+def test_while_an_old_pod_leaves_for_good_it_does_not_wait_for_them_only() -> None:
+    start = lacking(0, count=2, max_surge=1)
+    pods = (start.pods[0], pod("node-1", "v2"))
+    alone = plan(world(start.daemonset, nodes=start.nodes, pods=pods))
+    assert status_in(alone).rollout.nodes_unreachable_since
+    nodes = (*start.nodes, node("node-2", taint("x")))
+    decided = plan(world(start.daemonset, nodes=nodes, pods=(*pods, pod("node-2", ready=None))))
+    assert status_in(decided).rollout.nodes_unreachable_since is None
+
+
 def test_while_surging_no_second_pod_is_made_on_them() -> None:
     start = lacking(3, leave_out=1, max_surge=2)
     check(start, "+node-2 v2", "+node-1 v2")

@@ -24,8 +24,8 @@ def gone(name: str, version: int | str, namespace: str = "default") -> Seen[Thin
     return Seen(key=Key(namespace, name), version=str(version), obj=None)
 
 
-def bad(name: str, version: int) -> Malformed:
-    return Malformed(key=Key("default", name), version=str(version), reason="size")
+def bad(name: str, version: int, reason: str = "size") -> Malformed:
+    return Malformed(key=Key("default", name), version=str(version), reason=reason)
 
 
 def taken(writer: StoreWriter[Thing], version: int | str) -> list[Change[Thing]]:
@@ -138,6 +138,8 @@ def test_a_malformed_object_keeps_its_last_good_state_and_is_named(
     assert words(writer.apply(bad("a", 11))) == ["a: 3 -> 3"]
     assert writer.apply(bad("a", 11)) == (), "it is told once"
     assert dict(store.malformed) == {A: "size"}
+    assert words(writer.apply(bad("a", 11, "type"))) == ["a: 3 -> 3"]
+    assert dict(store.malformed) == {A: "type"}
     found = store.get(A)
     assert found is not None
     assert found.version == "3"

@@ -78,6 +78,12 @@ def test_retry_waits_longer_each_time_and_success_forgets_it() -> None:
     assert [at for _, at in diary.begun] == [0.0, 0.005, 0.015, 0.035, 1.035, 1.04, 4.04]
 
 
+def test_other_work_does_not_wait_for_the_retry() -> None:
+    diary = Diary(Retry(ValueError("busy"), at_least=30.0, at_most=2.0))
+    run_for(60, diary, "a")
+    assert diary.begun == [("a", 0.0), ("a", 2.0)]
+
+
 def test_a_handler_that_raises_is_reported_and_retried_and_the_others_go_on() -> None:
     diary = Diary(KeyError("bug"))
     run_for(60, diary, "sick", "well")
