@@ -185,12 +185,10 @@ class Instrumentation(Observer):
         self.image_passes = PassLog(metrics, ids, IMAGE_QUEUE, "daemonset")
 
     def connectivity(self, resource: str, now: Connectivity) -> None:
-        """Logs a problem per resource, but loss and return of the server once for all resources."""
+        """Logs the new state of a resource, but loss and return of the server once for all resources."""
         before = self._connectivity.get(resource)
         was_away = self._server_is_away()
         self._connectivity[resource] = now
-        if before is not None and before.state == now.state:
-            return
         if was_away is not False and not self._server_is_away():
             self._log.info("API server reached")
         match now.state:
