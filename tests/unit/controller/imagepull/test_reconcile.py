@@ -22,6 +22,7 @@ from controller.observe.metrics import Metrics
 from controller.planner.validation import compiled
 from controller.runtime.expectations import STALE_WARNING
 from controller.runtime.pacing import PacedQueue, Pacer
+from controller.runtime.store import Change
 from controller.runtime.watch import Init
 from controller.runtime.workers import SILENCE_SECONDS, STALE_RETRY_SECONDS, Outcome, RequeueAfter
 from controller.runtime.workqueue import WorkItem
@@ -30,7 +31,7 @@ from controller.wiring import Parts
 from tests.beds.scripted import Answer, Script, Slow, ok
 from tests.beds.stores import fill
 from tests.beds.virtual_time import now, virtual_time
-from tests.beds.worlds import NOW, OURS, ds, pod, revision
+from tests.beds.worlds import NOW, OURS, ds, node, pod, revision
 from tests.unit.controller.imagepull.worlds import job
 from tests.unit.controller.office import instrumentation_of
 from tests.unit.controller.reconcile.passes import STATUS, Passes
@@ -180,6 +181,20 @@ async def test_nothing_is_woken_after_a_start_that_failed() -> None:
             raise KeyError("lease")
     await asyncio.sleep(STARTUP_SECONDS + 1)
     assert (parts.queue.depth, len(parts.queue._timers)) == (0, 0)
+
+
+@virtual_time
+async def test_a_node_wakes_the_jobs_and_a_revision_the_rollout() -> None:
+    settings = Settings(gates=FeatureGates(pre_download=True))
+    parts = Parts(settings, Script(), server="", refresh=None, clock=lambda: NOW)
+    pulls, caches = parts.pulls, parts.informers.caches
+    assert pulls is not None
+    fill(caches.jobs, [job()])
+    fill(caches.daemonsets, [ds()])
+    pulls.on_node(Change(key=Key("", "node-9"), old=None, new=node("node-9")))
+    pulls.on_revision(Change(key=revision("v1").key, old=None, new=revision("v1")))
+    await asyncio.sleep(60)
+    assert (pulls.queue.depth, pulls.rollout_queue.depth) == (1, 1)
 
 
 @virtual_time

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import errno
 import json
 import os
 import ssl
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 import trustme
@@ -158,6 +159,19 @@ def test_a_half_written_authority_leaves_the_old_one_until_it_is_whole(folder: P
     (folder / "ca.crt").unlink()
     assert trusted(connection) == ["one"]
     (folder / "ca.crt").write_text(OTHER_CA)
+    assert trusted(connection) == ["other"]
+
+
+def too_many_files(**_: Any) -> NoReturn:
+    raise OSError(errno.EMFILE, "too many open files")
+
+
+def test_a_new_authority_that_could_not_be_read_is_read_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    connection = in_cluster(POD, folder)
+    (folder / "ca.crt").write_text(OTHER_CA)
+    with monkeypatch.context() as patched:
+        patched.setattr(ssl, "create_default_context", too_many_files)
+        assert trusted(connection) == ["one"]
     assert trusted(connection) == ["other"]
 
 

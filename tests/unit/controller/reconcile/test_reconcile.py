@@ -239,6 +239,15 @@ async def test_a_status_that_was_just_written_is_not_written_again_at_once() -> 
 
 
 @virtual_time
+async def test_a_status_that_is_refused_late_is_not_sent_again_at_once() -> None:
+    passes = Passes(pods=[pod("node-0")])
+    async with passes.slow(Slow(5.0, CONFLICT)):
+        pass
+    assert isinstance(await passes(), RequeueAfter)
+    assert passes.asked == []
+
+
+@virtual_time
 async def test_what_time_alone_will_change_is_looked_at_then() -> None:
     outcome = await Passes(ds(min_ready=60), pods=[pod("node-0", ready=ago(20))])(ok())
     assert isinstance(outcome, RequeueAfter)
