@@ -26,6 +26,7 @@ from tests.beds.simulator.route import route
 from tests.beds.simulator.store import HistoryEntry
 from tests.simulation.record import Listener
 from tests.simulation.scene import Gone, Node, Pod, Spec, State, is_ours, node_from, pod_of, spec_of
+from tests.simulation.wear import Wear
 
 WRITING: ContextVar[tuple[Chronicle, list[int]] | None] = ContextVar("writing", default=None)
 """While a request of a controller is carried out: whose, and the versions that it has written."""
@@ -87,16 +88,6 @@ class Departure:
     node_uid: str
 
 
-@dataclass(frozen=True)
-class Create:
-    """The controller has created a pod."""
-
-    version: int
-    generation: int
-    node_uid: str
-    at: float
-
-
 @dataclass
 class Chronicle:
     """Follows a simulated cluster from within, write by write. `on_write` is asked about each one of the controller's
@@ -128,7 +119,9 @@ class Chronicle:
     """Versions that the controller has written, and knows that it has."""
     beside_the_sick: set[str] = field(default_factory=set)
     """uids of pods that were created beside an old one that did not serve."""
-    creates: list[Create] = field(default_factory=list)
+    wear: Wear = field(default_factory=Wear)
+    last_to_store: int = 0
+    """Of the DaemonSet, when the process last asked to store a revision."""
     _had: dict[str, int] = field(default_factory=dict)
     """Resource -> version of what it has of it, which may never have been."""
     _seen: set[str] = field(default_factory=set)
@@ -156,6 +149,7 @@ class Chronicle:
         self.restored_at, self.is_told_of_restore = float("-inf"), False
         self._seen.clear()
         self.answered.clear()
+        self.last_to_store = 0
 
     def server_restored(self) -> None:
         """It has the objects of a backup, and versions of before; what the controller knows may never have been."""
@@ -207,17 +201,6 @@ class Chronicle:
         """What other processes had written before `since`, and this one has not been told when it decides."""
         unheard = self._entries_after(self.heard, DAEMONSETS, PODS, REVISIONS)
         return [entry for entry in unheard if entry.others and entry.at < since]
-
-    def backs_off_until(self, generation: int, node_uid: str) -> float:
-        """When the node may have its next pod, by what the controller surely knows of those before: the first
-        replacement comes at once, then 1 s after the create before, doubling to a quarter of an hour, unless a pod
-        may have lasted for a minute and for longer than the wait."""
-        wait, last = 0.0, float("-inf")
-        for one in self.creates:
-            if (one.generation, one.node_uid) == (generation, node_uid) and one.version in self.answered:
-                wait = min(max(wait * 2, 1.0), 900.0) if one.at - last < max(wait, 60.0) else 0.0
-                last = one.at
-        return last + wait
 
     @property
     def decision(self) -> Decision:
@@ -287,6 +270,12 @@ class Chronicle:
     def _is_own(self, entry: Entry) -> bool:
         """A status that it has written, and knows that it has."""
         return entry.ours and entry.version in self.answered
+
+    def unrecorded(self) -> list[str]:
+        """In the end: revisions that pods have, without a record of that."""
+        images = {pod.image for pod in self.pods.values() if pod.live}
+        had = (image for _, image, ran in self.revisions.values() if not ran and image in images)
+        return [f"no revision with {image} is recorded to have run" for image in had]
 
     def in_force(self, spec: Spec) -> Spec:
         """Perhaps with the template of the stable revision, because its own was aborted and goes back."""
@@ -369,6 +358,8 @@ class Chronicle:
         self._entries.append(Entry(change.version, kind, ours, others, now, before, after))
         if writing is not None and ours:
             writing[1].append(change.version)
+        if kind is PODS and before is not None and now > self.hindered_until:
+            self.wear.changed(before, after, now, ours=ours)
         if kind is PODS and after is None:
             node = self.nodes.get(before.node)
             self._departures.append(Departure(change.version, before, node.uid if node else ""))

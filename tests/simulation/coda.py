@@ -8,10 +8,12 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable
+from dataclasses import replace
 
 from controller.api.names import APPROVE_ANNOTATION
 from tests.beds.api import DAEMONSETS, PODS, Object
 from tests.simulation.laws import counts
+from tests.simulation.mishaps import HINDRANCE
 from tests.simulation.moves import IMAGES, Moves
 from tests.simulation.oracle import FRESH
 from tests.simulation.pulls import ENDLESS, TIMEOUT
@@ -31,7 +33,7 @@ EVALUATED = 35.0
 async def play(stage: Stage, moves: Moves, number: int) -> None:
     """Two acts that differ, and what each of them varies."""
     chance = random.Random(number)
-    acts = (_walks, _fails, _replaces, _leaves, _approves, _loses, _renews, _pauses, _pulls)
+    acts = (_walks, _fails, _replaces, _leaves, _approves, _loses, _renews, _pauses, _pulls, _reports, _restores)
     for act in chance.sample(acts, 2):
         variant = chance.randrange(6)
         stage.record.tell(f"== {act.__name__.strip('_')}, variant {variant}")
@@ -41,16 +43,16 @@ async def play(stage: Stage, moves: Moves, number: int) -> None:
     stage.judge()
 
 
-async def _reported(stage: Stage) -> None:
+async def _reported(stage: Stage, bound: float = 2 * PROMPT) -> None:
     """The status is true soon after the last change of the pods."""
     until, before, wrong = 0.0, None, [""]
     while wrong:
         now, status = stage.chronicle.now(), (await stage.bed.daemonset()).get("status") or {}
         if now.pods != before:
-            until, before = stage.time + 2 * PROMPT, now.pods
+            until, before = stage.time + bound, now.pods
         wrong = [*counts(now, status)]
         if wrong and stage.time > until:
-            raise Broken(f"in the end: for {2 * PROMPT:g} s {wrong[0]}\n{now.table()}")
+            raise Broken(f"in the end: for {bound:g} s {wrong[0]}\n{now.table()}")
         await asyncio.sleep(0.25)
 
 
@@ -156,9 +158,9 @@ async def _heal(moves: Moves) -> None:
         await moves.kubelet(name, "well")
 
 
-async def _free(stage: Stage, moves: Moves) -> str | None:
+async def _free(stage: Stage, moves: Moves, **fields: object) -> str | None:
     """A node whose pod comes back whatever happens, as nothing keeps the rollout any more."""
-    await _plain(stage, moves, image=moves.wish.image)
+    await _plain(stage, moves, image=moves.wish.image, **fields)
     await moves.release()
     for _ in range(30):
         await asyncio.sleep(2.0)
@@ -216,16 +218,62 @@ async def _loses(stage: Stage, moves: Moves, _: int) -> None:
         await _within(stage, len(nodes) * (READY + PROMPT) + PROMPT, "a rollout that has waited", _everywhere)
 
 
-async def _renews(stage: Stage, moves: Moves, _: int) -> None:
-    """A node on which nothing lasts is made anew, and its back-off is over."""
-    if (node := await _free(stage, moves)) is not None and len(stage.bed.nodes.names) > 1:
+async def _renews(stage: Stage, moves: Moves, variant: int) -> None:
+    """A node on which nothing lasts, or where another client deletes each pod at once, is made anew, or the template
+    is; and its back-off is over."""
+    if (node := await _free(stage, moves)) is None or len(stage.bed.nodes.names) < 2:
+        return
+    if variant < 4:
         await moves.kubelet(node, "failing at once")
         await moves.fail(node)
         await asyncio.sleep(70.0)
+    for _ in range(200 if variant >= 4 else 0):
+        await moves.delete(node)
+        await asyncio.sleep(1.0)
+    await moves.kubelet(node, "well")
+    if variant & 1:
+        await _plain(stage, moves)
+    else:
         await moves.recreate(node)
         await moves.kubelet(node, "well")
-        words = f"a pod on {node}, which is new,"
-        await _within(stage, 2 * PROMPT + READY, words, lambda new: bool(new.served(node)))
+    words = f"a pod on {node}, which is new, or has a new template,"
+    await _within(stage, 2 * PROMPT + READY, words, lambda new: bool(new.served(node)))
+
+
+async def _reports(stage: Stage, moves: Moves, variant: int) -> None:
+    """Pods are unready and ready again, one soon after the other; perhaps the status cannot be written at once, or is
+    seen late."""
+    if await _free(stage, moves, min_ready=0) is None:
+        return
+    trouble = {0: "write: 503 of the status", 1: "status: answer lost", 2: "watch: reordered, DaemonSet 5 s late"}
+    for node in stage.chronicle.now().eligible[:2]:
+        await moves.kubelet(node, "never ready")
+    for turn in range(4):
+        if variant in trouble:
+            await moves.hinder(trouble[variant])
+        now = stage.chronicle.now()
+        for name in [pod.name for node in now.eligible[:2] for pod in now.live(node)]:
+            await stage.bed.nodes.ready(await stage.bed.api.get(PODS, name), value=bool(turn & 1))
+            await asyncio.sleep(0.05 + 0.01 * turn)
+        await _reported(stage, PROMPT + 0.5)
+    await moves.help("reads")
+    await moves.help("writes")
+    await _heal(moves)
+    await asyncio.sleep(HINDRANCE * (variant == 2))
+
+
+async def _restores(stage: Stage, moves: Moves, variant: int) -> None:
+    """The server is as it was a rollout ago."""
+    if await _free(stage, moves) is None:
+        return
+    await moves.back_up()
+    await _plain(stage, moves)
+    await asyncio.sleep(2 * PROMPT)
+    await moves.restore(("", "pods", "controllerrevisions.apps")[variant // 2])
+    now = stage.chronicle.now()
+    moves.wish = replace(moves.wish, image=now.spec.image)
+    await asyncio.sleep(HINDRANCE)
+    await _within(stage, now.desired * (READY + PROMPT), "what the restored server wants", _everywhere)
 
 
 async def _pulls(stage: Stage, moves: Moves, variant: int) -> None:
@@ -234,10 +282,10 @@ async def _pulls(stage: Stage, moves: Moves, variant: int) -> None:
         await _replaces(stage, moves, variant)
         return
     image, ttl = ENDLESS if variant & 1 else moves.wish.image, 10
-    nodes, bound = len(stage.bed.nodes.names), 2 * (TIMEOUT + PROMPT)
+    nodes, bound = len(stage.bed.nodes.names), 2 * PROMPT
     await moves.pull(image, nodes if variant & 1 else 1, None, ttl)
     known = stage.pulls
-    bound += ttl + nodes * 2 * PROMPT
+    bound += ttl + (2 * TIMEOUT if variant & 1 else nodes * PROMPT / 2)
     name = f"pull-{moves.pulled}"
     words = f"the job {name}, and its end,"
     await _within(stage, bound, words, lambda _: name not in {one["metadata"]["name"] for one in known.jobs()})

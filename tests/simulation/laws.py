@@ -11,6 +11,7 @@ fault on its watches that is what the server holds (`Chronicle`):
 - a pod that the preDelete hook matches is not deleted; what is prepared for that counts as deleted for all that
   follows;
 - a node whose pods do not last waits out its back-off;
+- no pod is created before the process has asked to store its revision;
 - a pod is created only on a free node where one should run, or beside an old one while surging;
 - by its hand no more than maxUnavailable nodes are without an available pod, and no more than maxSurge nodes
   have two, other than those whose old pod did not serve;
@@ -35,8 +36,9 @@ from tests.beds.api import Object
 from tests.beds.objects import condition
 from tests.beds.simulator.kinds import DAEMONSETS, PODS
 from tests.beds.simulator.store import HistoryEntry
-from tests.simulation.chronicle import Chronicle, Create
+from tests.simulation.chronicle import Chronicle
 from tests.simulation.scene import Pod, State, is_ours, pod_of
+from tests.simulation.wear import Create
 
 
 def broken(change: HistoryEntry, server: Chronicle) -> Iterator[str]:
@@ -56,12 +58,14 @@ def broken(change: HistoryEntry, server: Chronicle) -> Iterator[str]:
         if before is None:
             server.decision.written_since.append("create")
             yield from crowd(after, server)
+            yield from _unstored(after, told, server)
             yield from _burst("create", told, server)
             yield from _creation(after, told, basis, server)
             yield from _back_off(after, told, server)
             if after.node in told.nodes:
                 uid = told.nodes[after.node].uid
-                server.creates.append(Create(change.version, told.spec.generation, uid, server.cluster.clock()))
+                made = Create(change.version, told.spec.generation, uid, after.uid, server.cluster.clock())
+                server.wear.creates.append(made)
         elif before.live and (change.type == "DELETED" or after.terminating):
             server.decision.written_since.append("delete")
             yield from _burst("delete", told, server)
@@ -104,7 +108,7 @@ def _back_off(pod: Pod, told: State, server: Chronicle) -> Iterator[str]:
     node = pod.node
     if node not in told.nodes or told.leaves(node):
         return
-    moment = server.backs_off_until(told.spec.generation, told.nodes[node].uid)
+    moment = server.wear.until(told.spec.generation, told.nodes[node].uid, server.answered)
     if told.at < moment - CLOCK_GRAIN:
         what = "goes" if pod.ended else "is created"
         yield f"{pod.name} of {node} {what} {moment - told.at:.1f} s before the back-off of its node is over"
@@ -113,7 +117,7 @@ def _back_off(pod: Pod, told: State, server: Chronicle) -> Iterator[str]:
 def _sent_away(node: str, told: State, server: Chronicle) -> None:
     """A pod goes. Because of a taint that is no failure of its node."""
     if node in told.nodes and told.leaves(node):
-        server.creates = [one for one in server.creates if one.node_uid != told.nodes[node].uid]
+        server.wear.sent_away(told.nodes[node].uid)
 
 
 def _status(daemonset: Object) -> Iterator[str]:
@@ -134,6 +138,11 @@ def crowd(new: Pod, server: Chronicle) -> Iterator[str]:
         yield f"a third live pod on {new.node}, beside {_names(there)}"
     if any(pod.image == new.image for pod in there):
         yield f"a second live pod of the same image on {new.node}, beside {_names(there)}"
+
+
+def _unstored(new: Pod, told: State, server: Chronicle) -> Iterator[str]:
+    if told.is_current(new) and told.stored is False and server.last_to_store < told.spec.generation:
+        yield f"{new.name} is created before the process has asked to store its revision"
 
 
 def _burst(verb: str, told: State, server: Chronicle) -> Iterator[str]:

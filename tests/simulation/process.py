@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from contextvars import Context, ContextVar
@@ -26,6 +27,8 @@ ACTING: ContextVar[Process] = ContextVar("acting")
 """The process that decides."""
 NEWS = 10.0
 """Seconds after which a process that was suspended has heard what happened meanwhile."""
+IN_A_ROW, MOST_REFUSED = 10.0, 30
+"""Seconds, and how often the same write may fail in these."""
 BACK = 2.0
 """Seconds until a process that has ended by itself is started again."""
 
@@ -71,6 +74,8 @@ class Process(Controller):
         """After so many more writes, for so many seconds, with the last of these on its way."""
         self.writes_under_way = 0
         self._under_way: list[tuple[str, str, bytes]] = []
+        self._refusals: dict[tuple[str, bytes], deque[float]] = {}
+        """When what was asked in vain, by path and, of a create, the object."""
         self._counts_from = self._right_ends = float("-inf")
         """By the answers that it got: from when on its renewals count, because it created the Lease, and until when
         it may write; `-inf`: it has not led."""
@@ -89,6 +94,7 @@ class Process(Controller):
             return
         self.life += 1
         self.is_wanted, self.is_dying, self.dies_at = True, False, None
+        self._refusals.clear()
         self._counts_from = self._right_ends = float("-inf")
         self._record.identities.add(self.identity)
         if self.settings.leader_elect:
@@ -171,11 +177,27 @@ class Process(Controller):
             self._record.charge("twice", f"{self.identity} asks to {words} while it waits for the answer")
         self.writes_under_way += 1
         self._under_way.append(write)
+        is_done = False
         try:
-            return await self.ear.exchange(request)
+            response = await self.ear.exchange(request)
+            is_done = response.status < 400
+            return response
         finally:
             self._under_way.remove(write)
             self.writes_under_way -= 1
+            if not is_done:
+                self._refused(request, words)
+
+    def _refused(self, request: Request, words: str) -> None:
+        """What fails again and again is asked for ever less often."""
+        kind, now = (request.path, request.body if request.method == "POST" else b""), self._clock()
+        times = self._refusals.setdefault(kind, deque(maxlen=MOST_REFUSED))
+        if len(times) == MOST_REFUSED and times[0] > now - IN_A_ROW:
+            self._record.charge(
+                "again", f"{self.identity} asks to {words} {MOST_REFUSED} times in {IN_A_ROW:g} s, in vain"
+            )
+            times.clear()
+        times.append(now)
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[Stream]:
@@ -213,6 +235,8 @@ class Process(Controller):
                 self._record.charge(
                     "lease", f"{self.identity} {words} {late:.2f} s after its right to write has ended"
                 )
+        if where.plural == "controllerrevisions" and where.verb == "create" and self.chronicle.spec is not None:
+            self.chronicle.last_to_store = self.chronicle.spec.generation
         decision = DECISION.get(None)
         if decision is None or self.chronicle.predates_restore:
             return

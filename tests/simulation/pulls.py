@@ -2,6 +2,8 @@
 
 - No more pullers of a job pull at once than its parallelism; none is made on a node that has one, nor for a job that
   is over or deleted, nor on a node that had the image from this job already, by the hand of the same process.
+- What fails is tried again as often as the job says, after a pause that doubles.
+- When a job began and when it was over is written once.
 - A node that waits for its image is not updated before the image is there, or cannot be had.
 - In the end each job is over in time, its status is true, no puller outlives it, and it outlives neither its time nor
   its rollout.
@@ -28,7 +30,7 @@ ENDLESS, NOWHERE = "registry.example/big:endless", "registry.example/none:nowher
 TIMEOUT, RETRIES = 20, 1
 UNDER_WAY = 5.0
 """Seconds that a create may come after what forbids it."""
-GRAIN = 1.5
+GRAIN, AT_ONCE = 1.5, 0.05
 LAG = 60.0
 """Seconds within which a job is over, or gone, once it should be."""
 
@@ -44,6 +46,10 @@ class Pulls:
     _gone: dict[str, float] = field(default_factory=dict)
     """When jobs were deleted, by uid."""
     _parallel: dict[str, list[tuple[float, int]]] = field(default_factory=dict)
+    _failed: dict[tuple[str, str, str], dict[str, float]] = field(default_factory=dict)
+    """By job, process and node, when pullers that the process started there could not pull, by uid."""
+    _starters: dict[str, str] = field(default_factory=dict)
+    """Which process started a puller, by uid."""
 
     def __post_init__(self) -> None:
         for kind in (PODS, IMAGE_PULL_JOBS):
@@ -59,24 +65,33 @@ class Pulls:
 
     def node_gone(self, name: str) -> None:
         self._done = {one for one in self._done if one[2] != name}
+        self._failed = {one: times for one, times in self._failed.items() if one[2] != name}
 
     def server_restored(self) -> None:
         self._done.clear()
+        self._failed.clear()
 
     def _happened(self, change: HistoryEntry) -> None:
         new = change.after.object
         if change.after.kind is IMAGE_PULL_JOBS:
             if change.type == "DELETED":
                 self._gone[new["metadata"]["uid"]] = self.cluster.clock()
+            knows = WHO.get() in self.record.identities and not self._is_hindered()
+            for charge in _rewritten(change) if knows else ():
+                self.record.charge("pull", f"{WHO.get()} {charge}")
             known = self._parallel.setdefault(new["metadata"]["uid"], [])
             most = scaled(new["spec"].get("parallelism", 1), 100, round_up=True)
             if not known or known[-1][1] != most:
                 known.append((self.cluster.clock(), most))
             return
         owner, who = controller_of(new), WHO.get()
+        if owner.get("kind") == "ImagePullJob" and change.type != "DELETED" and cannot_pull(new):
+            uid, starter = new["metadata"]["uid"], self._starters.get(new["metadata"]["uid"], "")
+            self._failed.setdefault((owner["uid"], starter, node_of(new)), {}).setdefault(uid, self.cluster.clock())
         if owner.get("kind") != "ImagePullJob" or who not in self.record.identities:
             return
         if change.before is None:
+            self._starters[new["metadata"]["uid"]] = who
             self.record.judged["the start of a puller"] += 1
             if ON_TIME.get() == []:
                 return
@@ -87,7 +102,7 @@ class Pulls:
 
     def _started(self, new: Object, uid: str, who: str) -> Iterator[str]:
         now, node = self.cluster.clock(), node_of(new)
-        hindered = any(one.hindered_until > now for one in self.chronicles())
+        hindered = self._is_hindered()
         job = next((one for one in self.jobs() if one["metadata"]["uid"] == uid), None)
         if job is None:
             if not hindered and now > self._gone.get(uid, 0.0) + UNDER_WAY:
@@ -100,6 +115,7 @@ class Pulls:
             yield f"starts a puller of {image_of(new)} for {name} of {job['spec']['image']}"
         if (uid, who, node) in self._done and not hindered:
             yield f"starts a puller of {name} on {node}, which has pulled it already"
+        yield from self._again(job, who, node, now)
         others = [one for one in self.pullers(uid) if one["metadata"]["uid"] != new["metadata"]["uid"]]
         others = [one for one in others if not one["metadata"].get("deletionTimestamp")]
         if any(node_of(one) == node for one in others):
@@ -110,11 +126,25 @@ class Pulls:
             where = sorted(map(node_of, busy))
             yield f"starts a puller of {name} on {node} beside {where}, its parallelism is {most}"
 
+    def _again(self, job: Object, who: str, node: str, now: float) -> Iterator[str]:
+        """Another attempt of a user's job, on a node where some have failed."""
+        failed = self._failed.get((job["metadata"]["uid"], who, node), {})
+        if not failed or controller_of(job):
+            return
+        if len(failed) > RETRIES:
+            yield f"starts a puller of {job['metadata']['name']} on {node}, where {len(failed)} have failed already"
+        last, pause = max(failed.values()), 2.0 ** (len(failed) - 1)
+        if now < last + pause - AT_ONCE:
+            yield f"starts a puller of {job['metadata']['name']} on {node} {now - last:.2f} s after one has failed"
+
     def _most(self, uid: str, now: float, *, hindered: bool) -> int:
         known = self._parallel[uid]
         since = now - (LATE if hindered else UNDER_WAY)
         before = [most for at, most in known if at <= since][-1:]
         return max([*before, *(most for at, most in known if at > since)])
+
+    def _is_hindered(self) -> bool:
+        return any(one.hindered_until > self.cluster.clock() for one in self.chronicles())
 
     def _is_there(self, node: str) -> bool:
         """Whether the node is known and not lost."""
@@ -203,12 +233,30 @@ class Pulls:
 def is_pulling(puller: Object, now: float) -> bool:
     """Whether its attempt is under way, as far as the server can say."""
     status = puller.get("status") or {}
-    waiting = [(one.get("state") or {}).get("waiting") or {} for one in status.get("containerStatuses") or []]
-    failed = any(one.get("reason") in ("ErrImagePull", "ImagePullBackOff") for one in waiting)
     young = now < moment(puller["metadata"]["creationTimestamp"]) + TIMEOUT - GRAIN
-    return young and not failed and not has_pulled(puller) and status.get("phase") not in ("Failed", "Succeeded")
+    return (
+        young
+        and not cannot_pull(puller)
+        and not has_pulled(puller)
+        and status.get("phase") not in ("Failed", "Succeeded")
+    )
 
 
 def has_pulled(puller: Object) -> bool:
     states = (puller.get("status") or {}).get("containerStatuses") or []
     return any(one.get("imageID") for one in states)
+
+
+def cannot_pull(puller: Object) -> bool:
+    states = (puller.get("status") or {}).get("containerStatuses") or []
+    waiting = ((one.get("state") or {}).get("waiting") or {} for one in states)
+    return any(one.get("reason") in ("ErrImagePull", "ImagePullBackOff") for one in waiting)
+
+
+def _rewritten(change: HistoryEntry) -> Iterator[str]:
+    """What is written into the status of a job once, and stays."""
+    before = (change.before.object.get("status") or {}) if change.before is not None else {}
+    after = change.after.object.get("status") or {}
+    for name in ("startTime", "completionTime"):
+        if before.get(name) and after.get(name) != before[name]:
+            yield f"changes {name} of {change.after.name[1]} from {before[name]} to {after.get(name)}"

@@ -212,6 +212,8 @@ PULLS: tuple[tuple[int, str, Callable[[Chance], dict[str, Any]]], ...] = (
     (2, "edit_pull", _edit("parallelism", 1, 2, 3, None)),
     (2, "delete_puller", lambda _: {}),
     (1, "hinder", lambda _: {"what": "webhook: refuses other writes of pods"}),
+    (2, "hinder", lambda chance: {"what": _one(chance, "watch: late", "watch: reordered, pods 20 s late")}),
+    (1, "restore", lambda _: {"late": "pods"}),
     (3, "kubelet", lambda chance: {"name": _node(chance), "how": "pulling slowly"}),
 )
 PREDOWNLOAD = {PARALLELISM_ANNOTATION: "2", TIMEOUT_ANNOTATION: str(TIMEOUT)}
@@ -349,7 +351,8 @@ def settle(stage: Stage, moves: Moves) -> None:
     for _ in range(int(BOUND / STEP)):
         stage.run(moves.release())
         stage.run(stage.idle(30.0))
-        wrong = missing(begun, stage.look(), stage.run(status(stage))) + stage.processes[0].chronicle.misnumbered()
+        server = stage.processes[0].chronicle
+        wrong = missing(begun, stage.look(), stage.run(status(stage))) + server.misnumbered() + server.unrecorded()
         wrong += stage.run(unlisted(stage))
         if pulls is not None:
             wrong += pulls.missing(stage.look())
