@@ -33,7 +33,7 @@ from controller.imagepull.job_state import JobState, new_state
 from controller.imagepull.wanted import puller_manifest, puller_name
 from controller.kube.client import Client
 from controller.kube.decode import Seen
-from controller.kube.errors import ApiError, WriteVerdict, classify, is_gone
+from controller.kube.errors import ApiError, classify, is_gone
 from controller.kube.requests import IMAGE_PULL_JOBS, PULLERS, Resource
 from controller.kube.sender import CEILING
 from controller.observe.instrumentation import PassLog
@@ -42,7 +42,7 @@ from controller.reconcile.caches import Caches
 from controller.reconcile.dependencies import Dependencies
 from controller.reconcile.execute import Execution
 from controller.reconcile.status_writer import status_changes
-from controller.reconcile.write_outcomes import PENDING_SECONDS, WRITE_OUTCOMES
+from controller.reconcile.write_outcomes import outcome_of
 from controller.runtime.clock import elapsed
 from controller.runtime.expectations import OF_PODS
 from controller.runtime.pacing import PacedPass, PacedQueue, Pacer
@@ -369,21 +369,21 @@ class JobExecution(Execution[JobAction, JobActionResult]):
         if error is None:
             backoff.record_success(action.backoff_key)
             return
-        verdict = classify(error).write
-        counts = backoff.record_error(action.backoff_key, elapsed(), counts=WRITE_OUTCOMES[verdict].counts)
+        known = outcome_of(error)
+        counts = backoff.record_error(action.backoff_key, elapsed(), counts=known.counts, hold=known.hold)
         if isinstance(action, StartPuller):
             self._not_started(action.node, error, counts)
 
     def _not_started(self, node: str, error: ApiError, counts: bool) -> None:
         """Decides how long no puller is created anywhere. An unavailable or busy server has refused none. A taken
         name is that of our own puller not yet in the cache, unless it stays taken."""
-        verdict = classify(error).write
-        if verdict is WriteVerdict.UNKNOWN_OUTCOME:
-            self._state.unanswered[node] = elapsed() + PENDING_SECONDS
-        if counts and not verdict.undecided:
-            if verdict is not WriteVerdict.NAMESPACE_TERMINATING and self._job is not None:
-                self._state.create_refused(str(error), elapsed())
-                note = Note(warning=True, reason=FAILED_CREATE, message=f"Error creating: {error.message}")
-                self._dependencies.observer.event(self._job, note)
-        elif verdict is not WriteVerdict.ALREADY_EXISTS:
+        known = outcome_of(error)
+        if known.pending:
+            self._state.unanswered[node] = elapsed() + known.pending
+        if counts and known.report_create and not classify(error).write.undecided:
+            assert self._job is not None
+            self._state.create_refused(str(error), elapsed())
+            note = Note(warning=True, reason=FAILED_CREATE, message=f"Error creating: {error.message}")
+            self._dependencies.observer.event(self._job, note)
+        elif known.pauses_creates:
             self._state.create_unanswered(elapsed())

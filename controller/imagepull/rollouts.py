@@ -32,6 +32,7 @@ from controller.planner.world import BeingPulled, Unpullable, Unpulled
 from controller.reconcile.caches import Cached, Caches
 from controller.reconcile.dependencies import Dependencies
 from controller.reconcile.state import DaemonSetStates
+from controller.reconcile.write_outcomes import outcome_of
 from controller.runtime.clock import elapsed
 from controller.runtime.pacing import PacedQueue
 from controller.runtime.workers import Done, Outcome, Requeue, outcome
@@ -171,12 +172,11 @@ class RolloutJobs:
             await client.create(IMAGE_PULL_JOBS, daemonset.namespace, document, name=job.name)
         except ApiError as error:
             present = self._caches.jobs.get(Key(daemonset.namespace, job.name))
-            verdict = classify(error).write
-            if verdict is WriteVerdict.ALREADY_EXISTS and (
+            if classify(error).write is WriteVerdict.ALREADY_EXISTS and (
                 present is None or self._existing(daemonset, job) is not None
             ):
                 return None  # our own, not seen yet
-            if verdict is not WriteVerdict.NAMESPACE_TERMINATING:
+            if outcome_of(error).report_create:
                 message = f"Error creating ImagePullJob: {error.message}"
                 note = Note(warning=True, reason=FAILED_CREATE_IMAGE_PULL_JOB, message=message)
                 self._observer.event(daemonset, note)

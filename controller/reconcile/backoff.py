@@ -65,12 +65,18 @@ class WriteBackoff(msgspec.Struct, Generic[K]):
             delay = min(max(known.delay * 2, FIRST_DELAY), at_most)
             self.failing[key] = Delay(until=moment + delay, delay=delay)
 
-    def record_error(self, key: K, moment: float, *, counts: bool) -> bool:
-        """Records an error; returns whether it counts as a failure of the key. `counts`: as in `WriteOutcome`."""
-        is_failure = self.is_failure(key, counts=counts)
+    def record_error(
+        self, key: K, moment: float, *, counts: bool, hold: float = 0.0, is_failure: bool | None = None
+    ) -> bool:
+        """Records an error; returns whether it counts as a failure of the key, which the caller may know already.
+        `counts`, `hold`: as in `WriteOutcome`."""
+        if is_failure is None:
+            is_failure = self.is_failure(key, counts=counts)
         if not counts:
             self.record_inconclusive(key)
-        if is_failure:
+        if is_failure and hold:
+            self.hold(key, hold, moment)
+        elif is_failure:
             self.record_failure(key, moment)
         return is_failure
 

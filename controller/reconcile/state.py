@@ -321,12 +321,9 @@ class DaemonSetState(msgspec.Struct):
             if isinstance(result.action, actions.CreatePod):
                 self.write_backoff.record_success(POD_QUOTA)
             return
-        if not outcome.counts:
-            self.write_backoff.record_inconclusive(key)
-        if result.counts and outcome.hold:
-            self.write_backoff.hold(key, outcome.hold, moment)
-        elif result.counts:
-            self.write_backoff.record_failure(key, moment)
+        self.write_backoff.record_error(
+            key, moment, counts=outcome.counts, hold=outcome.hold, is_failure=result.counts
+        )
 
     def _learn_names(self, result: ActionResult, daemonset: DaemonSet) -> None:
         """Avoids the name of a foreign object, and reuses that of a create that may still be carried out."""

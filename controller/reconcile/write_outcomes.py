@@ -57,6 +57,10 @@ class WriteOutcome(Value):
     """Seconds for which the write may still be done; 0 if that is decided."""
     reuse_name: bool | None = None
     """Whether the next pod on the node gets the name of this create; None: as before."""
+    report_create: bool = True
+    """Whether an event reports that an ImagePullJob or its puller was not created."""
+    pauses_creates: bool = True
+    """Whether an ImagePullJob pauses all creates after one that was not refused."""
 
 
 _REPORT, _RETRY = RetryDecision.REPORT, RetryDecision.RETRY
@@ -66,7 +70,9 @@ WRITE_OUTCOMES: Final[Mapping[WriteVerdict | None, WriteOutcome]] = {
     WriteVerdict.NOT_FOUND: WriteOutcome(retry=_REPORT, template=Unasked()),
     # our own pod that the cache does not show yet, or another object: then the next name is tried. To a dry run it
     # says that all else was accepted, because the name is checked last
-    WriteVerdict.ALREADY_EXISTS: WriteOutcome(retry=_RETRY, template=Accepted(), reuse_name=False),
+    WriteVerdict.ALREADY_EXISTS: WriteOutcome(
+        retry=_RETRY, template=Accepted(), reuse_name=False, pauses_creates=False
+    ),
     # the object has changed, or another one has its name: the next pass decides from what is there
     WriteVerdict.CONFLICT: WriteOutcome(retry=_RETRY, template=Unasked()),
     WriteVerdict.INVALID: WriteOutcome(retry=_REPORT, template=None, counts=True),
@@ -74,7 +80,12 @@ WRITE_OUTCOMES: Final[Mapping[WriteVerdict | None, WriteOutcome]] = {
     WriteVerdict.FORBIDDEN: WriteOutcome(retry=_REPORT, template=None, counts=True),
     WriteVerdict.MUTATED: WriteOutcome(retry=_REPORT, template=None, counts=True, never_done=_ALL, reuse_name=False),
     WriteVerdict.NAMESPACE_TERMINATING: WriteOutcome(
-        retry=RetryDecision.NONE, template=Unasked(), counts=True, hold=TERMINATING_SECONDS, never_done=_ALL
+        retry=RetryDecision.NONE,
+        template=Unasked(),
+        counts=True,
+        hold=TERMINATING_SECONDS,
+        never_done=_ALL,
+        report_create=False,
     ),
     # to a dry run it says that the template is accepted, because deleting the old pod makes room
     WriteVerdict.QUOTA_EXCEEDED: WriteOutcome(
@@ -112,8 +123,12 @@ def message_of(error: ApiError) -> str:
     return unknown_field_words(error.message) if isinstance(error, UnknownFields) else error.message
 
 
+def outcome_of(error: ApiError | None) -> WriteOutcome:
+    return WRITE_OUTCOMES[None if error is None else classify(error).write]
+
+
 def verdict_on_template(error: ApiError | None) -> TemplateVerdict:
-    verdict = WRITE_OUTCOMES[None if error is None else classify(error).write].template
+    verdict = outcome_of(error).template
     if verdict is not None:
         return verdict
     assert error is not None
@@ -137,7 +152,7 @@ class ActionResult(Value, gc=True):
 
     @property
     def outcome(self) -> WriteOutcome:
-        return WRITE_OUTCOMES[self.verdict]
+        return outcome_of(self.error)
 
     @property
     def backoff_key(self) -> BackoffKey:

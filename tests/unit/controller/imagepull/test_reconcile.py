@@ -20,6 +20,7 @@ from controller.kube.decode import Seen
 from controller.kube.requests import Response
 from controller.observe.metrics import Metrics
 from controller.planner.validation import compiled
+from controller.reconcile.write_outcomes import TERMINATING_SECONDS
 from controller.runtime.expectations import STALE_WARNING
 from controller.runtime.pacing import PacedQueue, Pacer
 from controller.runtime.store import Change
@@ -108,6 +109,20 @@ async def test_pods_that_end_have_no_part_in_a_job_and_an_older_list_will_do() -
     await asyncio.sleep(STALE_WARNING + 0.1)
     await jobs(Response(status=500))
     assert jobs.relisted == [("pods", now())], "the puller has not been seen for long"
+
+
+@virtual_time
+async def test_no_puller_is_tried_again_soon_while_the_namespace_ends() -> None:
+    ending = b'{"kind":"Status","reason":"Forbidden","details":{"causes":[{"reason":"NamespaceTerminating"}]}}'
+    jobs = Jobs(Passes(nodes=1), job(), lambda: NOW + now())
+    jobs.passes.acting.script.answers[:] = [Response(status=403, body=ending), *[ok()] * 9]
+    for _ in range(5):
+        await jobs.once()
+        await asyncio.sleep(TERMINATING_SECONDS / 5 - 0.01)
+    assert jobs.passes.asked.count("POST pods") == 1
+    await asyncio.sleep(0.05)
+    await jobs(CREATED, ok())
+    assert "POST pods" in jobs.passes.asked
 
 
 @virtual_time
