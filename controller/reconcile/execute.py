@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import Generic, Literal, TypeVar, assert_never
+from typing import Generic, TypeVar, assert_never
 
 from msgspec.structs import replace
 
@@ -126,10 +126,8 @@ class PlanExecution(Execution[actions.Action, ActionResult]):
         self._decided, self._daemonset, self._state, self._dependencies = decided, daemonset, state, dependencies
         self._requests = Requests(daemonset, state.compiled_for(daemonset), dependencies)
         self._is_stopped = self._is_quota_full = False
-        self._owner_read = asyncio.Lock()
-        """Held for the one read of the DaemonSet before all adoptions."""
-        self._owner_error: ApiError | Literal["unread"] | None = "unread"
-        """The error that forbids adoptions, if any."""
+        self._owner_read: asyncio.Future[ApiError | None] | None = None
+        """The error that forbids adoptions, if any: the result of one read before all of them."""
 
     async def run(self) -> bool:
         """Tries every action, and returns whether all answers came in time. Once they are late, it starts no further
@@ -147,7 +145,9 @@ class PlanExecution(Execution[actions.Action, ActionResult]):
     @property
     def _is_over(self) -> bool:
         """Whether the DaemonSet was found to be deleted or replaced."""
-        return isinstance(self._owner_error, ApiError) and is_gone(self._owner_error)
+        read = self._owner_read
+        error = read.result() if read is not None and read.done() else None
+        return error is not None and is_gone(error)
 
     @property
     def _begins_more(self) -> bool:
@@ -241,11 +241,11 @@ class PlanExecution(Execution[actions.Action, ActionResult]):
 
     async def _may_adopt(self) -> None:
         """Raises the error that forbids adoptions: the DaemonSet is gone, or could not be read."""
-        async with self._owner_read:
-            if self._owner_error == "unread":
-                self._owner_error = await self._requests.owner_error()
-        if isinstance(self._owner_error, ApiError):
-            raise self._owner_error
+        if self._owner_read is None:
+            self._owner_read = asyncio.get_running_loop().create_future()
+            self._owner_read.set_result(await self._requests.owner_error())
+        if (forbidden := await self._owner_read) is not None:
+            raise forbidden
 
     def _record_event(self, note: actions.Note | None) -> None:
         if note is not None:
