@@ -257,12 +257,12 @@ class JobReconciler:
         before = state.latest_status(job)
         if wanted == before or STATUS in state.in_flight or job.terminating:
             return inf
-        now = elapsed()
-        if (until := state.write_backoff.in_backoff(now).get(STATUS)) is not None:
+        moment = elapsed()
+        if (until := state.write_backoff.in_backoff(moment).get(STATUS)) is not None:
             return until
         urgent = before is None or wanted.completion_time != before.completion_time
-        if (delay := state.pacer.delay(now, urgent=urgent)) > 0:
-            return now + delay
+        if (delay := state.pacer.delay(moment, urgent=urgent)) > 0:
+            return moment + delay
         await execution.run(WriteStatus(job=job.ref, before=before, status=wanted))
         return inf
 

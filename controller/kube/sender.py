@@ -237,15 +237,15 @@ class Throttle:
         self._next_token = float("-inf")
 
     def _answered(self, *, busy: bool) -> None:
-        now = asyncio.get_running_loop().time()
+        moment = asyncio.get_running_loop().time()
         if busy:
-            if now - self._halved >= STEP_SECONDS:
+            if moment - self._halved >= STEP_SECONDS:
                 self.permits = max(1, self.permits // 2)
-                self._halved = now
-            self._changed = now
-        elif self.permits < self._ceiling and now - self._changed >= STEP_SECONDS:
+                self._halved = moment
+            self._changed = moment
+        elif self.permits < self._ceiling and moment - self._changed >= STEP_SECONDS:
             self.permits += 1
-            self._changed = now
+            self._changed = moment
 
     def _hand_out(self) -> None:
         """Gives free permits to waiting requests, round-robin across the queues."""
@@ -259,13 +259,13 @@ class Throttle:
     async def _take_token(self, within: float) -> None:
         """Takes the next token. Each is issued with its due time, so that order and rate need no timer. Raises
         PermitTooLate if it is due in more than `within` seconds."""
-        now = asyncio.get_running_loop().time()
-        due = max(self._next_token, now - self._saved)
-        if due - now > within:
+        moment = asyncio.get_running_loop().time()
+        due = max(self._next_token, moment - self._saved)
+        if due - moment > within:
             raise PermitTooLate
         self._next_token = due + self._interval
-        if due > now:
-            await asyncio.sleep(due - now)
+        if due > moment:
+            await asyncio.sleep(due - moment)
 
 
 class RequestQueue:

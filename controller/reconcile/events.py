@@ -105,8 +105,8 @@ class _Allowance(msgspec.Struct):
     left: float
     at: float
 
-    def at_moment(self, now: float) -> float:
-        return min(BURST, self.left + (now - self.at) / REFILL_SECONDS)
+    def at_moment(self, moment: float) -> float:
+        return min(BURST, self.left + (moment - self.at) / REFILL_SECONDS)
 
 
 class Recorder:
@@ -125,17 +125,17 @@ class Recorder:
         self._number = 0
 
     def __call__(self, about: NamespacedObject, note: Note, *, kind: str = KIND) -> None:
-        now = elapsed()
+        moment = elapsed()
         note = msgspec.structs.replace(note, message=truncated(note.message))
         words = (about.uid, note.reason, note.message)
-        if now - self._recent.get(words, float("-inf")) < SAME_WARNING_SECONDS:
+        if moment - self._recent.get(words, float("-inf")) < SAME_WARNING_SECONDS:
             return
-        if not self._allows((about.uid, note.warning or note.of_rollout), now):
+        if not self._allows((about.uid, note.warning or note.of_rollout), moment):
             if note.warning:
                 self._on_drop()
             return
         if note.warning or note.once:  # other notes name a pod and never repeat
-            self._remember(words, now)
+            self._remember(words, moment)
         self._number += 1
         if len(self._waiting) >= MOST_WAITING:
             self._waiting.popleft()
@@ -164,19 +164,19 @@ class Recorder:
             finally:
                 sender.cancel()
 
-    def _remember(self, words: tuple[str, str, str], now: float) -> None:
+    def _remember(self, words: tuple[str, str, str], moment: float) -> None:
         if len(self._recent) >= MOST_RECENT:
-            self._recent = {key: at for key, at in self._recent.items() if now - at < SAME_WARNING_SECONDS / 2}
-        self._recent[words] = now
+            self._recent = {key: at for key, at in self._recent.items() if moment - at < SAME_WARNING_SECONDS / 2}
+        self._recent[words] = moment
 
-    def _allows(self, whose: tuple[str, bool], now: float) -> bool:
+    def _allows(self, whose: tuple[str, bool], moment: float) -> bool:
         if whose not in self._allowances and len(self._allowances) >= self._most_allowances:
             self._allowances = {
-                key: allowance for key, allowance in self._allowances.items() if allowance.at_moment(now) < BURST
+                key: allowance for key, allowance in self._allowances.items() if allowance.at_moment(moment) < BURST
             }
             self._most_allowances = max(FEWEST_ALLOWANCES, 2 * len(self._allowances))
-        allowance = self._allowances.setdefault(whose, _Allowance(BURST, now))
-        allowance.left, allowance.at = allowance.at_moment(now), now
+        allowance = self._allowances.setdefault(whose, _Allowance(BURST, moment))
+        allowance.left, allowance.at = allowance.at_moment(moment), moment
         if allowance.left < 1:
             return False
         allowance.left -= 1

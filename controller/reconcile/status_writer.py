@@ -112,14 +112,14 @@ class StatusWriter:
         self, daemonset: DaemonSet, decided: Plan, dependencies: Dependencies, requeue: Requeue
     ) -> float | None:
         """Writes what differs; returns the seconds until the rest may be written, or None. Raises ApiError."""
-        now = elapsed()
+        moment = elapsed()
         if decided.status is None or self._is_under_way:
             return None
         latest = self.own.latest(daemonset.version, daemonset.status)
         due = due_status(daemonset, decided.status, latest, dependencies.clock())
         if due is None:
             return None
-        delay = max(self._pacer.delay(now, urgent=due.urgent), self._backoff.delay(decided.status, now))
+        delay = max(self._pacer.delay(moment, urgent=due.urgent), self._backoff.delay(decided.status, moment))
         if delay > 0:
             return delay
         self._is_under_way = True

@@ -59,24 +59,24 @@ class Expectations:
         self._owners: dict[str, _Expected] = {}
         self._unordered: set[str] = set()
 
-    def expect_version(self, owner_uid: str, resource: str, version: str, now: float) -> None:
+    def expect_version(self, owner_uid: str, resource: str, version: str, moment: float) -> None:
         """Records the resourceVersion with which the server answered a create or patch."""
         number = self._number(resource, version)
         if number < inf:
             versions = self._expected(owner_uid).versions
-            versions[resource] = max(number, versions.get(resource, (0.0, 0.0))[0]), now
+            versions[resource] = max(number, versions.get(resource, (0.0, 0.0))[0]), moment
 
-    def expect_deletion(self, owner_uid: str, pod_uid: str, now: float, version: str | None = None) -> None:
+    def expect_deletion(self, owner_uid: str, pod_uid: str, moment: float, version: str | None = None) -> None:
         """Records an accepted pod deletion. `version`: that of the terminating pod, if the answer had one."""
         number = self._number(OF_PODS, version) if version else inf
-        self._expected(owner_uid).deletions[pod_uid] = number, now
+        self._expected(owner_uid).deletions[pod_uid] = number, moment
 
-    def expect_lists(self, owner_uid: str, resources: Iterable[str], now: float) -> None:
-        """Waits for lists of these resources that are requested at `now` or later."""
-        self._expected(owner_uid).versions.update(dict.fromkeys(resources, (inf, nextafter(now, -inf))))
+    def expect_lists(self, owner_uid: str, resources: Iterable[str], moment: float) -> None:
+        """Waits for lists of these resources that are requested at `moment` or later."""
+        self._expected(owner_uid).versions.update(dict.fromkeys(resources, (inf, nextafter(moment, -inf))))
 
     def check(
-        self, owner_uid: str, reached: Mapping[str, CacheProgress], is_live: Callable[[str], bool], now: float
+        self, owner_uid: str, reached: Mapping[str, CacheProgress], is_live: Callable[[str], bool], moment: float
     ) -> Stale | None:
         """Returns the first write that the caches do not show yet, or None. `reached`: the progress of each
         resource's cache; `is_live`: whether the cache shows a pod of this uid that is not terminating."""
@@ -103,8 +103,8 @@ class Expectations:
             del self._owners[owner_uid]
             return None
         if expected.stale_since is None:
-            expected.stale_since = now
-        is_overdue = now - expected.stale_since > STALE_WARNING
+            expected.stale_since = moment
+        is_overdue = moment - expected.stale_since > STALE_WARNING
         is_new, expected.is_overdue = is_overdue and not expected.is_overdue, is_overdue
         return Stale(waiting_for=waiting_for, resource=resource, since=expected.stale_since, overdue=is_new)
 

@@ -63,16 +63,16 @@ class Pacer(Generic[K]):
     def began(self, key: K) -> None:
         self._passes.setdefault(key, _LastPass()).running = True
 
-    def passed(self, key: K, cost: float, now: float) -> None:
-        """Records that a pass ended at `now` (loop time). `cost`: seconds of deciding, without waits."""
-        self._passes[key] = _LastPass(cost, now)
+    def passed(self, key: K, cost: float, moment: float) -> None:
+        """Records that a pass ended at `moment` (loop time). `cost`: seconds of deciding, without waits."""
+        self._passes[key] = _LastPass(cost, moment)
 
-    def delay(self, key: K, urgency: Urgency, now: float) -> float:
+    def delay(self, key: K, urgency: Urgency, moment: float) -> float:
         """Seconds until a trigger of this urgency may start a pass."""
         last = self._passes.get(key, _NEVER)
         rule = PAUSES[urgency]
         pause = min(max(rule.share * last.cost, rule.least), rule.most)
-        return pause if last.running else max(rule.least, last.ended + pause - now)
+        return pause if last.running else max(rule.least, last.ended + pause - moment)
 
     def forget(self, key: K) -> None:
         self._passes.pop(key, None)
@@ -104,8 +104,8 @@ class PacedPass(Generic[K]):
 
     def _end(self) -> None:
         if not self._is_over:
-            self._is_over, now = True, asyncio.get_running_loop().time()
-            self._pacer.passed(self._key, now - self._began if self._cost < 0 else self._cost, now)
+            self._is_over, moment = True, asyncio.get_running_loop().time()
+            self._pacer.passed(self._key, moment - self._began if self._cost < 0 else self._cost, moment)
 
 
 class PacedQueue(WorkQueue[K]):
@@ -126,14 +126,14 @@ class StatusPacer:
     def __init__(self) -> None:
         self._last, self._interval = float("-inf"), 0.0
 
-    def delay(self, now: float, *, urgent: bool = False) -> float:
+    def delay(self, moment: float, *, urgent: bool = False) -> float:
         """Seconds until the next write is allowed. An `urgent` one (a rollout is complete) never waits."""
-        return 0.0 if urgent else max(0.0, self._last + self._interval - now)
+        return 0.0 if urgent else max(0.0, self._last + self._interval - moment)
 
-    def wrote(self, now: float) -> None:
-        is_quiet = now - self._last >= QUIET_INTERVALS * self._interval
+    def wrote(self, moment: float) -> None:
+        is_quiet = moment - self._last >= QUIET_INTERVALS * self._interval
         self._interval = FIRST_INTERVAL if is_quiet else min(self._interval * INTERVAL_GROWTH, LONGEST_INTERVAL)
-        self._last = now
+        self._last = moment
 
 
 class Backoff:

@@ -103,9 +103,9 @@ class WorkQueue(Generic[K]):
             self._changed.clear()
             await self._changed.wait()
         key = self._queue.popleft()
-        dirty, now = self._dirty.pop(key), elapsed()
-        item = WorkItem(key=key, reasons=tuple(dirty.reasons), queued_seconds=now - dirty.since)
-        self._processing[key] = now, item
+        dirty, moment = self._dirty.pop(key), elapsed()
+        item = WorkItem(key=key, reasons=tuple(dirty.reasons), queued_seconds=moment - dirty.since)
+        self._processing[key] = moment, item
         return item
 
     def done(self, item: WorkItem[K]) -> None:
@@ -135,8 +135,8 @@ class WorkQueue(Generic[K]):
 
     def processing_seconds(self) -> tuple[float, ...]:
         """Seconds for which each key has been processed so far. A growing number is a pass that hangs."""
-        now = elapsed()
-        return tuple(now - since for since, _ in self._processing.values())
+        moment = elapsed()
+        return tuple(moment - since for since, _ in self._processing.values())
 
     def _on_timer(self, key: K, reason: str) -> None:
         del self._timers[key]
