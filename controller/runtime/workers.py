@@ -108,9 +108,11 @@ async def workers(
 
 
 async def _one_pass(queue: WorkQueue[K], item: WorkItem[K], handle: Handle[K], around: Around[K]) -> None:
-    loop = asyncio.get_running_loop()
+    loop, gave_back = asyncio.get_running_loop(), False
 
     def requeue(reason: str) -> None:
+        nonlocal gave_back
+        gave_back = True
         queue.add(item.key, reason)
         queue.done(item)
 
@@ -124,6 +126,8 @@ async def _one_pass(queue: WorkQueue[K], item: WorkItem[K], handle: Handle[K], a
                 if ExceptionGroup("pass", [error]).subgroup(LeadershipLost) is not None:
                     raise
                 result, crashed = Retry(error), True
+            if not (gave_back or isinstance(result, Retry)):  # else the delay may be that of a later pass
+                queue.forget(item.key)
             apply_outcome(queue, item.key, result)
             passed(Pass(item, result, loop.time() - began, crashed))
     finally:
@@ -133,9 +137,8 @@ async def _one_pass(queue: WorkQueue[K], item: WorkItem[K], handle: Handle[K], a
 def apply_outcome(queue: WorkQueue[K], key: K, outcome: Outcome) -> None:
     match outcome:
         case Done():
-            queue.forget(key)
+            pass
         case RequeueAfter(after=after, reason=reason):
-            queue.forget(key)
             queue.add_after(key, after, reason)
         case Retry(at_least=at_least, at_most=at_most):
             queue.add_rate_limited(key, at_least)

@@ -186,6 +186,25 @@ async def test_a_pass_without_answers_is_joined_by_others() -> None:
     assert late == [(SILENCE_SECONDS, SILENCE_SECONDS), (10.0, 10.0), (0.0, 10.5), (10.5, 10.5)]
 
 
+@virtual_time_from(0.0)
+async def test_a_pass_that_gave_its_key_back_resets_no_retry_delay_of_later_ones() -> None:
+    begun: list[float] = []
+
+    async def handle(taken: WorkItem[str], requeue: Requeue) -> Outcome:
+        begun.append(round(now(), 3))
+        if len(begun) == 1:
+            requeue("not answered yet")
+            await asyncio.sleep(0.1)
+            return Done()
+        return Retry(ValueError("quota"))
+
+    queue: WorkQueue[str] = WorkQueue()
+    async with workers(1, queue, handle, around=lambda taken: nullcontext(lambda done: None), drain=0.0):
+        queue.add("key")
+        await asyncio.sleep(0.5)
+    assert begun == [0.0, 0.0, 0.005, 0.015, 0.035, 0.075, 0.155, 0.315]
+
+
 async def test_a_key_that_is_done_late_stays_with_the_pass_that_took_it_since() -> None:
     queue: WorkQueue[str] = WorkQueue()
     queue.add("key")
