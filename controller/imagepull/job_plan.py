@@ -102,7 +102,7 @@ class JobMemory(msgspec.Struct):
     lost_pullers: dict[str, str] = msgspec.field(default_factory=dict)
     """Nodes whose puller is gone, not deleted by us, or moved to another node; with the puller's uid."""
     in_flight: set[str] = msgspec.field(default_factory=set)
-    unanswered: dict[str, float] = msgspec.field(default_factory=dict)
+    pending_creates: dict[str, float] = msgspec.field(default_factory=dict)
     """Nodes on which a puller may be that no watch has shown yet, and until when one should have."""
     only_not_ready_since: float = inf
     """Since when all pending nodes are in `not_ready`; `inf` if they are not."""
@@ -193,7 +193,7 @@ def _starts(world: JobWorld, found: PullerResults, attempts: Mapping[str, Attemp
     whose create was not answered keeps its place, and is asked again."""
     memory = world.memory
     taken = {puller.node for puller in world.pullers}  # the name is free once that pod is gone
-    begun = memory.in_flight | memory.unanswered.keys()
+    begun = memory.in_flight | memory.pending_creates.keys()
     starting = {key for key in begun if key in memory.pending or key in memory.failed}
     free = world.job.spec.at_once(world.desired) - len(found.active) - len(starting - taken)
     excluded = (taken, found.results, memory.not_ready, memory.in_flight, world.in_backoff)
@@ -209,7 +209,9 @@ def _starts(world: JobWorld, found: PullerResults, attempts: Mapping[str, Attemp
     if world.failing:
         nodes = sorted(nodes, key=lambda node: node in world.failing)
     others = (node for node in nodes if node not in starting and may_start(node))
-    chosen = chain(filter(may_start, sorted(starting.intersection(memory.unanswered))), islice(others, max(free, 0)))
+    chosen = chain(
+        filter(may_start, sorted(starting.intersection(memory.pending_creates))), islice(others, max(free, 0))
+    )
     return [StartPuller(node=node) for node in islice(chosen, world.max_creates)]
 
 

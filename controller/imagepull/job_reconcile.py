@@ -379,11 +379,11 @@ class JobExecution(Execution[JobAction, JobActionResult]):
         name is that of our own puller not yet in the cache, unless it stays taken."""
         known = outcome_of(error)
         if known.pending:
-            self._state.unanswered[node] = elapsed() + known.pending
+            self._state.pending_creates[node] = elapsed() + known.pending
         if counts and known.report_create and not classify(error).write.undecided:
             assert self._job is not None
             self._state.create_refused(str(error), elapsed())
             note = Note(warning=True, reason=FAILED_CREATE, message=f"Error creating: {error.message}")
             self._dependencies.observer.event(self._job, note)
         elif known.pauses_creates:
-            self._state.create_unanswered(elapsed())
+            self._state.pause_creates(elapsed())

@@ -85,7 +85,9 @@ class JobState(JobMemory, kw_only=True):
         self.mutates_image = self.mutates_image or any(name and not same_image(name, image) for name in ours)
         self.node_of = here
         seen = set(here.values())
-        self.unanswered = {node: end for node, end in self.unanswered.items() if end > moment and node not in seen}
+        self.pending_creates = {
+            node: end for node, end in self.pending_creates.items() if end > moment and node not in seen
+        }
         self.deleted &= here.keys()
         if self.write_backoff.failing or self.write_backoff.inconclusive:
             known = {STATUS, self.uid, *self.first_seen, *self.in_flight, *self.pending, *self.failed}
@@ -112,7 +114,7 @@ class JobState(JobMemory, kw_only=True):
         self.refusal, self.refused_since = why, min(self.refused_since, moment)
         self.no_creates_before = moment + self.create_backoff.next()
 
-    def create_unanswered(self, moment: float) -> None:
+    def pause_creates(self, moment: float) -> None:
         """The server is unavailable or busy, or something was in the way."""
         self.no_creates_before = max(self.no_creates_before, moment + NO_CREATES_SECONDS)
 

@@ -233,8 +233,8 @@ def has_failed(world: World) -> bool:
 
 
 def is_unanswered(world: World, *keys: BackoffKey) -> bool:
-    awaited = world.awaited
-    return bool(awaited) and any(key in awaited for key in keys)
+    in_flight = world.in_flight
+    return bool(in_flight) and any(key in in_flight for key in keys)
 
 
 def others_first(

@@ -394,10 +394,10 @@ def _degraded(rollout: RolloutState) -> Condition:
 def wait_of(explainer: Explainer, standing: Standing) -> Wait | None:
     """Why the nodes to update wait, if not for a pod or the budget; None if the rollout goes on."""
     rollout = explainer.rollout
-    if standing.awaited:
+    if standing.unreachable_only:
         many = rollout.too_many_unreachable
         reason = WaitReason.TOO_MANY_UNREACHABLE if many else WaitReason.UNREACHABLE
-        return Wait(reason=reason, text=unreachable_message(standing.awaited))
+        return Wait(reason=reason, text=unreachable_message(standing.unreachable_only))
     if standing.checks and (check := rollout.held_by_check) is not None:
         fails = check.state is CheckState.FAILING
         reason = WaitReason.CHECK_FAILING if fails else WaitReason.CHECK_UNANSWERED

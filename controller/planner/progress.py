@@ -75,7 +75,7 @@ class Standing(Value):
     """Nodes outside the target without a pod of the current revision."""
     completed: bool = False
     """Whether all target nodes have been done, and none has become outdated since."""
-    awaited: tuple[str, ...] = ()
+    unreachable_only: tuple[str, ...] = ()
     """The unreachable nodes in update order, if the rollout waits only for them; else empty."""
     overdue: bool = False
     """Whether it would be Progressing, but has made no progress for longer than the deadline."""
@@ -157,7 +157,7 @@ def standing_of(rollout: RolloutState, *, observed: bool) -> Standing:
         left_to_update=left_to_update,
         surplus_pods=len(rollout.surplus),
         held_nodes=without - waiting,
-        awaited=tuple(_awaited_nodes(rollout, progress)),
+        unreachable_only=tuple(_only_unreachable_nodes(rollout, progress)),
     )
 
 
@@ -201,8 +201,8 @@ def _after_pass(rollout: RolloutState, progress: StepProgress) -> StepProgress:
     return replace(progress, unchecked=any(not check.passes_from(progress.checked_from) for check in rollout.checks))
 
 
-def _awaited_nodes(rollout: RolloutState, progress: StepProgress | None) -> list[str]:
-    """The nodes of `Standing.awaited`.
+def _only_unreachable_nodes(rollout: RolloutState, progress: StepProgress | None) -> list[str]:
+    """The nodes of `Standing.unreachable_only`.
 
     - Empty if a reachable node keeps the rollout from being done: its new pod fails, or is not ready on a ready node.
     - A reachable node without a pod of the current revision does not, while unreachable nodes use up the budget.
@@ -257,7 +257,7 @@ def advance(
     aborted = (standing.aborted_revision, truncated(standing.aborted)) if standing.aborted else (None, None)
     last = replace(last, aborted_revision=aborted[0], aborted_message=aborted[1], checks=checks or None)
     last, done = _with_step(last, standing)
-    awaits = bool(standing.awaited)
+    awaits = bool(standing.unreachable_only)
     completed = last.completion_time or (stamp if done else None)
     begun = (
         standing.left_out >= standing.target or last.most_done or standing.done

@@ -231,7 +231,7 @@ def new_pod(rollout: RolloutState, node: NodeInfo, revision: Revision) -> action
     name = pod_name(world.daemonset, node.name, node.uids, world.predecessors.get(node.name))
     return actions.CreatePod(
         node=node.name,
-        name=world.unanswered_names.get(node.name, name),
+        name=world.pending_names.get(node.name, name),
         revision=revision,
         strict=revision is rollout.revision and rollout.dry_run.strict,
     )
@@ -250,7 +250,7 @@ def settle_running_pods(rollout: RolloutState, used_keys: Collection[BackoffKey]
     for node, pod in candidates:
         unsettled = pod.in_progress is not None or pod.held_by_hook or not all(gate.open for gate in pod.gates)
         key = BackoffKey("object", pod.uid)
-        if unsettled and not (pod.terminating or pod.ended or key in used_keys or key in world.awaited):
+        if unsettled and not (pod.terminating or pod.ended or key in used_keys or key in world.in_flight):
             running.add_writes(node, pod)
     return StageResult(
         actions=tuple(running.actions[:burst]),

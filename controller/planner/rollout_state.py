@@ -120,7 +120,7 @@ class RolloutState(Value, dict=True, gc=True):
     def mid_surge(self) -> list[str]:
         """The nodes that use maxSurge: with two live pods, or with a live old pod and a failed new one in its
         back-off. Writes that the caches do not show yet count as done."""
-        coming, maybe_deleted, current = self.world.coming, self.world.maybe_deleted, self.revision.hash
+        creates, deletes, current = self.world.pending_creates, self.world.pending_deletes, self.revision.hash
         return [
             node.name
             for node in self.nodes
@@ -128,8 +128,8 @@ class RolloutState(Value, dict=True, gc=True):
             and (
                 node.paired
                 or node.awaits_retry(current)
-                or (node.only_old and node.name in coming)
-                or (node.current is not None and node.name in maybe_deleted)
+                or (node.only_old and node.name in creates)
+                or (node.current is not None and node.name in deletes)
             )
         ]
 
@@ -320,9 +320,11 @@ class RolloutState(Value, dict=True, gc=True):
         in_order = self.eligible_in_order
         if self.rolling_update is None:
             return in_order
-        coming = {name for name, revision_hash in self.world.coming.items() if revision_hash == self.revision.hash}
-        having = [node for node in in_order if node.current is not None or node.name in coming]
-        others = [node for node in in_order if node.current is None and node.name not in coming]
+        created = {
+            name for name, revision_hash in self.world.pending_creates.items() if revision_hash == self.revision.hash
+        }
+        having = [node for node in in_order if node.current is not None or node.name in created]
+        others = [node for node in in_order if node.current is None and node.name not in created]
         had = [node for node in others if node.had_current and node.old is None]
         rest = [node for node in others if node.selected and not (node.had_current and node.old is None)]
         if stopped and (self.abort or any(node.had_old for node in others)):

@@ -186,13 +186,13 @@ class World(Value):
 
     fresh: bool = True
     """Whether the caches have seen all of this process's own writes. If not, nothing is written but the status."""
-    awaited: frozenset[BackoffKey] = frozenset()
+    in_flight: frozenset[BackoffKey] = frozenset()
     """Keys of writes that the server has not answered. All are in `in_backoff` too."""
-    unanswered_names: Mapping[str, str] = {}
+    pending_names: Mapping[str, str] = {}
     """Names of pods whose create got no answer and may yet be done, by node."""
-    coming: Mapping[str, str] = {}
+    pending_creates: Mapping[str, str] = {}
     """Revision hashes of pods that may have been created and were not seen yet, by node."""
-    maybe_deleted: frozenset[str] = frozenset()
+    pending_deletes: frozenset[str] = frozenset()
     """Nodes where a pod may have been deleted that the caches still show. It counts as terminating."""
     in_backoff: Mapping[BackoffKey, float] = {}
     """Until when writes that failed repeatedly are not tried (seconds since 1970); infinite while unanswered."""

@@ -217,16 +217,16 @@ def _with_memory(world: World, state: DaemonSetState, now: Instant) -> World:
 
 def _with_outcomes(world: World, state: DaemonSetState, now: Instant) -> World:
     """The World with the outcomes of writes. Those with an unknown outcome count as done."""
-    in_backoff, done = state.in_backoff(now.elapsed), state.assumed_done(now.elapsed)
+    in_backoff, done = state.in_backoff(now.elapsed), state.pending_actions(now.elapsed)
     creates = [action for action in done if isinstance(action, CreatePod)]
     return replace(
         world,
         pods=_as_if_done(world.pods, done),
-        predecessors={**state.predecessors, **_coming(state.predecessors, creates, now.wall)},
-        coming={action.node: action.revision.hash for action in creates},
-        maybe_deleted=frozenset([action.node for action in done if isinstance(action, DeletePod)]),
-        awaited=frozenset(state.awaited),
-        unanswered_names=state.unanswered_names.copy(),
+        predecessors={**state.predecessors, **_pending_predecessors(state.predecessors, creates, now.wall)},
+        pending_creates={action.node: action.revision.hash for action in creates},
+        pending_deletes=frozenset([action.node for action in done if isinstance(action, DeletePod)]),
+        in_flight=frozenset(state.in_flight),
+        pending_names=state.pending_names.copy(),
         in_backoff=_dated(in_backoff, now),
         due_again=_dated(state.write_backoff.due_again(now.elapsed), now),
         write_failure=state.write_failure.message if state.write_failure is not None else "",
@@ -275,7 +275,7 @@ def _as_if_done(pods: tuple[Pod, ...], done: Collection[InDoubt]) -> tuple[Pod, 
     return tuple([changed(pod) for pod in pods]) if deleted or begun else pods
 
 
-def _coming(
+def _pending_predecessors(
     known: Mapping[str, Predecessor], creates: Collection[CreatePod], now: float
 ) -> Mapping[str, Predecessor]:
     """A pod of the new revision on each node where a create may have succeeded."""

@@ -71,7 +71,7 @@ class DaemonSetState(msgspec.Struct):
     status_writer: StatusWriter = msgspec.field(default_factory=StatusWriter)
     predecessors: dict[str, Predecessor] = msgspec.field(default_factory=dict)
     """The last pod seen on a node that is gone since, by node."""
-    unanswered_names: dict[str, str] = msgspec.field(default_factory=dict)
+    pending_names: dict[str, str] = msgspec.field(default_factory=dict)
     """Names of unanswered creates, by node, to use again: the first request may still be carried out."""
     strays: set[str] = msgspec.field(default_factory=set)
     """uids of pods that the selector does not match since a write, because a webhook changed their labels."""
@@ -181,25 +181,23 @@ class DaemonSetState(msgspec.Struct):
                 self.pending_writes[key] = before
 
     @property
-    def awaited(self) -> dict[BackoffKey, actions.Action]:
+    def in_flight(self) -> dict[BackoffKey, actions.Action]:
         return {key: write.action for key, write in self.pending_writes.items() if write.until == inf}
 
     @property
     def adopted(self) -> frozenset[str]:
-        return frozenset(write.pod.uid for write in self.awaited.values() if isinstance(write, actions.AdoptPod))
+        return frozenset(write.pod.uid for write in self.in_flight.values() if isinstance(write, actions.AdoptPod))
 
     def in_backoff(self, moment: float) -> dict[BackoffKey, float]:
         """Keys in back-off, including those of writes that may still be done, and until when (`elapsed`)."""
         found = self.write_backoff.in_backoff(moment)
-        return found | {key: max(found.get(key, 0.0), write.until) for key, write in self._undecided(moment).items()}
+        return found | {key: max(found.get(key, 0.0), write.until) for key, write in self._pending(moment).items()}
 
-    def assumed_done(self, moment: float) -> list[actions.InDoubt]:
+    def pending_actions(self, moment: float) -> list[actions.InDoubt]:
         """Writes that count as done because they may be by the next pass."""
-        return [
-            write.action for write in self._undecided(moment).values() if isinstance(write.action, actions.InDoubt)
-        ]
+        return [write.action for write in self._pending(moment).values() if isinstance(write.action, actions.InDoubt)]
 
-    def _undecided(self, moment: float) -> dict[BackoffKey, PendingWrite]:
+    def _pending(self, moment: float) -> dict[BackoffKey, PendingWrite]:
         """Writes under way, and those with a lost answer whose key has failed; the next pass repeats all others."""
         return {
             key: write
@@ -243,13 +241,13 @@ class DaemonSetState(msgspec.Struct):
         """Drops the state of nodes, pods and revisions that are gone. `fresh`: whether the caches show all own
         writes."""
         self.node_backoff.forget_lasting(moment)
-        if self.unanswered_names or self.strays:
+        if self.pending_names or self.strays:
             self._find_strays(cached, fresh=fresh)
             for pod in cached.pods:
-                if self.unanswered_names.get(pod.node) == pod.name:
-                    del self.unanswered_names[pod.node]
+                if self.pending_names.get(pod.node) == pod.name:
+                    del self.pending_names[pod.node]
         keys = self.write_backoff.failing or self.write_backoff.inconclusive or self.pending_writes
-        by_name = self.unanswered_names or len(self.predecessors) > len(cached.nodes)
+        by_name = self.pending_names or len(self.predecessors) > len(cached.nodes)
         many = len(self.reverted_writes.accepted) > 2 * len(cached.pods)
         if not (keys or by_name or self.refused_resizes or self.unmapped or many):
             return
@@ -265,12 +263,12 @@ class DaemonSetState(msgspec.Struct):
         self.refused_resizes = {uid: why for uid, why in self.refused_resizes.items() if uid in uids}
         self.unmapped = {uid: why for uid, why in self.unmapped.items() if uid in uids}
         self.reverted_writes.keep_keys(lambda key: key.is_among(nodes, uids))
-        self.unanswered_names = {node: name for node, name in self.unanswered_names.items() if node in nodes}
+        self.pending_names = {node: name for node, name in self.pending_names.items() if node in nodes}
         self.predecessors = {node: last for node, last in self.predecessors.items() if node in nodes}
 
     def _find_strays(self, cached: Cached, *, fresh: bool) -> None:
         """Finds strays among the pods of unanswered creates; forgets those that are gone or match the selector."""
-        names, known = self.unanswered_names, self.strays
+        names, known = self.pending_names, self.strays
         rules = None if self.compiled is None else self.compiled.rules
         suspects = [pod for pod in cached.pods if names.get(pod.node) == pod.name or pod.uid in known]
         strays = {pod.uid for pod in suspects if rules is not None and not rules.owns(pod.labels)}
@@ -278,7 +276,7 @@ class DaemonSetState(msgspec.Struct):
 
     def forget_nodes(self, names: Set[str]) -> None:
         """Forgets nodes. A new node of such a name may get pods with the old names."""
-        for known in (self.predecessors, self.unanswered_names):
+        for known in (self.predecessors, self.pending_names):
             forget_keys(known, names)
         self.node_backoff.forget_nodes(names)
         self.write_backoff.keep(lambda key: key.kind != "node" or key.name not in names)
@@ -330,9 +328,9 @@ class DaemonSetState(msgspec.Struct):
         match result.action:
             case actions.CreatePod(node=node, name=name):
                 if result.outcome.reuse_name:
-                    self.unanswered_names[node] = name
+                    self.pending_names[node] = name
                 elif result.outcome.reuse_name is not None:
-                    self.unanswered_names.pop(node, None)
+                    self.pending_names.pop(node, None)
                 if result.name_taken:
                     before = self.predecessors.get(node, Predecessor(uid=""))
                     self.predecessors[node] = replace(before, uid=f"not {name}")

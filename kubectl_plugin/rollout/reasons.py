@@ -171,7 +171,7 @@ def checks_words(daemonset: DaemonSet) -> str:
 def awaited_nodes_words(survey: Survey) -> str:
     """`waits for 3 unreachable nodes: c-02, c-01, c-00` or empty; the controller's words if nodes are unreadable."""
     if isinstance(survey, NodeSurvey) and survey.snapshot.nodes is not None:
-        names = survey.standing.awaited if survey.phase is Phase.PROGRESSING else ()
+        names = survey.standing.unreachable_only if survey.phase is Phase.PROGRESSING else ()
         return unreachable_message(names) if names else ""
     stated = condition(survey.daemonset, PROGRESSING)
     goes_on = phase_in(record_of(survey.daemonset)) is Phase.PROGRESSING

@@ -146,7 +146,7 @@ def rolling(world: World, **fields: object) -> World:
 
 def _cleared(world: World, node: str) -> World:
     """Nothing is left alone any more, and everything is answered."""
-    return replace(world, in_backoff={}, awaited=frozenset())
+    return replace(world, in_backoff={}, in_flight=frozenset())
 
 
 def _pulled(world: World, node: str) -> World:

@@ -43,7 +43,7 @@ def obstructed(draw: st.DrawFn, worlds: st.SearchStrategy[World]) -> World:
     places = [*nodes, *(BackoffKey("object", one.uid) for one in world.pods), POD_QUOTA, POD_QUOTA, probe]
     held = draw(often((), *((one,) for one in places)))
     if draw(st.booleans()):
-        return replace(world, in_backoff=dict.fromkeys(held, inf), awaited=frozenset(held) - {POD_QUOTA})
+        return replace(world, in_backoff=dict.fromkeys(held, inf), in_flight=frozenset(held) - {POD_QUOTA})
     return replace(world, in_backoff=dict.fromkeys(held, NOW + 30))
 
 

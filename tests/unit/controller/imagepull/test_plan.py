@@ -45,7 +45,7 @@ def test_a_node_whose_create_is_not_answered_takes_a_place() -> None:
 
 
 def test_a_node_whose_answer_was_lost_keeps_its_place_and_is_asked_again() -> None:
-    lost = world(job(parallelism=2), "d", "c", "b", "a", unanswered={"b": inf}, failing={"b": 1})
+    lost = world(job(parallelism=2), "d", "c", "b", "a", pending_creates={"b": inf}, failing={"b": 1})
     assert started(plan(lost)) == ["b", "d"]
     assert started(plan(changed(lost, max_creates=1))) == ["b"]
     assert started(plan(changed(lost, in_backoff={"b"}))) == ["d"]
@@ -55,11 +55,11 @@ def test_a_node_whose_answer_was_lost_keeps_its_place_and_is_asked_again() -> No
 
 def test_a_lost_answer_counts_until_the_puller_is_seen_or_cannot_come() -> None:
     memory = chosen("b", "a")
-    memory.unanswered = {"b": 30.0, "a": 40.0}
+    memory.pending_creates = {"b": 30.0, "a": 40.0}
     memory.observe_pullers("agent:v2", (puller("a"),), 29.9)
-    assert memory.unanswered == {"b": 30.0}
+    assert memory.pending_creates == {"b": 30.0}
     memory.observe_pullers("agent:v2", (), 30.0)
-    assert memory.unanswered == {}
+    assert memory.pending_creates == {}
 
 
 def test_there_is_never_more_than_one_puller_on_a_node() -> None:
@@ -364,9 +364,9 @@ def test_creates_that_are_refused_are_tried_one_by_one_ever_more_seldom() -> Non
     memory.create_refused("quota", 20.0)
     assert (memory.refused_since, memory.no_creates_before) == (10.0, 22.0)
     assert (memory.max_creates(21.9), memory.max_creates(22.0)) == (0, 1)
-    memory.create_unanswered(20.5)
+    memory.pause_creates(20.5)
     assert memory.no_creates_before == 22.0
-    memory.create_unanswered(30.0)
+    memory.pause_creates(30.0)
     assert memory.no_creates_before == 31.0
     memory.create_accepted()
     assert (memory.refused_since, memory.max_creates(40.0)) == (inf, CEILING)

@@ -166,6 +166,6 @@ def test_with_fields_that_the_server_does_not_know(of: World, expected: list[tup
 
 
 def test_a_create_that_got_no_answer_is_repeated_under_its_name() -> None:
-    (action,) = plan(replace(at("-", "v1"), unanswered_names={"node-0": "demo-first"})).actions
+    (action,) = plan(replace(at("-", "v1"), pending_names={"node-0": "demo-first"})).actions
     assert isinstance(action, CreatePod)
     assert action.name == "demo-first"

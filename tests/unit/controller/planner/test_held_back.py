@@ -140,7 +140,7 @@ def test_the_new_node_said_to_get_its_first_pod_gets_it() -> None:
 
 def test_a_node_with_a_deletion_in_doubt_waits_for_the_answer() -> None:
     asked = frozenset({object_key("node-0-v1")})
-    case = at("v1†", in_backoff=dict.fromkeys(asked, inf), awaited=asked)
+    case = at("v1†", in_backoff=dict.fromkeys(asked, inf), in_flight=asked)
     assert blocker_of(case, "node-0") is Blocker.UNANSWERED
     assert blocker_of(at("v1†"), "node-0") is Blocker.TERMINATING
 

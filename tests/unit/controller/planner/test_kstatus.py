@@ -129,11 +129,11 @@ def test_a_blocker_is_the_reason_of_reconciling() -> None:
 
 def test_a_rollout_that_waits_only_for_answers_of_the_server_says_so() -> None:
     first, second = (BackoffKey("object", f"uid-node-{number}-v1") for number in range(2))
-    asked = at("v1 v1", in_backoff=dict.fromkeys((first, second), inf), awaited=frozenset({first, second}))
+    asked = at("v1 v1", in_backoff=dict.fromkeys((first, second), inf), in_flight=frozenset({first, second}))
     told = "2 of 2 nodes still wait for an available pod of revision v2; "
     silent = f"{told}the server has not answered what was asked for node-1, node-0"
     assert words(looked_at(asked), "Reconciling") == ("True", "ServerSilent", silent)
-    moving = replace(asked, in_backoff={first: inf}, awaited=frozenset({first}))
+    moving = replace(asked, in_backoff={first: inf}, in_flight=frozenset({first}))
     assert words(looked_at(moving), "Reconciling")[1] == "Progressing", "the other node goes on"
 
 

@@ -329,12 +329,12 @@ def test_a_write_that_fails_elsewhere_is_waited_for_too() -> None:
 def test_pods_that_fail_again_and_again_stall_beside_a_node_that_is_gone() -> None:
     """Whenever all of them are ready, only that node is left; this is no progress."""
     story = Story(replace(GOING, updated=5, done=4, available=4, left_to_update=1))
-    story.after(awaited=("node-4",))
+    story.after(unreachable_only=("node-4",))
     for _ in range(10):
-        story.after(30, done=2, available=2, awaited=())
-        last = story.after(60, done=4, available=4, awaited=("node-4",))
+        story.after(30, done=2, available=2, unreachable_only=())
+        last = story.after(60, done=4, available=4, unreachable_only=("node-4",))
         assert last.phase == Phase.PROGRESSING
-    assert story.after(10, done=2, available=2, awaited=()).phase == Phase.STALLED
+    assert story.after(10, done=2, available=2, unreachable_only=()).phase == Phase.STALLED
     assert last.nodes_unreachable_since == rfc3339(story.now - 10)
 
 
@@ -342,14 +342,14 @@ def test_a_node_that_comes_back_after_the_rollout_has_the_whole_deadline() -> No
     """Only then does a wait for a Degraded rollout end, which counts from the later of both times."""
     story = Story(replace(GOING, updated=5, done=5, available=5, left_to_update=0))
     story.after()
-    story.after(100, done=4, available=4, awaited=("node-4",))
-    back = story.after(3600, awaited=())
+    story.after(100, done=4, available=4, unreachable_only=("node-4",))
+    back = story.after(3600, unreachable_only=())
     assert (back.phase, back.last_progress_time) == (Phase.DEGRADED, rfc3339(story.now))
-    story.after(30, awaited=("node-4",))
-    assert story.after(3600, awaited=()).last_progress_time == rfc3339(story.now - 30)
-    story.after(30, awaited=("node-4",))
-    story.after(3000, target=6, awaited=("node-4",))
-    assert story.after(10, awaited=()).last_progress_time == rfc3339(story.now), "never in the future"
+    story.after(30, unreachable_only=("node-4",))
+    assert story.after(3600, unreachable_only=()).last_progress_time == rfc3339(story.now - 30)
+    story.after(30, unreachable_only=("node-4",))
+    story.after(3000, target=6, unreachable_only=("node-4",))
+    assert story.after(10, unreachable_only=()).last_progress_time == rfc3339(story.now), "never in the future"
 
 
 def test_after_waiting_for_a_node_the_deadline_goes_on() -> None:

@@ -80,7 +80,7 @@ CASES: dict[str, tuple[World, str]] = {
     "where opening it fails it is left alone for a while": (on(new(open_=False), in_backoff=waits("gates")), ""),
     "or until there is an answer": (on(new(open_=False), in_backoff=waits("gates", inf)), ""),
     "or while something else is written to the pod": (
-        on(new(open_=False), awaited=frozenset(waits("object")), in_backoff=waits("object", inf)),
+        on(new(open_=False), in_flight=frozenset(waits("object")), in_backoff=waits("object", inf)),
         "",
     ),
     "no more gates than the burst": (
@@ -109,7 +109,7 @@ CASES: dict[str, tuple[World, str]] = {
     "the next batch is asked for": (on(new(CONTINUES)), "ContinueInPlace node-0"),
     "not again while that fails": (on(new(CONTINUES), in_backoff=waits("object")), ""),
     "nor before there is an answer": (
-        on(new(CONTINUES), awaited=frozenset(waits("object")), in_backoff=waits("object", inf)),
+        on(new(CONTINUES), in_flight=frozenset(waits("object")), in_backoff=waits("object", inf)),
         "",
     ),
     "once the first counts as run": (on(new(replace(CONTINUES, due=NOW))), "ContinueInPlace node-0"),

@@ -186,7 +186,7 @@ TABLE: dict[str, tuple[World, str]] = {
         "1 updating |  | ",
     ),
     "a deletion and a creation that the server has not answered": (
-        at("v1 v1 -", in_backoff=dict.fromkeys(PLACES, inf), awaited=frozenset(PLACES)),
+        at("v1 v1 -", in_backoff=dict.fromkeys(PLACES, inf), in_flight=frozenset(PLACES)),
         "1 updating, 2 old |  | MaxUnavailableInUse, ServerSilent",
     ),
     "an empty node gets an older pod while the current revision cannot be stored": (

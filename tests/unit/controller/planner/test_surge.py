@@ -38,10 +38,10 @@ CASES: dict[str, tuple[World, str]] = {
     "a lone failed pod waits too": (surging("v2x", not_before={"node-0": NOW + 8}), ""),
     "no new pod is aimed at a silent node": (surging("v1 v1 v1!", (1, 2), UNREACHABLE, 3), "+node-0 v2"),
     "a create without an answer uses the limit": (
-        surging("v1 v1 v1", coming={"node-2": "v2"}, in_backoff={BackoffKey("node", "node-2"): inf}),
+        surging("v1 v1 v1", pending_creates={"node-2": "v2"}, in_backoff={BackoffKey("node", "node-2"): inf}),
         "",
     ),
-    "a delete without an answer too": (surging("v1 v1 v1†+v2", maybe_deleted=frozenset({"node-2"})), ""),
+    "a delete without an answer too": (surging("v1 v1 v1†+v2", pending_deletes=frozenset({"node-2"})), ""),
     "an old pod that may only stay is left on a silent node": (
         surging("v2 v1!", nodes=[node("node-0"), node("node-1", UNREACHABLE, TAINT)]),
         "",

@@ -46,11 +46,11 @@ def test_a_node_that_is_gone_leaves_nothing_behind() -> None:
     state.predecessors["node-3"] = Predecessor(uid="p", pod=FormerPod(hash="v1"))
     for key in (BackoffKey("node", "node-3"), BackoffKey("node", "node-4"), BackoffKey("object", "node-3")):
         state.write_backoff.record_failure(key, 1.0)
-    state.unanswered_names["node-3"] = "demo-x"
+    state.pending_names["node-3"] = "demo-x"
     state.node_backoff.created("node-3", "demo-x", 1.0)
     state.node_backoff.ended_on["node-3"] = 1.0
     states.forget_nodes({"node-3", "node-9"})
-    assert (state.predecessors, state.unanswered_names) == ({}, {})
+    assert (state.predecessors, state.pending_names) == ({}, {})
     assert (state.node_backoff.created_on, state.node_backoff.ended_on) == ({}, {})
     assert [key.name for key in state.write_backoff.failing] == ["node-4", "node-3"], "of this node alone"
 
@@ -82,11 +82,11 @@ def test_an_answer_about_what_is_gone_is_kept_no_longer_than_a_pass(gone: bool, 
         state.write_backoff.record_inconclusive(place)
     made = CreatePod(node="node-0", name="demo-1", revision=revision("v2"))
     state.pending_writes = {made.backoff_key: PendingWrite(action=made, until=9.0)}
-    state.refused_resizes, state.unanswered_names = {uid: "no"}, {"node-0": "demo-1"}
+    state.refused_resizes, state.pending_names = {uid: "no"}, {"node-0": "demo-1"}
     state.unmapped = {uid: "no"}
     state.predecessors = {"node-0": Predecessor(uid="p")}
     state.forget_gone(cached, 2.0)
-    left = [*state.pending_writes.values(), *state.refused_resizes, *state.unanswered_names, *state.predecessors]
+    left = [*state.pending_writes.values(), *state.refused_resizes, *state.pending_names, *state.predecessors]
     assert len([*left, *state.unmapped]) == (0 if gone else 5)
     kept = {*others} if gone else {*about, BackoffKey("cancel", uid), *others}
     assert (set(state.write_backoff.failing), set(state.write_backoff.inconclusive)) == (kept, kept)

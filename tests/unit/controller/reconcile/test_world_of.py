@@ -107,7 +107,7 @@ def test_what_the_server_has_not_answered_is_awaited_and_left_alone() -> None:
     leaving = pod("node-0")
     asked = DeletePod(pod=leaving.ref, node="node-0", why=DeleteReason.OUTDATED)
     found = world_seen(caches_with([leaving]), begun(asked))
-    assert found.awaited == frozenset({BackoffKey("object", leaving.uid)})
+    assert found.in_flight == frozenset({BackoffKey("object", leaving.uid)})
     assert found.in_backoff == {BackoffKey("object", leaving.uid): inf}
     assert [one.terminating for one in found.pods] == [True], "it may have been deleted"
 
@@ -120,7 +120,7 @@ def test_a_pod_that_may_be_there_counts_as_there() -> None:
     state.pending_writes[asked.backoff_key] = PendingWrite(action=asked)
     state.predecessors = {"node-1": Predecessor(uid="uid-before", pod=FormerPod(hash="v1"))}
     found = world_seen(caches_with([left]), state)
-    assert (found.coming, found.maybe_deleted) == ({"node-1": "v2"}, frozenset({"node-0"}))
+    assert (found.pending_creates, found.pending_deletes) == ({"node-1": "v2"}, frozenset({"node-0"}))
     assert found.predecessors == {
         "node-1": Predecessor(uid="uid-before", pod=FormerPod(hash="v2", created=NOW)),
     }, "it gets the name that it had, and is of the new revision"

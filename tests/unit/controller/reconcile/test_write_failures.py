@@ -112,11 +112,11 @@ def test_the_name_of_an_unanswered_create_is_used_until_a_pod_may_have_it(error:
     state.begin(daemonset, CacheProgress())
     lost = UnknownOutcome("create", "pods", "no answer")
     state.learn(ActionResult(action=action, error=lost, retry_error=lost), daemonset, NOW)
-    assert state.unanswered_names == {"node-0": action.name}
+    assert state.pending_names == {"node-0": action.name}
     state.learn(
         ActionResult(action=action, error=None if error is None else error("create", "pods", "no")), daemonset, NOW
     )
-    assert (state.unanswered_names == {}) is (error in ENDS_REUSE)
+    assert (state.pending_names == {}) is (error in ENDS_REUSE)
 
 
 # for how long a place is left alone
