@@ -259,7 +259,7 @@ async def _reports(stage: Stage, moves: Moves, variant: int) -> None:
     await moves.help("reads")
     await moves.help("writes")
     await _heal(moves)
-    await asyncio.sleep(HINDRANCE * (variant == 2))
+    await asyncio.sleep(HINDRANCE if variant == 2 else READY + PROMPT)  # else the next rollout waits for these pods
 
 
 async def _restores(stage: Stage, moves: Moves, variant: int) -> None:
