@@ -201,9 +201,7 @@ async def run_program(
             return await asyncio.create_subprocess_exec(
                 *words, env=env, stdin=stdin, stdout=PIPE, stderr=stderr, process_group=group
             )
-        except (
-            Exception
-        ) as error:  # whatever it is: it is raised outside of the scope, which would wrap it in a group
+        except Exception as error:  # raised outside of the scope, which would wrap it in a group
             return error
 
     async with asyncio.TaskGroup() as scope:

@@ -27,9 +27,8 @@ def place_pods(rollout: RolloutState) -> StageResult:
             continue  # nothing to delete; true for nearly every node
         if node.fit is None:
             for pod in node.pods:
-                if (
-                    not pod.bound and not pod.terminating
-                ):  # the pod garbage collector of the cluster deletes bound ones
+                # the pod garbage collector of the cluster deletes bound ones
+                if not pod.bound and not pod.terminating:
                     needs.delete(pod, DeleteReason.VANISHED)
         elif node.fit is Fit.LEAVE:
             for pod in node.pods:

@@ -259,9 +259,8 @@ def advance(
     last, done = _with_step(last, standing)
     awaits = bool(standing.unreachable_only)
     completed = last.completion_time or (stamp if done else None)
-    begun = (
-        standing.left_out >= standing.target or last.most_done or standing.done
-    )  # otherwise the step ended only because there were too few nodes
+    # otherwise the step ended only because there were too few nodes
+    begun = standing.left_out >= standing.target or last.most_done or standing.done
     record = replace(
         last,
         completion_time=completed if begun and not standing.left_to_update else None,
