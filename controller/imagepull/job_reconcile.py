@@ -350,7 +350,7 @@ class JobExecution(Execution[JobAction, JobActionResult]):
                 await client.delete(IMAGE_PULL_JOBS, ref, version=ref.version, propagation="Background")
             case WriteStatus(job=ref, before=before, status=wanted):  # only this controller writes it
                 operations = patch.guarded_by_uid(ref.uid, *status_changes(before, wanted))
-                written = await client.with_reserved_permit().patch(IMAGE_PULL_JOBS, ref, operations, sub="status")
+                written = await client.patch(IMAGE_PULL_JOBS, ref, operations, sub="status")
                 state.own_status.wrote(wanted, written.version, elapsed())
                 state.pacer.wrote(elapsed())
             case _:

@@ -143,9 +143,7 @@ class StatusWriter:
         dependencies: Dependencies,
     ) -> None:
         try:
-            written = await dependencies.client.with_reserved_permit().patch(
-                DAEMONSETS, daemonset.key, due.patch, sub="status"
-            )
+            written = await dependencies.client.patch(DAEMONSETS, daemonset.key, due.patch, sub="status")
         except ApiError as error:
             dependencies.observer.status_answered(
                 "conflict" if classify(error).write is WriteVerdict.CONFLICT else "error"
