@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from math import inf
 from typing import assert_never
 
 from msgspec.structs import replace
-from prometheus_client import Counter
 
 from controller.api import patch
 from controller.api.image_pull_job import ImagePullJob, ImagePullJobStatus, targets
@@ -82,12 +81,12 @@ class JobReconciler:
         caches: Caches,
         pacer: Pacer[Key],
         *,
-        attempts: Counter,
+        count_pulls: Callable[[str, int], None],
         daemonset_queue: PacedQueue[Key],
     ) -> None:
         self._dependencies, self._caches, self._pacer = dependencies, caches, pacer
         self._observer, self._expectations = dependencies.observer, dependencies.expectations
-        self._attempts, self._daemonset_queue = attempts, daemonset_queue
+        self._count_pulls, self._daemonset_queue = count_pulls, daemonset_queue
         self._states: dict[Key, JobState] = {}
 
     async def __call__(self, item: WorkItem[Key], requeue: Requeue) -> Outcome:
@@ -199,8 +198,8 @@ class JobReconciler:
         if decided.results:
             self.wake_owner(job)
         for result in decided.results.values():
-            self._attempts.labels("pulled" if result is PULLED else "failed").inc()
-        self._attempts.labels("failed").inc(len(decided.attempts))
+            self._count_pulls("pulled" if result is PULLED else "failed", 1)
+        self._count_pulls("failed", len(decided.attempts))
         for note in decided.notes:
             self._observer.event(job, note)
         execution = self._execution(job.key, job, state, requeue)

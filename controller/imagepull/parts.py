@@ -57,9 +57,9 @@ class ImagePullParts(ImagePulls):
         self._caught_up = False
         self._waits_until = inf
         """The end of `STARTUP_SECONDS` (`elapsed`), after which rollouts do not wait for lagging caches."""
-        attempts = metrics.count_image_pulls(lambda: len(caches.unfinished_jobs()), lambda: len(caches.pullers))
+        count_pulls = metrics.count_image_pulls(lambda: len(caches.unfinished_jobs()), lambda: len(caches.pullers))
         pacer = self.queue.pacer
-        self._reconciler = JobReconciler(dependencies, caches, pacer, attempts=attempts, daemonset_queue=queue)
+        self._reconciler = JobReconciler(dependencies, caches, pacer, count_pulls=count_pulls, daemonset_queue=queue)
         self._rollouts = RolloutJobs(dependencies, caches, self._reconciler, states=states, daemonset_queue=queue)
 
     @asynccontextmanager

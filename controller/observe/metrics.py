@@ -102,7 +102,7 @@ LAST_RECEIVED: Row[Mapping[str, float]] = (
     lambda watches: min(watches.values(), default=0.0),  # of several, the one that has been silent for longest
 )
 TASKS: Row[int] = ("kruise_ds_tasks", "Live asyncio tasks by purpose", float)
-KINDS = ("worker", "reflector", "events", "heartbeat", "lease", "other")
+KINDS = ("worker", "pass", "reflector", "events", "heartbeat", "lease", "other")
 """The kinds of tasks: the beginnings of their names."""
 
 
@@ -321,8 +321,8 @@ class Metrics:
     def watch_daemonsets(self, current: Callable[[], Iterable[DaemonSetSample]], *, zones: bool = True) -> None:
         self.registry.register(DaemonSetCollector(current, zones=zones))
 
-    def count_image_pulls(self, jobs: Callable[[], int], pullers: Callable[[], int]) -> Counter:
-        """Registers the metrics of unfinished `jobs` and existing `pullers`; returns the counter by result."""
+    def count_image_pulls(self, jobs: Callable[[], int], pullers: Callable[[], int]) -> Callable[[str, int], None]:
+        """Registers the metrics of unfinished `jobs` and existing `pullers`. Returns what counts pulls by result."""
         attempts = self.registry.counter(
             "kruise_ds_image_pulls_total",
             "Attempts of ImagePullJobs to get an image onto a node, by result",
@@ -331,7 +331,7 @@ class Metrics:
         gauge = self.registry.gauge
         gauge("kruise_ds_image_pull_jobs", "ImagePullJobs that are not over").set_function(jobs)
         gauge("kruise_ds_image_pull_pods", "Puller pods now").set_function(pullers)
-        return attempts
+        return lambda result, number: attempts.labels(result).inc(number)
 
     def families(self) -> Iterator[Metric]:
         """All metrics, each read when it is yielded."""

@@ -58,7 +58,7 @@ class Jobs:
             replace(passes.acting.dependencies, clock=clock, observer=observer),
             passes.caches,
             self.pacer,
-            attempts=self.metrics.count_image_pulls(int, int),
+            count_pulls=self.metrics.count_image_pulls(int, int),
             daemonset_queue=PacedQueue(),
         )
 

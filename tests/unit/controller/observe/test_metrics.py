@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import nullcontext
 
 from controller.api.objects import Key
 from controller.api.pod import Pod
 from controller.kube.decode import Malformed, Seen
-from controller.observe.metrics import Metrics, encoded
+from controller.observe.metrics import Metrics, encoded, task_counts
 from controller.runtime.store import Store
 from controller.runtime.watch import Init
-from controller.runtime.workqueue import WorkQueue
+from controller.runtime.workers import Done, Outcome, Requeue, workers
+from controller.runtime.workqueue import WorkItem, WorkQueue
 from tests.beds.stores import taken_from
 from tests.beds.virtual_time import virtual_time_from
 from tests.beds.worlds import everywhere
@@ -81,3 +83,18 @@ def test_caches_are_read_at_the_scrape() -> None:
     writer.apply(Init())
     list(writer.replace("9"))
     assert value(metrics, "kruise_ds_informer_synced", {"resource": "pods"}) == 1
+
+
+@virtual_time_from(0.0)
+async def test_running_passes_are_counted_as_such_beside_the_workers() -> None:
+    counted: list[tuple[int, int]] = []
+
+    async def handle(taken: WorkItem[str], requeue: Requeue) -> Outcome:
+        counted.append((task_counts()["pass"], task_counts()["worker"]))
+        return Done()
+
+    queue: WorkQueue[str] = WorkQueue()
+    async with workers(2, queue, handle, around=lambda taken: nullcontext(lambda done: None), drain=0.0):
+        queue.add("key")
+        await asyncio.sleep(1)
+    assert counted == [(1, 2)]
