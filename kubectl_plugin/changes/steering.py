@@ -34,7 +34,7 @@ from kubectl_plugin.errors import CommandError, Refused, UsageError
 from kubectl_plugin.rollout.diff import object_change_lines
 from kubectl_plugin.rollout.reasons import checks_words
 from kubectl_plugin.rollout.snapshot import Snapshot, short_image
-from kubectl_plugin.rollout.survey import is_observed, survey
+from kubectl_plugin.rollout.survey import is_observed
 from kubectl_plugin.rollout.target import way_back
 from kubectl_plugin.wording import between, command, new_nodes
 
@@ -71,8 +71,7 @@ def what_stops(snapshot: Snapshot, operations: tuple[Operation, ...] = ()) -> tu
 
 
 def _nodes_going_on(snapshot: Snapshot, rollout: RolloutState) -> Iterator[str]:
-    updating = [row.node for row in survey(snapshot).rows_in(NodeState.UPDATING)]
-    if updating:
+    if updating := _nodes_in(NodeState.UPDATING, rollout):
         yield f"{between(updating)} (already updating)"
     yield "lost pods (they come back as they were)"
     if rollout.older and not rollout.progressive and rollout.frozen:
@@ -213,12 +212,16 @@ def _raised_caution(snapshot: Snapshot, updated: int, revision: str) -> Caution:
 
 
 def _failing_caution(rollout: RolloutState, revision: str) -> tuple[Caution, ...]:
-    explainer = Explainer(rollout)
-    nodes = [one.name for one in rollout.in_update_order if explainer.explain(one).state is NodeState.FAILING]
+    nodes = _nodes_in(NodeState.FAILING, rollout)
     if not nodes:
         return ()
     verb = "is" if len(nodes) == 1 else "are"
     return (Caution(text=f"{between(nodes)} {verb} failing on {revision}"),)
+
+
+def _nodes_in(state: NodeState, rollout: RolloutState) -> list[str]:
+    explainer = Explainer(rollout)
+    return [node.name for node in rollout.in_update_order if explainer.explain(node).state is state]
 
 
 ALL_CONTAINERS: Final = "*"

@@ -20,6 +20,7 @@ from controller.api.formats import IntOrPercent
 from controller.api.names import DEGRADED, TEMPLATE_REFUSED, WRITES_FAIL, is_quota_exceeded
 from controller.api.objects import JSONObject, Value
 from controller.planner.actions import ProbeTemplate
+from controller.planner.nodes import NodeInfo
 from controller.planner.pod_template import pod_name
 from controller.planner.rollout_state import RolloutState, rollout_state
 from controller.planner.world import TemplateRefused, World
@@ -163,9 +164,11 @@ class RolloutPlan(Value, dict=True, gc=True):
         return self.survey.previous_number if outdated else None
 
     @property
-    def unavailable_rows(self) -> tuple[NodeRow, ...]:
+    def unavailable(self) -> tuple[tuple[NodeRow, NodeInfo], ...]:
+        """The nodes that use maxUnavailable now, each as a row and as the planner sees it."""
         idle = set(self.forecast.start.unavailable_nodes)
-        return tuple(row for row in reversed(self.survey.rows) if row.node in idle)
+        nodes = {node.name: node for node in self.forecast.start.nodes if node.name in idle}
+        return tuple((row, nodes[row.node]) for row in reversed(self.survey.rows) if row.node in nodes)
 
     @cached_property
     def effect(self) -> Effect:
@@ -326,7 +329,7 @@ def document_of(plan: RolloutPlan) -> JSONObject:
             "paused": daemonset.paused,
         },
         "unavailableNow": [
-            {"node": row.node, "state": row.state.value, "why": row.why} for row in plan.unavailable_rows
+            {"node": row.node, "state": row.state.value, "why": row.why} for row, _ in plan.unavailable
         ],
         "waves": [
             {"number": number, **msgspec.to_builtins(wave), "begins": round(wave.begins)}

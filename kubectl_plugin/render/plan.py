@@ -14,6 +14,7 @@ from controller.api.daemonset import Phase
 from controller.api.formats import counted
 from controller.planner.conditions import some
 from controller.planner.explanation import NodeState
+from controller.planner.nodes import NodeInfo
 from kubectl_plugin.forecast.forecast import MOST_WAVES
 from kubectl_plugin.forecast.report import Later, RolloutPlan
 from kubectl_plugin.forecast.simulate import Wave
@@ -194,24 +195,15 @@ class PlanBlock:
 
     def _budget_in_use(self) -> str:
         """The nodes that use the budget now; empty if none does."""
-        rows, rollout = self._plan.unavailable_rows, self._found.start
-        if not rows or not rollout.older:
+        idle, rollout = self._plan.unavailable, self._found.start
+        if not idle or not rollout.older:
             return ""
-        states = [f"{row.node} {self._state(row)}" for row in sorted(rows, key=lambda row: row.node)[:4]]
-        listed = ", ".join(states) + (f" and {len(rows) - 4} more" if len(rows) > 4 else "")
+        first = sorted(idle, key=lambda pair: pair[0].node)[:4]
+        states = [f"{row.node} {_state(row, node)}" for row, node in first]
+        listed = ", ".join(states) + (f" and {len(idle) - 4} more" if len(idle) > 4 else "")
         if rollout.surging:
             return f"{rollout.in_use} of maxSurge {rollout.budget.most} used; not available: {listed}"
-        return f"budget {len(rows)} of {rollout.budget.max_unavailable} used: {listed}"
-
-    def _state(self, row: NodeRow) -> str:
-        node = next((node for node in self._found.start.nodes if node.name == row.node), None)
-        if node is not None and node.unreachable:
-            return "unreachable"
-        if row.failure is not None:
-            return NodeState.FAILING.value
-        if node is not None and node.old is not None and node.old.draining:
-            return "losing its traffic"
-        return "not available" if row.state in (NodeState.NEXT, NodeState.OLD) else row.state.value
+        return f"budget {len(idle)} of {rollout.budget.max_unavailable} used: {listed}"
 
     def _start_of(self, wave: Wave) -> str:
         """What a wave waits for, and what is special about its nodes."""
@@ -242,7 +234,7 @@ class PlanBlock:
         plan, found = self._plan, self._found
         desired = found.end.budget.desired
         words = [f"{counted(plan.updated_nodes, 'node', 'has', of=desired)} revision {plan.number}"]
-        failing = {row.node for row in plan.unavailable_rows if row.failure is not None}
+        failing = {row.node for row, _ in plan.unavailable if row.failure is not None}
         still = [node.name for node in found.end.nodes if node.name in failing and not node.available]
         if still:
             words.append(f"{some(still)} {'fails' if len(still) == 1 else 'fail'}")
@@ -278,6 +270,16 @@ class PlanBlock:
         if number == begin.count and not waits:
             return "in all"
         return f"until step {number} of {begin.count} is reached{f', then {waits}' if waits else ''}"
+
+
+def _state(row: NodeRow, node: NodeInfo) -> str:
+    if node.unreachable:
+        return "unreachable"
+    if row.failure is not None:
+        return NodeState.FAILING.value
+    if node.old is not None and node.old.draining:
+        return "losing its traffic"
+    return "not available" if row.state in (NodeState.NEXT, NodeState.OLD) else row.state.value
 
 
 def _waits(soak: str, approval: str) -> str:

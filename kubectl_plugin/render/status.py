@@ -324,7 +324,7 @@ class _Block:
     def _commands(self) -> list[str]:
         """At most two commands: one to see why, one to go back."""
         status = self.document
-        commands = [self._typed(self._look_command(failure)) for failure in status.problems[:1]]
+        commands = [self._typed(one) for one in self._look_commands()]
         bad = self.survey.standing.refused or any(
             failure.revision == status.revision.current for failure in status.problems
         )
@@ -332,16 +332,19 @@ class _Block:
             commands.append(self._command(verb))
         return commands
 
-    def _look_command(self, failure: FailureLine) -> str:
+    def _look_commands(self) -> Iterator[str]:
+        """At most one, for the first problem."""
         namespace = self.document.namespace
-        if failure.reason == WRITES_FAIL:
-            return f"kubectl describe ads -n {namespace} {self.document.name}"
-        if not failure.restarts:
-            return f"kubectl describe pod -n {namespace} {failure.pod}"
-        detail = next((row.pod for row in self.survey.rows if row.pod and row.pod.pod.name == failure.pod), None)
-        several = detail is not None and len(detail.all_containers) > 1
-        which = f" -c {failure.container}" if several and failure.container else ""  # else kubectl has to guess
-        return f"kubectl logs -n {namespace} {failure.pod}{which} --previous"
+        if self.document.problems and self.status.writes:
+            yield f"kubectl describe ads -n {namespace} {self.document.name}"
+            return
+        for detail, failure in self.status.failing_pods[:1]:
+            if not failure.restarts:
+                yield f"kubectl describe pod -n {namespace} {failure.pod}"
+                return
+            several = len(detail.all_containers) > 1
+            which = f" -c {failure.container}" if several and failure.container else ""  # else kubectl has to guess
+            yield f"kubectl logs -n {namespace} {failure.pod}{which} --previous"
 
     def _quoted(self, label: str, words: str, bad: str = "") -> Iterator[Text]:
         """Foreign text on at most `MOST_LINES` lines. `bad`: pattern of what is coloured as an error."""

@@ -37,7 +37,7 @@ from kubectl_plugin.rollout.reasons import (
     refused_writes_words,
     without_pod_name,
 )
-from kubectl_plugin.rollout.snapshot import Snapshot, counts_of, images_of, short_image
+from kubectl_plugin.rollout.snapshot import PodDetail, Snapshot, counts_of, images_of, short_image
 from kubectl_plugin.rollout.steps import DomainRow, Release, domain_rows, release_of, steps_of
 from kubectl_plugin.rollout.survey import (
     NodeSurvey,
@@ -177,19 +177,21 @@ class RolloutStatus(Value, dict=True, gc=True):
         return [_run(self.snapshot, failure) for failure in self._failures[:MOST_LOGS] if _lacks_words(failure)]
 
     @cached_property
+    def failing_pods(self) -> tuple[tuple[PodDetail, FailureLine], ...]:
+        """Those of failing nodes first."""
+        rows = sorted(self._rows, key=lambda row: row.state is not NodeState.FAILING)
+        return tuple(
+            (row.pod, FailureLine(node=row.node, pod=row.pod.pod.name, revision=row.revision, **asdict(row.failure)))
+            for row in rows
+            if row.pod is not None and row.failure is not None
+        )
+
+    @property
     def _failures(self) -> tuple[FailureLine, ...]:
         if isinstance(self.survey, StatusSurvey):
             return ()
-        failing = [(row, row.failure) for row in self._rows if row.failure is not None]
-        failing.sort(key=lambda one: one[0].state is not NodeState.FAILING)
         writes = (FailureLine(reason=WRITES_FAIL, message=self.writes),) if self.writes else ()
-        pods = (
-            FailureLine(
-                node=row.node, pod=row.pod.pod.name if row.pod else "", revision=row.revision, **asdict(failure)
-            )
-            for row, failure in failing
-        )
-        return (*writes, *pods)
+        return (*writes, *(failure for _, failure in self.failing_pods))
 
     @cached_property
     def document(self) -> RolloutDocument:
