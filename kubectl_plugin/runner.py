@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import Callable, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from importlib import import_module
 from math import inf
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -19,6 +19,9 @@ from kubectl_plugin.errors import CommandError, ExitCode, UsageError
 from kubectl_plugin.flags import GlobalFlags, Options, Output, seconds_of
 from kubectl_plugin.host import Host
 from kubectl_plugin.terminal import Terminal
+
+if TYPE_CHECKING:
+    from kubectl_plugin.cluster.session import Invocation
 
 
 @dataclass(frozen=True)
@@ -96,8 +99,12 @@ class Runner:
                 return int(imported_function(entry.offline)(self.host, terminal, flags.output, options))
             import asyncio  # imported late: `--help` must not wait for it
 
+            async def verb() -> int:
+                async with _connected(self.host, flags, terminal, entry, options) as invocation:
+                    return int(await imported_function(entry.function)(invocation, options))
+
             try:
-                return self.host.run(self._in_session(flags, terminal, entry, options))
+                return self.host.run(verb())
             except asyncio.CancelledError:  # SIGTERM during a write; Ctrl-C raises KeyboardInterrupt
                 return ExitCode.TERMINATED
 
@@ -127,40 +134,42 @@ class Runner:
         terminal.flush()
         raise typer.Exit(code)
 
-    async def _in_session(self, flags: GlobalFlags, terminal: Terminal, entry: Entry, options: Options) -> int:
-        import asyncio
 
-        from controller.kube.errors import ApiError, ConfigError
-        from kubectl_plugin.cluster.api_errors import explained_error
-        from kubectl_plugin.cluster.session import Invocation, access_of, open_session
+@asynccontextmanager
+async def _connected(
+    host: Host, flags: GlobalFlags, terminal: Terminal, entry: Entry, options: Options
+) -> AsyncIterator[Invocation]:
+    """Raises CommandError for the API errors of the block, and if the login outlasts `--timeout`."""
+    import asyncio
 
-        began = asyncio.get_running_loop().time()
-        request_timeout = seconds_of(flags.request_timeout, "--request-timeout") if flags.request_timeout else None
-        session = None
-        opening = open_session(
-            self.host,
-            access_of(flags),
-            namespace=flags.namespace,
-            controller_namespace=flags.controller_namespace,
-            request_timeout=request_timeout,
-            trace=terminal.trace if flags.verbose else None,
-            clock=terminal.clock,
-            warn=terminal.warn_for_server,
-        )
-        try:
-            async with AsyncExitStack() as stack:
-                try:
-                    async with asyncio.timeout(options.seconds if options.seconds < inf else None):
-                        session = await stack.enter_async_context(opening)
-                except TimeoutError as error:
-                    words = f"timed out after {options.timeout}: the login has not ended"
-                    raise CommandError(words, exit_code=ExitCode.TIMED_OUT) from error
-                invocation = Invocation(
-                    session, terminal, flags.output, self.host, flags.namespace, began, entry.event
-                )
-                return int(await imported_function(entry.function)(invocation, options))
-        except (ApiError, ConfigError) as error:
-            raise explained_error(error, session) from error
+    from controller.kube.errors import ApiError, ConfigError
+    from kubectl_plugin.cluster.api_errors import explained_error
+    from kubectl_plugin.cluster.session import Invocation, access_of, open_session
+
+    began = asyncio.get_running_loop().time()
+    request_timeout = seconds_of(flags.request_timeout, "--request-timeout") if flags.request_timeout else None
+    session = None
+    opening = open_session(
+        host,
+        access_of(flags),
+        namespace=flags.namespace,
+        controller_namespace=flags.controller_namespace,
+        request_timeout=request_timeout,
+        trace=terminal.trace if flags.verbose else None,
+        clock=terminal.clock,
+        warn=terminal.warn_for_server,
+    )
+    try:
+        async with AsyncExitStack() as stack:
+            try:
+                async with asyncio.timeout(options.seconds if options.seconds < inf else None):
+                    session = await stack.enter_async_context(opening)
+            except TimeoutError as error:
+                words = f"timed out after {options.timeout}: the login has not ended"
+                raise CommandError(words, exit_code=ExitCode.TIMED_OUT) from error
+            yield Invocation(session, terminal, flags.output, host, flags.namespace, began, entry.event)
+    except (ApiError, ConfigError) as error:
+        raise explained_error(error, session) from error
 
 
 def _check_output(output: Output | None, known: Sequence[Output]) -> None:
