@@ -3,7 +3,11 @@
 | state | what happens | next state |
 |---|---|---|
 | STALE | it is read | CURRENT |
+| | its list expires between two pages, and is begun anew | STALE |
 | CURRENT | it is watched; the stream ends | CURRENT |
+| | a bookmark: only the version is newer, so no change is signalled | CURRENT |
+| | an object cannot be decoded: its last value stays, or it is an error (`leave_out`) | CURRENT |
+| | the stream is silent for `STREAM_SILENCE` seconds, which is an error | STALE |
 | | the right to watch is missing | POLLED |
 | | its version is too old, or `watch` returns STALE | STALE |
 | POLLED | it is read again every `POLL` seconds | POLLED |
@@ -107,7 +111,12 @@ class Watched(ABC):
 
 
 class WatchSet:
-    """Keeps several `Watched` up to date and signals changes."""
+    """Keeps several `Watched` up to date and signals changes.
+
+    One task for each reads and watches it, and ends with the block of `keeping`. A read replaces all values at once,
+    so that half a list is never seen. `changed` returns once for all changes since it last did: a slow reader misses
+    states, but not the last one. While requests fail the last values stay, and `interruption` says why. An error that
+    an administrator would have to end, of something essential, ends the block."""
 
     bunch = 0.0
     """Seconds for which `changed` collects further changes."""
@@ -116,8 +125,7 @@ class WatchSet:
         self._news = asyncio.Event()
         self._seen = 0.0
         self._interruptions: dict[Watched, str] = {}
-        self._tasks: list[asyncio.Task[None]] = []
-        self._group: asyncio.TaskGroup
+        self._added: asyncio.Queue[Watched] = asyncio.Queue()
 
     @property
     def interruption(self) -> str:
@@ -145,17 +153,21 @@ class WatchSet:
             except Forbidden as error:
                 refused = one.state_when_refused(error)
                 one.state = State.CURRENT if refused is State.STALE else refused
+        for one in (*first, *watched):
+            self.begin_to_keep(one)
         async with scope() as group:
-            self._group = group
-            for one in (*first, *watched):
-                self.begin_to_keep(one)
+            keeper = group.create_task(self._keep_added())
             yield self
-            for task in self._tasks:
-                task.cancel()
+            keeper.cancel()
 
     def begin_to_keep(self, watched: Watched) -> None:
         """Keeps one more up to date until the block of `keeping` ends."""
-        self._tasks.append(self._group.create_task(self.keep(watched)))
+        self._added.put_nowait(watched)
+
+    async def _keep_added(self) -> None:
+        async with scope() as group:
+            while True:
+                group.create_task(self.keep(await self._added.get()))
 
     async def keep(self, watched: Watched) -> None:
         """Runs until it is over or cancelled, and stores each state."""
