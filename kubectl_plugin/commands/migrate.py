@@ -28,9 +28,9 @@ from kubectl_plugin.commands.consent import CONTINUE, all_namespaces_error, ask_
 from kubectl_plugin.errors import CommandError, ExitCode, Refused
 from kubectl_plugin.flags import Output
 from kubectl_plugin.migrate import preview, state
-from kubectl_plugin.migrate.observed import Daemon, Kind, MigrationSide, Observed, RevisionRecord
-from kubectl_plugin.migrate.preview import Preview, next_step, preview_of
-from kubectl_plugin.migrate.steps import ChangeObject, CreateObject, Delete, HandedOver, WaitForPods
+from kubectl_plugin.migrate.observed import Kind, MigratingPod, MigrationSide, Observed, RevisionRecord
+from kubectl_plugin.migrate.preview import Preview, preview_of
+from kubectl_plugin.migrate.steps import ChangeObject, CreateObject, Delete, HandedOver, WaitForPods, next_step
 from kubectl_plugin.options import MigrateOptions
 from kubectl_plugin.rollout import gitops
 from kubectl_plugin.wording import command
@@ -46,14 +46,14 @@ _RESOURCES: dict[Kind, AnyResource] = {
 }
 
 
-def _daemon(view: pod.PodView) -> Daemon | None:
+def _migrating_pod(view: pod.PodView) -> MigratingPod | None:
     """None for a pod that has ended."""
     meta = view.metadata
     record = pod.project(replace(view, metadata=replace(meta, owner_references=None)))
     if record is None or record.ended:
         return None
     busy = "it is updated in place" if record.in_progress is not None else ""
-    return Daemon(
+    return MigratingPod(
         name=record.name,
         uid=record.uid,
         owner=_controller(meta),
@@ -93,7 +93,7 @@ def _controller(meta: ObjectMeta) -> str:
     return next((reference.uid for reference in meta.owner_references or () if reference.controller), "")
 
 
-_DAEMONS = read_as(PODS, pod.PodView, _daemon)
+_PODS = read_as(PODS, pod.PodView, _migrating_pod)
 _RECORDS = read_as(REVISIONS, revision.RevisionView, _record)
 
 
@@ -103,13 +103,13 @@ async def observe(invocation: Invocation, key: Key, *, as_native: bool) -> Obser
     session = invocation.session
     native, ours = await _side(session, NATIVE, key), await _side(session, DAEMONSETS, key)
     either = ours or native
-    pods: list[Daemon] = []
+    pods: list[MigratingPod] = []
     revisions: list[RevisionRecord] = []
     if either is not None:
         selector = msgspec.convert(value_at(either.document, "spec", "selector"), LabelSelector)
         query = (("labelSelector", as_text(selector)),)
         pods, revisions = await side_by_side(
-            list_objects(session.client, _DAEMONS, key.namespace, query),
+            list_objects(session.client, _PODS, key.namespace, query),
             list_objects(session.client, _RECORDS, key.namespace, query),
         )
     template: object = None

@@ -22,7 +22,7 @@ class Kind(StrEnum):
     POD = "pod"
 
 
-class Daemon(Value):
+class MigratingPod(Value):
     """A pod that the selector matches."""
 
     name: str
@@ -120,22 +120,22 @@ class Observed(Value):
     namespace: str
     native: MigrationSide | None
     ours: MigrationSide | None
-    pods: tuple[Daemon, ...]
+    pods: tuple[MigratingPod, ...]
     """Pods that are not deleted."""
     revisions: tuple[RevisionRecord, ...]
     now: float
     """Seconds since 1970, by the server's clock."""
     as_native: JSONObject | None = None
     """The template as the server would store it in a native DaemonSet; None if not asked."""
-    ending_pods: tuple[Daemon, ...] = ()
+    ending_pods: tuple[MigratingPod, ...] = ()
     """Terminating pods. They are not adopted; a controller adds a pod beside one that it does not own."""
     emptied_nodes: frozenset[str] = frozenset()
     """Nodes whose pod ended recently and should be replaced."""
 
-    def pods_of(self, *owners: str) -> tuple[Daemon, ...]:
+    def pods_of(self, *owners: str) -> tuple[MigratingPod, ...]:
         return tuple(pod for pod in self.pods if pod.owner in owners)
 
-    def ending_of(self, owner: str) -> tuple[Daemon, ...]:
+    def ending_of(self, owner: str) -> tuple[MigratingPod, ...]:
         return tuple(pod for pod in self.ending_pods if pod.owner == owner)
 
     def unreplaced_nodes(self, side: MigrationSide) -> tuple[str, ...]:

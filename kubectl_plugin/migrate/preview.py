@@ -13,15 +13,7 @@ from kubectl_plugin.errors import CommandError, Refused
 from kubectl_plugin.migrate import state
 from kubectl_plugin.migrate.observed import MigrationSide, Observed
 from kubectl_plugin.migrate.state import FROZEN, Mark
-from kubectl_plugin.migrate.steps import (
-    ChangeObject,
-    HandedOver,
-    MigrationStep,
-    change_step,
-    neither_exists,
-    to_native,
-    to_ours,
-)
+from kubectl_plugin.migrate.steps import HandedOver, neither_exists, next_step
 from kubectl_plugin.rollout.diff import differences
 from kubectl_plugin.rollout.doctor_checks import network_sign
 from kubectl_plugin.rollout.history import summary
@@ -40,20 +32,6 @@ class Preview(Value):
     cautions: tuple[Caution, ...] = ()
     why_named_only: str = ""
     """Why it is not migrated unless it is named; empty if labels or -A may select it too."""
-
-
-def next_step(observed: Observed, *, native: bool) -> MigrationStep:
-    """Raises CommandError if the migration cannot start or go on."""
-    return _return_of_managers(observed) or (to_native(observed) if native else to_ours(observed))
-
-
-def _return_of_managers(observed: Observed) -> ChangeObject | None:
-    """Restores the field managers of a side already in charge, in either direction."""
-    for side in (observed.native, observed.ours):
-        if side is not None and not side.terminating and (mark := side.mark) is not None and mark.acting:
-            operations = state.give_back_managers(side.document, mark)
-            return change_step(side, operations, "has the field managers of the former one")
-    return None
 
 
 def preview_of(observed: Observed, *, native: bool) -> Preview:

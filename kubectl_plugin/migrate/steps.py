@@ -71,6 +71,20 @@ class HandedOver(Value):
 MigrationStep: TypeAlias = CreateObject | ChangeObject | Delete | WaitForPods | HandedOver
 
 
+def next_step(observed: Observed, *, native: bool) -> MigrationStep:
+    """Raises CommandError if the migration cannot start or go on."""
+    return _return_of_managers(observed) or (_to_native(observed) if native else _to_ours(observed))
+
+
+def _return_of_managers(observed: Observed) -> ChangeObject | None:
+    """Restores the field managers of a side already in charge, in either direction."""
+    for side in (observed.native, observed.ours):
+        if side is not None and not side.terminating and (mark := side.mark) is not None and mark.acting:
+            operations = state.give_back_managers(side.document, mark)
+            return change_step(side, operations, "has the field managers of the former one")
+    return None
+
+
 def wait_for_native(what: str, left: int = 0) -> WaitForPods:
     return WaitForPods(what=what, left=left, hints=("kube-controller-manager does that: does it run?",))
 
@@ -143,7 +157,7 @@ def deleted_by_another(side: MigrationSide) -> CommandError:
     return Refused(words)
 
 
-def to_native(observed: Observed) -> MigrationStep:
+def _to_native(observed: Observed) -> MigrationStep:
     """Raises CommandError if the migration cannot start or go on."""
     native, ours = observed.native, observed.ours
     if ours is None:
@@ -282,7 +296,7 @@ def _put_in_charge(observed: Observed, native: MigrationSide, mark: Mark) -> Mig
     return change_step(native, state.put_native_in_charge(native.document, mark, old), says)
 
 
-def to_ours(observed: Observed) -> MigrationStep:
+def _to_ours(observed: Observed) -> MigrationStep:
     """Raises CommandError if the migration cannot start or go on."""
     native, ours = observed.native, observed.ours
     if ours is not None and ours.terminating:
@@ -307,7 +321,7 @@ def _turn_back(observed: Observed, ours: MigrationSide) -> MigrationStep:
     if not ours.is_kept:
         return wait_for_native("the deleted Advanced DaemonSet to disappear")
     if observed.native is None or set(ours.finalizers) != {state.FINALIZER} or observed.pods_of(ours.uid):
-        return to_native(observed)
+        return _to_native(observed)
     return change_step(ours, state.remove_finalizer(ours.document), "is released")
 
 

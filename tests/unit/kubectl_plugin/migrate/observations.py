@@ -7,7 +7,7 @@ from typing import Any
 from controller.api.objects import JSONObject
 from kubectl_plugin.changes.edit import with_operations
 from kubectl_plugin.migrate import state
-from kubectl_plugin.migrate.observed import Daemon, MigrationSide, Observed, RevisionRecord
+from kubectl_plugin.migrate.observed import MigratingPod, MigrationSide, Observed, RevisionRecord
 from kubectl_plugin.migrate.state import FINALIZER, Mark
 
 NOW = 1_000_000.0
@@ -76,9 +76,9 @@ def pods(
     nodes: int = 3,
     generation: int = 0,
     ends: float | None = None,
-) -> tuple[Daemon, ...]:
+) -> tuple[MigratingPod, ...]:
     return tuple(
-        Daemon(
+        MigratingPod(
             name=f"agent-{number}",
             uid=f"pod-{number}",
             owner=owner,
@@ -112,9 +112,9 @@ def history(owner: str, *, first: int = 1) -> tuple[RevisionRecord, ...]:
 def observed(
     native: MigrationSide | None = None,
     ours: MigrationSide | None = None,
-    pods: tuple[Daemon, ...] = (),
+    pods: tuple[MigratingPod, ...] = (),
     revisions: tuple[RevisionRecord, ...] = (),
-    ending: tuple[Daemon, ...] = (),
+    ending: tuple[MigratingPod, ...] = (),
     emptied: frozenset[str] = frozenset(),
 ) -> Observed:
     return Observed(

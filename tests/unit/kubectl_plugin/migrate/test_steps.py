@@ -9,8 +9,15 @@ from kubectl_plugin.changes.edit import Draft
 from kubectl_plugin.errors import CommandError
 from kubectl_plugin.migrate import state
 from kubectl_plugin.migrate.observed import Kind, Observed
-from kubectl_plugin.migrate.preview import next_step
-from kubectl_plugin.migrate.steps import ChangeObject, CreateObject, Delete, HandedOver, MigrationStep, WaitForPods
+from kubectl_plugin.migrate.steps import (
+    ChangeObject,
+    CreateObject,
+    Delete,
+    HandedOver,
+    MigrationStep,
+    WaitForPods,
+    next_step,
+)
 from tests.unit.kubectl_plugin.migrate.observations import (
     ACTING,
     COMING,
