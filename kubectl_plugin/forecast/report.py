@@ -27,7 +27,7 @@ from controller.planner.world import TemplateRefused, World
 from kubectl_plugin.changes.edit import number_of
 from kubectl_plugin.forecast.forecast import Forecast, finished, forecast_by_wave, left_to_update
 from kubectl_plugin.forecast.simulate import port_waiters, world_after_waiting
-from kubectl_plugin.forecast.warnings import ForecastWarning, PreflightResult, warnings_of
+from kubectl_plugin.forecast.warnings import PlanCheck, PreflightResult, warnings_of
 from kubectl_plugin.rollout.document import document
 from kubectl_plugin.rollout.in_place import How, Ways, ways_of
 from kubectl_plugin.rollout.nodes import NodeRow, failure_of
@@ -147,7 +147,7 @@ class RolloutPlan(Value, dict=True, gc=True):
     forecast: Forecast
     later: tuple[Later, ...]
     pace: Pace | None
-    checks: tuple[ForecastWarning, ...]
+    checks: tuple[PlanCheck, ...]
     tried: tuple[str, ...]
     """The settings being tried, in words; empty for the DaemonSet as it is."""
     refusal: str = ""
@@ -284,22 +284,22 @@ def refusal_in(daemonset: DaemonSet, answer: DryRunAnswer | None) -> str:
     return found.message if of_a_pod and trusted else ""
 
 
-def _dry_run_checks(answer: DryRunAnswer, refusal: str) -> Iterator[ForecastWarning]:
+def _dry_run_checks(answer: DryRunAnswer, refusal: str) -> Iterator[PlanCheck]:
     text = {
         PreflightResult.OK: "server dry-run of the pod template",
         PreflightResult.FAILED: f"the server refuses pods of this template: {answer.text}",
     }.get(answer.result, f"server dry-run of the pod template: {answer.text}")
-    yield ForecastWarning(name="TemplateDryRun", result=answer.result, text=text)
+    yield PlanCheck(name="TemplateDryRun", result=answer.result, text=text)
     if refusal and answer.result is not PreflightResult.FAILED:
         text = f"the server refuses the controller's pods: {refusal}"
-        yield ForecastWarning(name=WRITES_FAIL, result=PreflightResult.FAILED, text=text)
+        yield PlanCheck(name=WRITES_FAIL, result=PreflightResult.FAILED, text=text)
 
 
-def _missing_rights(snapshot: Snapshot) -> Iterator[ForecastWarning]:
+def _missing_rights(snapshot: Snapshot) -> Iterator[PlanCheck]:
     lost = {"nodes": "nodes without a pod are not seen, selector and placement are not judged"}
     for one in snapshot.unread:
         text = f"no right to list {one.what}: {lost.get(one.what, 'the plan is made without them')}"
-        yield ForecastWarning(name="MissingRights", result=PreflightResult.WARNING, text=text)
+        yield PlanCheck(name="MissingRights", result=PreflightResult.WARNING, text=text)
 
 
 KIND: Final = "RolloutPlan"

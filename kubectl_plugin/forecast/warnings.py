@@ -30,7 +30,7 @@ class PreflightResult(StrEnum):
     SKIPPED = "skipped"
 
 
-class ForecastWarning(Value):
+class PlanCheck(Value):
     """One check. `name` is stable for programs; the text may change."""
 
     name: str
@@ -43,10 +43,10 @@ Question: TypeAlias = Callable[[Snapshot, Forecast], Iterator[Caution]]
 """Checks one thing and yields nothing if all is well."""
 
 
-def warnings_of(snapshot: Snapshot, found: Forecast) -> tuple[ForecastWarning, ...]:
+def warnings_of(snapshot: Snapshot, found: Forecast) -> tuple[PlanCheck, ...]:
     """`snapshot` has the DaemonSet that was forecast, live or tried."""
     return tuple(
-        ForecastWarning(name=name, result=PreflightResult.WARNING, text=caution.text, hints=caution.hints)
+        PlanCheck(name=name, result=PreflightResult.WARNING, text=caution.text, hints=caution.hints)
         for name, ask in QUESTIONS.items()
         for caution in ask(snapshot, found)
     )

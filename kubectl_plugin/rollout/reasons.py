@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from enum import StrEnum
 from typing import Final, assert_never
 
 from msgspec.structs import replace
@@ -53,6 +54,18 @@ _REFUSED_POD: Final = re.compile(r'^(?:Pod|pods) "[^"]*" is (?:forbidden|invalid
 """Prefix that names the dry run's pod, which does not exist."""
 
 
+class OwnReason(StrEnum):
+    """Reasons beside those of conditions and of `WaitReason`."""
+
+    AS_STATED = "AsStated"
+    """By the DaemonSet's status, for want of the nodes or pods."""
+    DELETING = "Deleting"
+    NOT_OBSERVED = "NotObserved"
+    ANOTHER_CONTROLLER = "AnotherController"
+    PODS_STARTING = "PodsStarting"
+    PODS_MISSING = "PodsMissing"
+
+
 class PhaseReason(Value):
     word: str
     """The reason of the matching condition, if there is one."""
@@ -64,7 +77,7 @@ def reason_of(survey: Survey) -> PhaseReason:
         case NodeSurvey():
             return _reason_by_nodes(survey)
         case StatusSurvey():
-            return PhaseReason(word="AsStated", text=_stated_words(survey))
+            return PhaseReason(word=OwnReason.AS_STATED, text=_stated_words(survey))
         case _:
             assert_never(survey)
 
@@ -227,13 +240,13 @@ def _plain_reason(phase: Phase, daemonset: DaemonSet, left: int) -> PhaseReason:
     """In a phase that no other function explains. `left` is the number of nodes to update."""
     match phase:
         case Phase.TERMINATING:
-            return PhaseReason(word="Deleting", text="it is being deleted")
+            return PhaseReason(word=OwnReason.DELETING, text="it is being deleted")
         case Phase.PENDING:
             seen = daemonset.status.observed_generation if daemonset.status else 0
             if (rival := _rival_reason(daemonset)) is not None:
                 return PhaseReason(word=rival.word, text=f"{rival.text}; last seen: generation {seen or 'none'}")
             text = f"waiting for a controller to see generation {daemonset.generation} (last seen: {seen or 'none'})"
-            return PhaseReason(word="NotObserved", text=text)
+            return PhaseReason(word=OwnReason.NOT_OBSERVED, text=text)
         case Phase.MANUAL:
             return PhaseReason(word=WaitReason.ON_DELETE, text=f"{counted(left, 'old pod', 'changes')} when deleted")
         case Phase.PAUSED:
@@ -257,7 +270,7 @@ def _rival_reason(daemonset: DaemonSet) -> PhaseReason | None:
     if not daemonset.status_writers.other_controller_wrote:
         return None
     writer = daemonset.status_writers.other
-    return PhaseReason(word="AnotherController", text=f"waiting for {writer} to stop writing the status")
+    return PhaseReason(word=OwnReason.ANOTHER_CONTROLLER, text=f"waiting for {writer} to stop writing the status")
 
 
 def _refusal_reason(daemonset: DaemonSet, words: str) -> PhaseReason:
@@ -279,7 +292,9 @@ def _progressing_reason(survey: NodeSurvey) -> PhaseReason:
     if text and text == refused_writes_words(survey.daemonset):
         return PhaseReason(word=WRITES_FAIL, text=text)
     if not survey.counts.next:
-        return PhaseReason(word="PodsStarting" if survey.counts.missing == 0 else "PodsMissing", text=text)
+        return PhaseReason(
+            word=OwnReason.PODS_MISSING if survey.counts.missing else OwnReason.PODS_STARTING, text=text
+        )
     return PhaseReason(word=limit_in_use(survey.rollout) or WaitReason.UPDATING, text=text)
 
 
