@@ -222,6 +222,19 @@ def in_update_order(world: World, nodes: Iterable[str]) -> list[str]:
     return sorted(sorted(nodes, reverse=True), key=place)
 
 
+def left_behind(world: World) -> set[str]:
+    """Nodes with only an unready pod of an earlier update, to which nothing is done: not of the stable revision."""
+    current, stored = current_revision(world)
+    older = [one.hash for one in have_run(world, stored) if one.identity != current.identity]
+    stable = rollout_of(world.daemonset.status).stable_revision or (older[-1] if older else None)
+
+    def is_idle(pod: Pod) -> bool:
+        waits = pod.held_by_hook or pod.marked_not_ready or pod.draining or pod.in_progress is not None
+        return not (pod.ready or waits or of_current(world, pod) or pod.hash == stable)
+
+    return {node for node in eligible(world) if (pods := live(world, node)) and all(is_idle(one) for one in pods)}
+
+
 def rolling(world: World) -> RollingUpdate:
     return world.daemonset.rolling_update or RollingUpdate()
 
