@@ -37,8 +37,9 @@ from controller.reconcile.backoff import FIRST_DELAY
 from controller.reconcile.state import SLOW_START_CREATES
 from controller.reconcile.write_outcomes import TERMINATING_SECONDS
 from controller.runtime.expectations import OF_PODS, CacheProgress
+from controller.runtime.workers import SILENCE_SECONDS
 from tests.beds.dependencies import Acting, refusal, stored
-from tests.beds.scripted import Answer, Script, ok
+from tests.beds.scripted import Answer, Script, Slow, ok
 from tests.beds.worlds import NOW, OURS, pod, refusing, revision
 
 QUOTA = refusal(403, "Forbidden", 'pods "demo-0" is forbidden: exceeded quota: pods, requested: pods=1, limited: 4')
@@ -248,13 +249,20 @@ def test_nothing_is_planned_before_the_caches_show_what_was_written() -> None:
         (2, [DENIED, ok(), NOTHING], "v1"),
         (1, [DENIED, NOTHING], "v1"),
         (1, [QUOTA], ""),
+        (2, [Slow(SILENCE_SECONDS + 1, DENIED), Slow(SILENCE_SECONDS + 1, DENIED), NOTHING, NOTHING], "v1"),
     ],
-    ids=["all are refused", "one is accepted", "one alone, perhaps for its node", "a full quota"],
+    ids=[
+        "all are refused",
+        "one is accepted",
+        "one alone, perhaps for its node",
+        "a full quota",
+        "too late",
+    ],
 )
 def test_slow_start_begins_again_once_all_creates_of_a_pass_fail(
     creates: int, answers: list[Answer], revision_hash: str
 ) -> None:
-    acting = Acting()
+    acting = Acting(now=1000.0)
     acting.state.accepted, acting.state.accepted_of = SLOW_START_CREATES, "v1"
     acting.carry_out([create(number) for number in range(creates)], *answers)
     assert acting.state.past_slow_start == revision_hash

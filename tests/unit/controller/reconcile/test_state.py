@@ -204,6 +204,10 @@ def test_another_generation_begins_with_a_clean_page() -> None:
     made = CreatePod(node="node-0", name="demo-1", revision=revision("v1"))
     state.learn(ActionResult(action=made, error=lost, retry_error=lost), ds(generation=1), NOW)
     assert set(state.pending_writes) == {made.backoff_key}, "but what may be done counts"
+    lost_before = dict(state.pending_writes)
+    with state.under_way(made):
+        assert state.pending_writes != lost_before
+    assert state.pending_writes == lost_before, "a retry does not forget it"
 
 
 def test_a_generation_is_compiled_once_and_the_next_one_anew() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from controller.runtime.pacing import Backoff, PacedPass, PacedQueue, Pacer, StatusPacer
@@ -78,11 +80,28 @@ def test_a_quiet_object_or_an_urgent_status_is_written_at_once() -> None:
 @virtual_time_from(1000.0)
 async def test_a_pass_that_returns_its_key_early_is_over() -> None:
     pacer, delays = Pacer[str](), list[float]()
+
+    def note_delay(_: str = "") -> None:
+        delays.append(pacer.delay("a", "urgent", now()))
+
     pacer.passed("a", 2.0, now())
-    with PacedPass(pacer, "a", lambda _: delays.append(pacer.delay("a", "urgent", now()))) as paced:
+    with PacedPass(pacer, "a", note_delay) as paced:
         paced.end_deciding()
         paced.requeue("not answered yet")
     assert delays == [0.0], "it has cost nothing; the one before it does not count"
+    with PacedPass(pacer, "a", note_delay) as paced:
+        await asyncio.sleep(2)
+        assert paced.end_deciding() == 2.0
+        await asyncio.sleep(3)
+        paced.requeue("not answered yet")
+        await asyncio.sleep(4)
+    note_delay()
+    assert delays[1:] == [6.0, 2.0], "three times the seconds of deciding, from the early end on"
+    with PacedPass(pacer, "a", note_delay):
+        await asyncio.sleep(2.5)
+        note_delay()
+    note_delay()
+    assert delays[3:] == [6.0, 7.5], "as before while it goes on; all of it was deciding"
 
 
 @virtual_time_from(1000.0)
