@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from controller.kube.errors import Forbidden, Gone
-from kubectl_plugin.cluster.watches import ReadAgain, State, Watched, WatchSet
+from kubectl_plugin.cluster.watches import ReadAgain, State, Watched, WatchSet, read_with_patience
 from tests.beds.virtual_time import now, virtual_time
 
 
@@ -48,6 +48,13 @@ class Reading:
         self.times.append(now())
         if len(self.times) <= self._refusals:
             raise Forbidden("list", "nodes", "not you", status=403)
+
+
+@virtual_time
+async def test_of_many_failures_in_a_row_only_the_first_is_reported() -> None:
+    reading, reported = Reading(refusals=3), list[str]()
+    await read_with_patience(reading.kept.refresh, reported.append, lambda _: True)
+    assert (len(reading.times), len(reported)) == (4, 1)
 
 
 @virtual_time

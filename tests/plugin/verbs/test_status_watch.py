@@ -169,6 +169,13 @@ def test_several_objects_end_with_the_highest_code() -> None:
     assert "log-shipper is at 0 of 4 nodes" in ran.err
 
 
+def test_one_that_is_stuck_does_not_end_the_wait_for_another() -> None:
+    with scenes.stalled() as scene:
+        scene.do(scene.api.create(DAEMONSETS, scenes.daemonset_named("log-shipper")))
+        ran = scene.run("status", "-n", NAMESPACE, "-w")
+    assert (ran.code, "log-shipper is" in ran.err) == (4, False), ran.err
+
+
 def test_equal_names_in_two_namespaces_are_waited_for_one_by_one() -> None:
     with scenes.abandoned() as scene:
         scene.do(scene.api.create(NAMESPACES, {"metadata": {"name": "shop"}}))
